@@ -45,10 +45,7 @@ Audit = Callable[[Snapshot, Manifest, ops.Operation], None]
 def check_writable(snapshot: Snapshot) -> None:
     """Refuse a table that this release would damage by committing to it.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        A writer flag is not known.
+    Raises UnsupportedFeatureError: a writer flag is not known.
     """
     manifest = snapshot.manifest
     flags.check_writable(manifest.writer_flags | manifest.reader_flags, snapshot.store.uri)
@@ -71,38 +68,24 @@ def commit(
     A transaction that landed before, as its uuid tells, is not committed again: the version that
     it made is returned.
 
-    Parameters
-    ----------
-    read
-        The version that the operation is based on.
-    pending
-        The operation, and what only its writer knows.
-    max_retries
-        How often the race for a version number may be lost.  An `Overwrite` with 0 is strict.
-    timeout
-        After how long no further attempt is begun.
-    storage_version
-        The file version of an `Overwrite`'s files.
-    detached
-        Commit outside of the history: the version has a random number, is never the newest, and
-        meets no conflicts.
-    strict
-        Become the version after ``read`` or fail, whatever landed.
-    clock
-        Time and chance; the real ones by default.
-    audit
-        Looks at each version that is about to be put, and raises if it must not be.
+    read: the version that the operation is based on.
+    pending: the operation, and what only its writer knows.
+    max_retries: how often the race for a version number may be lost.  An `Overwrite` with 0 is
+        strict.
+    timeout: after how long no further attempt is begun.
+    storage_version: the file version of an `Overwrite`'s files.
+    detached: commit outside of the history: the version has a random number, is never the newest,
+        and meets no conflicts.
+    strict: become the version after ``read`` or fail, whatever landed.
+    clock: time and chance; the real ones by default.
+    audit: looks at each version that is about to be put, and raises if it must not be.
 
-    Raises
-    ------
-    RetryableConflictError
-        A version landed since; the work has to be done again on the newest.
-    IncompatibleConflictError
-        A version landed since that excludes this one.
-    RetriesExhaustedError
-        Other writers won every race for a version number, or the time is up.
-    CommitUnknownError
-        The storage failed, and it cannot be told whether the version landed.
+    Raises RetryableConflictError: a version landed since; the work has to be done again on the
+        newest.
+    Raises IncompatibleConflictError: a version landed since that excludes this one.
+    Raises RetriesExhaustedError: other writers won every race for a version number, or the time is
+        up.
+    Raises CommitUnknownError: the storage failed, and it cannot be told whether the version landed.
     """
     clock = clock or Clock()
     check_writable(read)

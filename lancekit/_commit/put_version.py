@@ -68,14 +68,9 @@ def put_version(
 
     The transaction's file stays in either case.
 
-    Raises
-    ------
-    CorruptFileError
-        The version could not be opened; nothing was written.
-    StorageError
-        The storage failed, and the version did not land.
-    CommitUnknownError
-        The storage failed, and it cannot be told whether the version landed.
+    Raises CorruptFileError: the version could not be opened; nothing was written.
+    Raises StorageError: the storage failed, and the version did not land.
+    Raises CommitUnknownError: the storage failed, and it cannot be told whether the version landed.
     """
     transaction = replace(
         transaction, transaction_properties=recorded(transaction.transaction_properties)
@@ -199,10 +194,7 @@ def create_first_version(
 ) -> Snapshot:
     """Create a dataset: version 1.
 
-    Raises
-    ------
-    DatasetExistsError
-        Another writer created it first.
+    Raises DatasetExistsError: another writer created it first.
     """
     clock = clock or Clock()
     empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
@@ -224,10 +216,7 @@ def put_first_manifest(
 ) -> Snapshot:
     """Put the first manifest of a dataset, a branch or a clone.
 
-    Raises
-    ------
-    DatasetExistsError
-        There is one already.
+    Raises DatasetExistsError: there is one already.
     """
     staged = StagedTransaction(line.store)
     landed = put_version(line, built, naming, transaction, staged)

@@ -65,21 +65,12 @@ def rebase(
 ) -> Pending:
     """Return mine as it goes on top of ``latest``.
 
-    Parameters
-    ----------
-    pending
-        Mine; every rule let it pass.
-    read
-        The version that it was worked out from.
-    latest
-        The newest version.
-    theirs
-        The transactions of every version from the one after ``read`` to ``latest``, in order.
+    pending: mine; every rule let it pass.
+    read: the version that it was worked out from.
+    latest: the newest version.
+    theirs: the transactions of every version from the one after ``read`` to ``latest``, in order.
 
-    Raises
-    ------
-    RowConflict
-        A row was changed by both.
+    Raises RowConflict: a row was changed by both.
     """
     operation = pending.operation
     if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):

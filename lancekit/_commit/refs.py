@@ -67,14 +67,9 @@ def _tag_of(line: Line, value: object) -> Tag:
 def create_tag(line: Line, name: str, reference: object) -> None:
     """Create a tag; never replaces one.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The name cannot be used.
-    RefConflictError
-        The tag exists.
-    VersionNotFoundError
-        The reference points to nothing.
+    Raises InvalidArgumentError: the name cannot be used.
+    Raises RefConflictError: the tag exists.
+    Raises VersionNotFoundError: the reference points to nothing.
     """
     check_tag_name(name)
     now = datetime.now(UTC)
@@ -132,12 +127,8 @@ def delete_tag(root: Store, name: str) -> None:
 def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Snapshot:
     """Fork a branch from a version: a shallow clone below `tree/`, then the branch's file.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The name cannot be used.
-    RefConflictError
-        The branch exists.
+    Raises InvalidArgumentError: the name cannot be used.
+    Raises RefConflictError: the branch exists.
     """
     check_branch_name(name)
     source = resolve(line, parse_reference(reference, line))
@@ -207,14 +198,11 @@ def delete_branch(line: Line, name: str) -> None:
     A folder in the branch's place that holds something else, or that is behind a link, stays: then
     only the reference goes, with a warning.
 
-    Raises
-    ------
-    BranchNotFoundError
-        There is none of that name.
-    RefConflictError
-        Another branch descends from it, a tag points to it, or others read its files.
-    CorruptFileError
-        Neither the file nor the versions of another branch can be read, so perhaps it descends.
+    Raises BranchNotFoundError: there is none of that name.
+    Raises RefConflictError: another branch descends from it, a tag points to it, or others read its
+        files.
+    Raises CorruptFileError: neither the file nor the versions of another branch can be read, so
+        perhaps it descends.
     """
     if not name or name == MAIN:  # its folder would be the whole dataset
         raise no_branch(line.root, name)
@@ -339,10 +327,7 @@ def clone_line(
 ) -> Snapshot:
     """Make a new dataset that shares the files of one version.
 
-    Raises
-    ------
-    DatasetExistsError
-        There is a dataset at ``target``.
+    Raises DatasetExistsError: there is a dataset at ``target``.
     """
     line = open_line(target, storage_options or source.line.storage_options)
     check_free(line)

@@ -134,15 +134,10 @@ def kernel(
 ) -> Callable[[Callable[..., int]], Kernel]:
     """Declare a function as a kernel.
 
-    Parameters
-    ----------
-    parameters
-        The types of its parameters: ``int``, or that of an array's values as NumPy spells it, such
-        as ``u1``; ``=u1`` if they are written.  ``T`` is each type that it is made for.
-    saves
-        Nanoseconds of the processor that a unit of its work takes less than with NumPy.
-    over
-        The types that ``T`` stands for.
+    parameters: the types of its parameters: ``int``, or that of an array's values as NumPy spells
+        it, such as ``u1``; ``=u1`` if they are written.  ``T`` is each type that it is made for.
+    saves: nanoseconds of the processor that a unit of its work takes less than with NumPy.
+    over: the types that ``T`` stands for.
 
     Examples
     --------

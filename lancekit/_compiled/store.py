@@ -78,12 +78,8 @@ def load() -> Code | None:
 def build(*, wait: bool = False, again: bool = False) -> bool:
     """Compile the kernels in a process of their own; ``False`` if they could not be compiled.
 
-    Parameters
-    ----------
-    wait
-        Wait for another process that compiles them, and raise `BuildError` if it goes wrong.
-    again
-        Compile them even if they are there.
+    wait: wait for another process that compiles them, and raise `BuildError` if it goes wrong.
+    again: compile them even if they are there.
     """
     import subprocess
 

@@ -30,10 +30,7 @@ def join_files(readers: Sequence[FileReader]) -> FileReader:
     Errors name the first file: whoever meets one reads the files one by one, which names the
     right one.
 
-    Parameters
-    ----------
-    readers
-        Files of 2.1 or newer, all of the same version and the same physical columns.
+    readers: files of 2.1 or newer, all of the same version and the same physical columns.
 
     Examples
     --------

@@ -71,12 +71,8 @@ class OpenFiles:
         With `compared` the pages of a file on a local disk are compared with their checksums, each
         before it is first decoded.  An object store would have to send pages as wholes.
 
-        Raises
-        ------
-        FileNotFoundError
-            There is none of that name.
-        CorruptFileError, UnsupportedFeatureError
-            As of `FileReader.open`.
+        Raises FileNotFoundError: there is none of that name.
+        Raises CorruptFileError, UnsupportedFeatureError: as of `FileReader.open`.
         """
         # what is to be compared with checksums is read each time; other stores count or fetch
         is_kept = isinstance(store, LocalStore) and not options.verify_checksums

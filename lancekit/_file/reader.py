@@ -64,12 +64,8 @@ class FileReader:
     def open(cls, source: RandomAccess, *, compared: bool = False) -> FileReader:
         """Open a file; `compared` as of `open_container`.
 
-        Raises
-        ------
-        CorruptFileError
-            Not a Lance data file, or a damaged one.
-        UnsupportedFeatureError
-            A version of the format that this release does not read.
+        Raises CorruptFileError: not a Lance data file, or a damaged one.
+        Raises UnsupportedFeatureError: a version of the format that this release does not read.
         """
         with located(source.name):
             return cls(open_container(shelved(source), compared=compared))
@@ -77,10 +73,7 @@ class FileReader:
     def check_blobs(self) -> None:
         """Compare the bytes of blobs with their checksums, if the file has them and they count.
 
-        Raises
-        ------
-        CorruptFileError
-            They are not what was written.
+        Raises CorruptFileError: they are not what was written.
         """
         container = self._container
         if container.checksums is not None:
@@ -151,24 +144,17 @@ class FileReader:
     def read(self, columns: Sequence[FileColumn], rows: Rows | None = None) -> pa.Table:
         """Read rows of some columns.
 
-        Parameters
-        ----------
-        columns
-            The fields wanted, with the physical columns that hold them.
-        rows
-            ``None`` for all rows, a ``range``, or strictly ascending positions.
+        columns: the fields wanted, with the physical columns that hold them.
+        rows: ``None`` for all rows, a ``range``, or strictly ascending positions.
 
         Returns
         -------
         A table of exactly the fields asked for, in chunks: small pages that are encoded alike
         share one, a large page may have several.
 
-        Raises
-        ------
-        CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError
-            Naming file, column and page.
-        RowOutOfRangeError
-            A position outside of the file.
+        Raises CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError: naming file, column
+            and page.
+        Raises RowOutOfRangeError: a position outside of the file.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])
@@ -202,11 +188,8 @@ class FileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read rows as a stream of batches, holding about one decoded page for each column.
 
-        Parameters
-        ----------
-        batch_size
-            Rows of every batch but the last, and but those that no array can hold together, such
-            as the values of more dictionaries than their keys can tell apart.
+        batch_size: rows of every batch but the last, and but those that no array can hold together,
+            such as the values of more dictionaries than their keys can tell apart.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])

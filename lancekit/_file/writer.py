@@ -65,27 +65,16 @@ class FileWriter:
     Batches are collected column by column; a column whose rows fill a page is encoded and written
     at once, so that memory is bounded by one page for each column.
 
-    Parameters
-    ----------
-    sink
-        Where the bytes go; nothing is visible before `finish`.
-    schema
-        The schema with the dataset's field ids, or an Arrow schema that gets ids from 0 on.
-    version
-        ``"2.0"``, ``"2.1"`` or ``"2.2"``.
-    max_page_bytes
-        Arrow bytes of one column that make a page.
-    checksums
-        Whether to write checksums, which other readers ignore.
-    optimize_for
-        What text is written for from 2.1 on: ``"scan"``, ``"take"``, ``"size"``, or ``"balance"``.
-    encoded
-        Top-level fields whose rows come as pages, by `add_pages`, and are in no batch.
+    sink: where the bytes go; nothing is visible before `finish`.
+    schema: the schema with the dataset's field ids, or an Arrow schema that gets ids from 0 on.
+    version: ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+    max_page_bytes: Arrow bytes of one column that make a page.
+    checksums: whether to write checksums, which other readers ignore.
+    optimize_for: what text is written for from 2.1 on: ``"scan"``, ``"take"``, ``"size"``, or
+        ``"balance"``.
+    encoded: Top-level fields whose rows come as pages, by `add_pages`, and are in no batch.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column's type cannot be written; nothing has been written then.
+    Raises UnsupportedTypeError: a column's type cannot be written; nothing has been written then.
     """
 
     def __init__(
@@ -135,12 +124,8 @@ class FileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.
 
-        Raises
-        ------
-        SchemaMismatchError
-            Columns, types or nulls that do not fit the schema.
-        UnsupportedTypeError
-            Values that no reader could read.
+        Raises SchemaMismatchError: columns, types or nulls that do not fit the schema.
+        Raises UnsupportedTypeError: values that no reader could read.
         """
         self._check_open()
         step()  # wherever rows are written, between two batches
@@ -186,10 +171,7 @@ class FileWriter:
     def finish(self, metadata: Mapping[str, str] | None = None) -> FileSummary:
         """Write what is left, the schema and the footer; make the file visible.
 
-        Parameters
-        ----------
-        metadata
-            More entries for the schema's metadata.
+        metadata: more entries for the schema's metadata.
         """
         self._check_open()
         self._write_pages(

@@ -29,14 +29,9 @@ def with_leaves(
 ) -> pa.Array:
     """Return nested values of which each part that is not nested is changed.
 
-    Parameters
-    ----------
-    array
-        Lists, structs, maps, or plain values.  Nothing is copied if nothing changes.
-    change
-        Gets a part and its type in ``kind``, and returns the part, as another type if it likes.
-    kind
-        A type of the same shape as that of the array, the array's own by default.
+    array: lists, structs, maps, or plain values.  Nothing is copied if nothing changes.
+    change: gets a part and its type in ``kind``, and returns the part, as another type if it likes.
+    kind: a type of the same shape as that of the array, the array's own by default.
     """
     kind = array.type if kind is None else kind
     if isinstance(array, pa.StructArray):

@@ -67,10 +67,7 @@ def inside(messages: Messages, fields: Fields) -> Messages:
 def walk(messages: Messages) -> Iterator[Fields]:
     """Yield the first field of every message, then the second of those that have one, ...
 
-    Raises
-    ------
-    CorruptFileError
-        A message is damaged.
+    Raises CorruptFileError: a message is damaged.
     """
     data, at, stops = messages
     which = np.arange(at.size)
@@ -149,10 +146,7 @@ def damaged() -> CorruptFileError:
 def indexed_fields(data: bytes, where: str) -> frozenset[int]:
     """Return the ids of all fields that some index is of.
 
-    Raises
-    ------
-    CorruptFileError
-        The section does not parse; ``where`` names its file.
+    Raises CorruptFileError: the section does not parse; ``where`` names its file.
     """
     section = parse(pb.IndexSection, data, f"index section of {where}")
     return frozenset(field for index in section.indices for field in index.fields)

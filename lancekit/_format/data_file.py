@@ -359,12 +359,8 @@ def check_written(version: str) -> None:
 def check_storage_version(name: str, value: Any) -> str | None:
     """Return the version that an argument means, ``None`` for the dataset's own.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such version.
-    NotOfferedError
-        Its files are not written.
+    Raises InvalidArgumentError: there is no such version.
+    Raises NotOfferedError: its files are not written.
     """
     if value is None:
         return None

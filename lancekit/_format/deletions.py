@@ -66,20 +66,13 @@ def decode_deletions(
 ) -> BitMap:
     """Return the deleted offsets.
 
-    Parameters
-    ----------
-    data, kind
-        The file.
-    where
-        Its name, for messages.
-    physical_rows, num_deleted_rows
-        What the manifest says of the fragment; 0 for what it does not say.
+    data, kind: the file.
+    where: its name, for messages.
+    physical_rows, num_deleted_rows: what the manifest says of the fragment; 0 for what it does not
+        say.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are damaged, an offset lies outside of the fragment, or there are not as many
-        as the manifest says.
+    Raises CorruptFileError: the bytes are damaged, an offset lies outside of the fragment, or there
+        are not as many as the manifest says.
     """
     try:
         deleted = _decode(data, kind, physical_rows or MOST_ROWS)
@@ -147,10 +140,7 @@ _PLACE = struct.Struct("<qq")
 def _largest_buffer(message: pa.ipc.Message) -> int:
     """Return the most bytes that a buffer of a message has, uncompressed if it is not.
 
-    Raises
-    ------
-    ValueError
-        The message contradicts itself.
+    Raises ValueError: the message contradicts itself.
     """
     if message.type != "record batch" or message.body is None:
         return 0

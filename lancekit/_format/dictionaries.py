@@ -31,17 +31,10 @@ def read_dictionaries(
 ) -> dict[int, StoredValues]:
     """Return the values of all dictionaries of a manifest, by the ids of their fields.
 
-    Parameters
-    ----------
-    fields
-        The messages of the fields.
-    whole
-        Returns all bytes of the manifest's file; asked for if there is a dictionary.
+    fields: the messages of the fields.
+    whole: returns all bytes of the manifest's file; asked for if there is a dictionary.
 
-    Raises
-    ------
-    CorruptFileError
-        The values do not lie in the file.
+    Raises CorruptFileError: the values do not lie in the file.
     """
     found = {}
     for field in fields:
@@ -64,10 +57,7 @@ def put_dictionaries(
 ) -> None:
     """Write the values of all dictionaries, and into the messages of the fields where they are.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        Nobody knows the values of one.
+    Raises UnsupportedFeatureError: nobody knows the values of one.
     """
     for field in fields:
         if _value_type(field.logical_type) is None:

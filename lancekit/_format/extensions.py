@@ -114,10 +114,7 @@ def stored_field(field: pa.Field) -> pa.Field:
 def stored_schema(schema: pa.Schema) -> pa.Schema:
     """Return the stored form of a schema; the same object if it has no extension type.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A type is nested too deep for anything to walk through it.
+    Raises UnsupportedTypeError: a type is nested too deep for anything to walk through it.
     """
     try:
         fields = [stored_field(field) for field in schema]
@@ -247,10 +244,7 @@ def has_extensions(field: pa.Field) -> bool:
 def resolved_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema with the extension types that are registered in this process.
 
-    Raises
-    ------
-    CorruptFileError
-        A registered type does not take what the metadata say of it.
+    Raises CorruptFileError: a registered type does not take what the metadata say of it.
     """
     if not any(map(has_extensions, schema)):
         return schema

@@ -35,15 +35,9 @@ class ExternalFile:
 def external_sequence(fragment: Fragment, name: str) -> ExternalFile | None:
     """Return the part of a file that holds a sequence of a fragment, if it is in such a part.
 
-    Parameters
-    ----------
-    name
-        ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
+    name: ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
 
-    Raises
-    ------
-    CorruptFileError
-        The file is outside of the dataset.
+    Raises CorruptFileError: the file is outside of the dataset.
     """
     if not fragment.unknown:
         return None
@@ -77,10 +71,7 @@ def is_external(fragment: Fragment) -> bool:
 def lineage_column(fragment: Fragment, name: str) -> tuple[int, int]:
     """Return the place of the data file that holds a sequence, and the column of this file.
 
-    Raises
-    ------
-    CorruptFileError
-        No file of the fragment has such a column, or several have one.
+    Raises CorruptFileError: no file of the fragment has such a column, or several have one.
     """
     field_id = LINEAGE_FIELDS[name]
     columns = [file.columns.get(field_id) for file in fragment.files]

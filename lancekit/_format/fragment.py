@@ -279,10 +279,7 @@ class FragmentList(Sequence[Fragment]):
     decoding them; a fragment that a commit does not touch goes into the next manifest byte for
     byte, with whatever a newer release wrote into it.
 
-    Parameters
-    ----------
-    encoded
-        One message per fragment.
+    encoded: one message per fragment.
     """
 
     __slots__ = ("_decoded", "_encoded", "_facts", "_id_bounds", "_totals")

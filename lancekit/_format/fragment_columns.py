@@ -72,10 +72,7 @@ class FragmentFacts:
 def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
     """Return what is asked of fragments, from their encoded messages.
 
-    Raises
-    ------
-    CorruptFileError
-        A message is damaged, or claims more than a row address could name.
+    Raises CorruptFileError: a message is damaged, or claims more than a row address could name.
     """
     if len(encoded) <= _FEW:
         return _facts_of_few(encoded)
@@ -100,15 +97,9 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
 def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
     """Return the sums over fragments; sizes as far as they are known.
 
-    Parameters
-    ----------
-    facts
-        Those of the fragments, if they are known already.
+    facts: those of the fragments, if they are known already.
 
-    Raises
-    ------
-    CorruptFileError
-        A message is damaged.
+    Raises CorruptFileError: a message is damaged.
     """
     if len(encoded) <= _FEW:
         return _totals_of_few(encoded)
@@ -149,10 +140,7 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
 def parsed_fragment(data: bytes) -> pb.DataFragment:
     """Parse the message of one fragment.
 
-    Raises
-    ------
-    CorruptFileError
-        It is damaged, or claims more than a row address could name.
+    Raises CorruptFileError: it is damaged, or claims more than a row address could name.
     """
     fragment = parse(pb.DataFragment, data, "a manifest's fragment")
     rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
@@ -180,10 +168,7 @@ _PATH = 1
 def places_with_files(encoded: Sequence[bytes], paths: Collection[str]) -> Offsets:
     """Return the places of the encoded fragments that have a data file of one of the names.
 
-    Raises
-    ------
-    CorruptFileError
-        A message is damaged.
+    Raises CorruptFileError: a message is damaged.
     """
     wanted: dict[int, list[bytes]] = {}
     for path in map(str.encode, paths):

@@ -28,14 +28,9 @@ Digest = tuple[int, int, int]
 class ReuseGroup:
     """Fragments that were put together, and those that they became.
 
-    Attributes
-    ----------
-    version
-        The version of the dataset that was compacted.
-    old_digests, new_digests
-        Of each fragment its id, its rows, and how many of these are deleted.
-    survivors
-        The encoded set of the addresses of rows that were not left out.
+    version: the version of the dataset that was compacted.
+    old_digests, new_digests: of each fragment its id, its rows, and how many of these are deleted.
+    survivors: the encoded set of the addresses of rows that were not left out.
     """
 
     version: int
@@ -61,10 +56,7 @@ FragmentReuse = tuple[ReuseGroup, ...]
 def external_name(name: str, stored: IndexDetails | None) -> str | None:
     """Return the file that holds the details, in the folder of their entry, if one does.
 
-    Raises
-    ------
-    CorruptFileError
-        It is in another folder.
+    Raises CorruptFileError: it is in another folder.
     """
     details = _parsed(name, stored)
     if details.WhichOneof("content") != "external":
@@ -80,17 +72,10 @@ def parse_fragment_reuse(
 ) -> FragmentReuse:
     """Decode the details of the index of this name, which keeps it, the oldest compaction first.
 
-    Parameters
-    ----------
-    content
-        The bytes of the file that `external_name` tells.
+    content: the bytes of the file that `external_name` tells.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none.
-    UnsupportedFeatureError
-        They are of a form that is not known.
+    Raises CorruptFileError: they are none.
+    Raises UnsupportedFeatureError: they are of a form that is not known.
     """
     details = _parsed(name, stored)
     found = details.inline

@@ -40,16 +40,10 @@ def zone_map_details(rows_per_zone: int) -> bytes:
 class VectorSettings:
     """What an index of vectors is made with.
 
-    Attributes
-    ----------
-    label
-        ``"IVF_FLAT"``, ``"IVF_PQ"`` or ``"IVF_SQ"``.
-    metric
-        What vectors are compared by.
-    partition_rows
-        Rows of a partition, about; ``None`` if nobody said.
-    parts, bits
-        Of codes: into how many parts a vector is cut, and the bits of the code of each.
+    label: ``"IVF_FLAT"``, ``"IVF_PQ"`` or ``"IVF_SQ"``.
+    metric: what vectors are compared by.
+    partition_rows: rows of a partition, about; ``None`` if nobody said.
+    parts, bits: of codes: into how many parts a vector is cut, and the bits of the code of each.
     """
 
     label: str = "IVF_FLAT"
@@ -76,10 +70,7 @@ def vector_details(settings: VectorSettings) -> bytes:
 def parse_vector_details(data: bytes, where: str) -> VectorSettings:
     """Return what `vector_details` encoded.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        It is an index of another type.
+    Raises UnsupportedFeatureError: it is an index of another type.
     """
     message = parse(pb.VectorIndexDetails, data, where)
     kind = message.WhichOneof("compression")
@@ -102,10 +93,7 @@ def text_details(*, language: str, **settings: Any) -> bytes:
 def block_size_of(index: IndexMetadata) -> int | None:
     """Return how many documents a block of a full-text index has, if its details tell.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none.
+    Raises CorruptFileError: they are none.
     """
     details = index.index_details
     if details is None or not details.type_url.endswith("InvertedIndexDetails"):
@@ -117,10 +105,7 @@ def block_size_of(index: IndexMetadata) -> int | None:
 def with_block_size(details: bytes, documents: int) -> bytes:
     """Return the parameters of a full-text index for posting lists with such blocks.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none.
+    Raises CorruptFileError: they are none.
     """
     found = parse(pb.InvertedIndexDetails, details, "The details of an index")
     if found.HasField("block_size"):

@@ -41,10 +41,7 @@ _LONG = re.compile(r"\d[\d.]{15}|[eE]-\d{3}")
 def to_jsonb(texts: pa.Array) -> pa.Array:
     """Encode JSON texts.  Numbers that lose digits are warned of, all in one warning.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A text is not JSON, or names a key twice.
+    Raises InvalidArgumentError: a text is not JSON, or names a key twice.
 
     Examples
     --------
@@ -166,10 +163,7 @@ def _number(value: int | float) -> bytes:
 def from_jsonb(values: pa.Array) -> pa.Array:
     """Decode to JSON texts.
 
-    Raises
-    ------
-    CorruptFileError
-        A value is not JSONB.
+    Raises CorruptFileError: a value is not JSONB.
     """
     return pa.array(
         [None if data is None else _decode_value(data) for data in values.to_pylist()], pa.string()

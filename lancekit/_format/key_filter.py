@@ -186,10 +186,8 @@ def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
 
     Exact sets stay exact up to 8,192 keys; together with a Bloom filter they become part of it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        No filter at all, filters over different fields, or Bloom filters of different sizes.
+    Raises InvalidArgumentError: no filter at all, filters over different fields, or Bloom filters
+        of different sizes.
     """
     filters = list(filters)
     if len({f.field_ids for f in filters}) != 1:
@@ -275,12 +273,8 @@ def is_empty(one: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
 def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> SharedKeys:
     """Compare the keys that two writers inserted.
 
-    Parameters
-    ----------
-    mine, theirs
-        The two filters, in either order.
-    key_types
-        The types of the key columns in the dataset.
+    mine, theirs: the two filters, in either order.
+    key_types: the types of the key columns in the dataset.
 
     Returns
     -------

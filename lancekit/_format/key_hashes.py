@@ -180,10 +180,7 @@ def encode_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.LargeBinary
     and binary are themselves.  In a key of several columns each part is followed by a zero byte.
     Rows with a null in any key column are left out: null equals nothing.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column of a nested type.
+    Raises UnsupportedTypeError: a column of a nested type.
 
     Examples
     --------

@@ -98,10 +98,7 @@ _PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
 def arrow_type(logical: str) -> pa.DataType:
     """Return the Arrow type of a logical type that has no child fields.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        The name is not one that this release knows.
+    Raises UnsupportedFeatureError: the name is not one that this release knows.
 
     Examples
     --------
@@ -131,10 +128,7 @@ def is_nested(logical: str) -> bool:
 def logical_type(arrow: pa.DataType) -> str:
     """Return the logical type of an Arrow type in stored form, nested or not.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        Lance has no such type.
+    Raises UnsupportedTypeError: Lance has no such type.
 
     Examples
     --------

@@ -177,10 +177,7 @@ class Manifest:
 def manifest_position(tail: bytes, where: str) -> int:
     """Return the offset of the manifest in its file, from the file's last bytes.
 
-    Raises
-    ------
-    CorruptFileError
-        The file is too short, or does not end in the magic bytes.
+    Raises CorruptFileError: the file is too short, or does not end in the magic bytes.
     """
     hint = "The file is truncated or damaged; open an earlier version, or restore it from a copy."
     if len(tail) < FOOTER_BYTES:
@@ -212,19 +209,11 @@ def read_section(data: memoryview, offset: int, where: str) -> memoryview:
 def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]) -> Manifest:
     """Decode the `Manifest` message of a version.
 
-    Parameters
-    ----------
-    data, where
-        The message, and the file that it is from.
-    whole
-        Returns all of the file, if more of it is needed.
+    data, where: the message, and the file that it is from.
+    whole: returns all of the file, if more of it is needed.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are not a manifest.
-    UnsupportedFeatureError
-        A reader feature flag is not known.
+    Raises CorruptFileError: the bytes are not a manifest.
+    Raises UnsupportedFeatureError: a reader feature flag is not known.
     """
     message = parse(pb.Manifest, data, f"manifest {where}")
     flags.check_readable(message.reader_feature_flags, where)
@@ -282,12 +271,8 @@ def encode_manifest_file(
 ) -> bytes:
     """Return a manifest file: dictionaries, index section, transaction, manifest, footer.
 
-    Raises
-    ------
-    CorruptFileError
-        A counter does not fit: it was damaged before, or is used up.
-    UnsupportedFeatureError
-        The values of a dictionary belong here, and are not known.
+    Raises CorruptFileError: a counter does not fit: it was damaged before, or is used up.
+    Raises UnsupportedFeatureError: the values of a dictionary belong here, and are not known.
     """
     out = bytearray()
 

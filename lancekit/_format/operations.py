@@ -189,10 +189,7 @@ class Update(Part):
     def changed_offsets(self) -> dict[int, BitMap]:
         """The rows changed in place, by fragment, of both forms.
 
-        Raises
-        ------
-        CorruptFileError
-            A bitmap is damaged.
+        Raises CorruptFileError: a bitmap is damaged.
         """
         listed = {key: BitMap(values) for key, values in self.listed_fragment_offsets.items()}
         stored = self.updated_fragment_offsets.items()

@@ -30,14 +30,9 @@ _NUMBERS = {kind: number for number, kind in _TYPES.items()}
 class Partitions:
     """The partitions of an index of vectors.
 
-    Attributes
-    ----------
-    centroids
-        Shape (partitions, dimensions); ``None`` in the file of the vectors themselves.
-    offsets, lengths
-        Which rows of that file each partition has.
-    loss
-        What the clustering left: the sum of the distances.
+    centroids: shape (partitions, dimensions); ``None`` in the file of the vectors themselves.
+    offsets, lengths: which rows of that file each partition has.
+    loss: what the clustering left: the sum of the distances.
     """
 
     centroids: npt.NDArray[np.floating | np.uint8] | None
@@ -49,12 +44,8 @@ class Partitions:
 def parse_partitions(data: bytes, where: str) -> Partitions:
     """Decode partitions.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none.
-    UnsupportedFeatureError
-        The centroids are of numbers that are not known.
+    Raises CorruptFileError: they are none.
+    Raises UnsupportedFeatureError: the centroids are of numbers that are not known.
     """
     message = parse(pb.Partitions, data, where)
     centroids = parse_tensor(message.centroids, where) if message.HasField("centroids") else None
@@ -76,12 +67,8 @@ def parse_partitions(data: bytes, where: str) -> Partitions:
 def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.floating | np.uint8]:
     """Decode numbers in rows and columns, such as a codebook.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none.
-    UnsupportedFeatureError
-        They are of a type that is not known.
+    Raises CorruptFileError: they are none.
+    Raises UnsupportedFeatureError: they are of a type that is not known.
     """
     if isinstance(message, bytes):
         message = parse(pb.Tensor, message, where)

@@ -77,10 +77,7 @@ def top_of(path: str) -> str:
 def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
     """Return the fields along a path, the top-level one first.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such field, or the path leads into a list or map.
+    Raises ColumnNotFoundError: there is no such field, or the path leads into a list or map.
     """
     if path in schema:
         return (schema.field(path),)
@@ -160,10 +157,7 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked
     through, too, by the names of their parts.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        A path leads nowhere.
+    Raises ColumnNotFoundError: a path leads nowhere.
     """
     below: dict[str, list[Sequence[str]]] = {}
     for first, *rest in (path for path in paths if path):

@@ -50,10 +50,7 @@ def row_id_bounds(encoded: Sequence[bytes]) -> RowIdBounds:
 
     Where the ids are not in the message, every id may be one of the fragment's.
 
-    Raises
-    ------
-    CorruptFileError
-        A message is damaged.
+    Raises CorruptFileError: a message is damaged.
     """
     count = len(encoded)
     lowest, highest = np.full(count, _HIGHEST), np.zeros(count, np.uint64)

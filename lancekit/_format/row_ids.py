@@ -219,10 +219,7 @@ class RowVersions:
 def read_row_ids(data: bytes, num_rows: int, where: str) -> RowIds:
     """Decode the row ids of a fragment of ``num_rows`` physical rows.
 
-    Raises
-    ------
-    CorruptFileError
-        There are more or fewer ids than rows, or the bytes are not a sequence.
+    Raises CorruptFileError: there are more or fewer ids than rows, or the bytes are not a sequence.
     """
     segments = _row_id_segments(data, where)
     _check_count(
@@ -244,10 +241,7 @@ def count_row_ids(data: bytes, where: str) -> int:
 def read_row_id_bounds(data: bytes, where: str) -> tuple[int, int]:
     """Return numbers that no row id of a sequence is below, or above; of none, the first is more.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are not a sequence.
+    Raises CorruptFileError: the bytes are not a sequence.
     """
     bounds = [segment.bounds for segment in _row_id_segments(data, where)]
     if not bounds:

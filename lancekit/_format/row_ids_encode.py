@@ -142,12 +142,8 @@ def uniform_versions(num_rows: int, version: int) -> bytes:
 def encode_row_versions(versions: U64Array, lengths: Iterable[int] | None = None) -> bytes:
     """Encode versions, in order, as runs of equal ones.
 
-    Parameters
-    ----------
-    versions
-        One for each row, or for each run.
-    lengths
-        Of the runs.
+    versions: one for each row, or for each run.
+    lengths: of the runs.
     """
     if lengths is None:
         changes = np.flatnonzero(np.diff(versions)) + 1

@@ -135,13 +135,9 @@ class LanceSchema:
     def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> LanceSchema:
         """Give every field an id, depth-first from ``first_id``.
 
-        Raises
-        ------
-        UnsupportedTypeError
-            Lance has no such type.
-        InvalidArgumentError
-            Two fields of one struct share a name, a name or a primary-key mark cannot be used, or
-            there are no ids left.
+        Raises UnsupportedTypeError: Lance has no such type.
+        Raises InvalidArgumentError: two fields of one struct share a name, a name or a primary-key
+            mark cannot be used, or there are no ids left.
         """
         counter = iter(range(first_id, _LAST_FIELD_ID + 1))
         schema = stored_schema(schema)
@@ -216,10 +212,7 @@ class LanceSchema:
 def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> LanceField:
     """Return a field with other metadata; what it says of the primary key holds.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The mark of a primary-key column would change, or cannot be used.
+    Raises InvalidArgumentError: the mark of a primary-key column would change, or cannot be used.
     """
     position = _key_position(field.to_arrow(), metadata, field.name)
     if field.key_position is not None and position != field.key_position:
@@ -341,11 +334,8 @@ def schema_from_pb(
 ) -> LanceSchema:
     """Rebuild a schema from the flattened `Field` list.
 
-    Raises
-    ------
-    CorruptFileError
-        A field names a parent that is not listed before it, has the id of another, or lies
-        deeper than any type does.
+    Raises CorruptFileError: a field names a parent that is not listed before it, has the id of
+        another, or lies deeper than any type does.
     """
     children: dict[int, list[pb.Field]] = {-1: []}
     depths = {-1: 0}

@@ -137,10 +137,7 @@ class TransactionSummary:
 def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
     """Decode what a list of versions shows of a transaction, and nothing of its operation.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are not a transaction.
+    Raises CorruptFileError: the bytes are not a transaction.
     """
     message = parse(Message, data, f"transaction {where}")
     arm = message.WhichOneof("operation")
@@ -155,10 +152,7 @@ def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSu
 def parse_transaction(data: bytes | memoryview, where: str) -> Transaction:
     """Decode a transaction file, or the inline section of a manifest.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are not a transaction.
+    Raises CorruptFileError: the bytes are not a transaction.
     """
     message = parse(Message, data, f"transaction {where}")
     arm, blob_arm = message.WhichOneof("operation"), message.WhichOneof("blob_operation")

@@ -69,12 +69,8 @@ def distances(metric: str, rows: Vectors, query: Vectors) -> Distances:
     ``l2`` is the square of the distance, ``cosine`` 1 less the cosine, ``dot`` 1 less the product,
     ``hamming`` the number of bits.  What cannot be told (a cosine of zeros, of NaN) is NaN.
 
-    Parameters
-    ----------
-    rows
-        Shape (rows, dimensions).
-    query
-        Shape (dimensions,), of a type of `COMPUTED_AS`.
+    rows: shape (rows, dimensions).
+    query: shape (dimensions,), of a type of `COMPUTED_AS`.
 
     Examples
     --------
@@ -94,14 +90,9 @@ def estimated(
 
     It takes a third of the time of `distances`, by squares of lengths that are known.
 
-    Parameters
-    ----------
-    metric
-        ``l2`` or ``cosine``.
-    rows, query
-        As above.
-    lengths
-        The `squares` of the rows.
+    metric: ``l2`` or ``cosine``.
+    rows, query: as above.
+    lengths: the `squares` of the rows.
 
     Examples
     --------

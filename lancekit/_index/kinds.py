@@ -22,29 +22,17 @@ if TYPE_CHECKING:
 class IndexKind:
     """One kind of scalar index.
 
-    Attributes
-    ----------
-    name
-        What `create_scalar_index` calls it.
-    label
-        What descriptions call it.
-    details
-        The message of its details, with its package as it is written.
-    written, newest
-        The version of the index that is written, and the newest that is known.
-    files
-        The names of its files, each with its columns.
-    settings
-        The keys of the schema's metadata that change how its files are read.
-    exact
-        Whether what it finds are the rows asked for; else they are to be looked at again.
-    zones
-        Whether it speaks of ranges of rows of a fragment; else of rows, by their ids where the
+    name: what `create_scalar_index` calls it.
+    label: what descriptions call it.
+    details: the message of its details, with its package as it is written.
+    written, newest: the version of the index that is written, and the newest that is known.
+    files: the names of its files, each with its columns.
+    settings: the keys of the schema's metadata that change how its files are read.
+    exact: whether what it finds are the rows asked for; else they are to be looked at again.
+    zones: whether it speaks of ranges of rows of a fragment; else of rows, by their ids where the
         table has such, by their addresses elsewhere.
-    addresses_from
-        The version from which on it names rows by address even where they have ids.
-    fits
-        Whether it can be made of a type.
+    addresses_from: the version from which on it names rows by address even where they have ids.
+    fits: whether it can be made of a type.
     """
 
     name: str

@@ -167,10 +167,7 @@ def _put_rows(
 def decoded_set(data: bytes, form: SetForm = SetForm.SIZED) -> Words:
     """Decode one set.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are none of a set.
+    Raises CorruptFileError: the bytes are none of a set.
     """
     return _slow([data], form).rows
 

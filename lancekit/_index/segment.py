@@ -91,10 +91,7 @@ class IndexFileReader:
     def buffer(self, number: str) -> bytes:
         """Return one of the file's global buffers, by its number in decimals.
 
-        Raises
-        ------
-        CorruptFileError
-            There is none of that number.
+        Raises CorruptFileError: there is none of that number.
         """
         container = self._reader.container
         table = container.global_table
@@ -127,10 +124,7 @@ class IndexFileReader:
     def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
         """Return what is made of many rows of the file, kept when it is made for the second time.
 
-        Parameters
-        ----------
-        size
-            About how many bytes it takes.
+        size: about how many bytes it takes.
         """
         identity = self._reader.container.source.identity
         if identity is None:
@@ -163,10 +157,7 @@ class Segment:
     def file(self, name: str) -> IndexFileReader:
         """Open one of its files.
 
-        Raises
-        ------
-        LancekitError, OSError
-            It is not there, or none that can be read.
+        Raises LancekitError, OSError: it is not there, or none that can be read.
         """
         return open_index_file(self.store, self.index, name, self.open_files)
 
@@ -198,10 +189,7 @@ def open_index_file(
 ) -> IndexFileReader:
     """Open one of the files of a segment of an index, or take it from those that are open.
 
-    Raises
-    ------
-    LancekitError, OSError
-        It is not there, or none that can be read.
+    Raises LancekitError, OSError: it is not there, or none that can be read.
     """
     path = f"{INDICES}/{index.uuid}/{name}"
     sizes = {file.path: file.size_bytes for file in index.files}

@@ -82,12 +82,8 @@ _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Found | None:
     """Return what may follow a text, ``None`` where nobody knows.
 
-    Parameters
-    ----------
-    text, rest
-        A cell's text up to the cursor, and what stands behind it.
-    variables
-        Those of the user.
+    text, rest: a cell's text up to the cursor, and what stands behind it.
+    variables: those of the user.
 
     Examples
     --------

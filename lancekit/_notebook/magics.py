@@ -75,17 +75,11 @@ def unregister_magics(shell: Shell) -> None:
 def lance(shell: Shell, line: str, cell: str | None = None) -> object:
     """Run what stands behind ``%lance``, or the SQL of a cell.
 
-    Parameters
-    ----------
-    shell
-        The IPython shell, whose variables are the names.
-    line, cell
-        The rest of the line, and the lines below it if there are some.
+    shell: the IPython shell, whose variables are the names.
+    line, cell: the rest of the line, and the lines below it if there are some.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such word or flag, or a value of one is none; the text says what there is.
+    Raises InvalidArgumentError: there is no such word or flag, or a value of one is none; the text
+        says what there is.
     """
     if cell is not None:
         return _cell(shell, cell, _flags(line))
@@ -131,10 +125,7 @@ def _cell(shell: Shell, text: str, asked: _Asked) -> object:
 def _flags(line: str) -> _Asked:
     """Read what stands behind ``%%lance``: flags, each once, those with values as words of a shell.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such flag, or its value is none.
+    Raises InvalidArgumentError: there is no such flag, or its value is none.
     """
     try:
         words = iter(shlex.split(line))
@@ -188,10 +179,7 @@ def _split(rest: str) -> list[str]:
 def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
     """Return the handle that a name means, as statements read it.
 
-    Raises
-    ------
-    PredicateError
-        It is no name, or that of no dataset; the place is that in the line.
+    Raises PredicateError: it is no name, or that of no dataset; the place is that in the line.
     """
     if "/" in name and not any(mark in name for mark in "'`@"):
         name = f"'{name}'"  # no name has a slash

@@ -47,12 +47,8 @@ def offer(
 ) -> Found | None:
     """Return the names that begin with a fragment, in a quote that they do not close.
 
-    Parameters
-    ----------
-    quoted
-        Whether the names have quotes of their own.
-    anywhere
-        Whether they were chosen already.
+    quoted: whether the names have quotes of their own.
+    anywhere: whether they were chosen already.
     """
     low = fragment.lower()
     fit = [

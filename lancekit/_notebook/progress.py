@@ -22,10 +22,7 @@ LINE_SECONDS = 5.0
 def make_bar(wanted: bool) -> Show | None:
     """Return what shows progress to whoever looks on, or nothing.
 
-    Parameters
-    ----------
-    wanted
-        Whether there shall be lines of text if this is neither a notebook nor a terminal.
+    wanted: whether there shall be lines of text if this is neither a notebook nor a terminal.
     """
     display = _notebook_display()
     if display is not None:

@@ -86,12 +86,8 @@ class Addition:
 def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
     """Add columns, in a new file for each fragment; columns of nulls need none.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A column is there already, or the values do not fit the rows.
-    PredicateError
-        An expression does not fit the schema.
+    Raises InvalidArgumentError: a column is there already, or the values do not fit the rows.
+    Raises PredicateError: an expression does not fit the schema.
     """
     policy = RetryPolicy()
     if is_stream(new.transforms):
@@ -111,16 +107,10 @@ def merge_rows(
 ) -> Snapshot:
     """Add the columns of other rows, found by a key.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        A key column is not there.
-    SchemaMismatchError
-        The keys are of different types.
-    InvalidArgumentError
-        A column is there already.
-    DuplicateKeysError
-        Rows on Spark, of which none is the last, have the same key.
+    Raises ColumnNotFoundError: a key column is not there.
+    Raises SchemaMismatchError: the keys are of different types.
+    Raises InvalidArgumentError: a column is there already.
+    Raises DuplicateKeysError: rows on Spark, of which none is the last, have the same key.
     """
     on = right_on or left_on
     source = _join_source(snapshot, data, schema, left_on, on)
@@ -336,12 +326,8 @@ def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
 def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str], pa.Schema]:
     """Return the columns that a function of the user's gets, and the schema of what it returns.
 
-    Raises
-    ------
-    InvalidTypeError
-        It is no function.
-    InvalidArgumentError
-        It does not say what it returns, and there is no row to try it on.
+    Raises InvalidTypeError: it is no function.
+    Raises InvalidArgumentError: it does not say what it returns, and there is no row to try it on.
     """
     function: Callable[[pa.RecordBatch], object] = new.transforms
     if not callable(function):

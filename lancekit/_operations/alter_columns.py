@@ -172,12 +172,8 @@ def columns_task(
 def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
     """Take columns out of the schema; the files stay as they are.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    InvalidArgumentError
-        No column would be left.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidArgumentError: no column would be left.
     """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
         raise InvalidTypeError(
@@ -221,10 +217,7 @@ _KINDS: Mapping[str, type] = {"path": str, "name": str, "nullable": bool, "data_
 def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
     """Return alterations as they were passed: dictionaries.
 
-    Raises
-    ------
-    InvalidArgumentError
-        An unknown key, a value of the wrong type, or nothing to alter.
+    Raises InvalidArgumentError: an unknown key, a value of the wrong type, or nothing to alter.
     """
     out = []
     for entry in given:
@@ -260,12 +253,9 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
     Casts write a new file for each fragment, under a new field id; the rest changes the schema
     alone.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    InvalidArgumentError
-        A name is taken, a column holds nulls that it may not have, or a cast is not possible.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidArgumentError: a name is taken, a column holds nulls that it may not have, or a
+        cast is not possible.
     """
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -279,18 +269,12 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
 class AlterPlan:
     """What altered columns of a version are, and how they are made: it is run, or explained.
 
-    Attributes
-    ----------
-    snapshot
-        The version.
-    schema
-        The schema with the altered fields.
-    casts
-        The paths of columns that are cast.
-    tightened
-        The paths of columns that become not nullable, and so must hold no nulls.
-    stored, maker
-        What new files hold, and how that is made of the old values; ``None`` if nothing is cast.
+    snapshot: the version.
+    schema: the schema with the altered fields.
+    casts: the paths of columns that are cast.
+    tightened: the paths of columns that become not nullable, and so must hold no nulls.
+    stored, maker: what new files hold, and how that is made of the old values; ``None`` if nothing
+        is cast.
     """
 
     snapshot: Snapshot
@@ -319,10 +303,7 @@ class AlterPlan:
 def plan_alteration(current: Snapshot, alterations: Sequence[Alteration]) -> AlterPlan:
     """Plan what becomes of columns; what rows tell, such as nulls, is not looked at.
 
-    Raises
-    ------
-    ColumnNotFoundError, InvalidArgumentError
-        As `alter_columns`.
+    Raises ColumnNotFoundError, InvalidArgumentError: as `alter_columns`.
     """
     schema = current.manifest.schema
     changes = _by_field(schema, alterations)

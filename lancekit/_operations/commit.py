@@ -55,22 +55,13 @@ def commit_operation(
 ) -> Snapshot:
     """Commit a transaction; return the new version.
 
-    Parameters
-    ----------
-    target
-        Where the dataset is or will be; a snapshot for what a handle is at.
-    read_version
-        The version that the operation was worked out from; for an overwrite and a restore it may
-        be ``None``: the newest, or the handle's.
+    target: where the dataset is or will be; a snapshot for what a handle is at.
+    read_version: the version that the operation was worked out from; for an overwrite and a restore
+        it may be ``None``: the newest, or the handle's.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The operation does not fit that version, or the version is missing.
-    DatasetNotFoundError
-        There is no dataset, and the operation creates none.
-    CommitConflictError
-        A version landed since that it cannot be put on top of.
+    Raises InvalidArgumentError: the operation does not fit that version, or the version is missing.
+    Raises DatasetNotFoundError: there is no dataset, and the operation creates none.
+    Raises CommitConflictError: a version landed since that it cannot be put on top of.
     """
     operation = transaction.operation
     if isinstance(operation, ops.UnknownOperation) or transaction.blobs_op is not None:
@@ -183,10 +174,7 @@ def _clone(line: Line, operation: ops.Clone, pending: Pending) -> Snapshot:
 def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
     """Return one append of what several transactions append.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is none, or one that does something else.
+    Raises InvalidArgumentError: there is none, or one that does something else.
     """
     if not transactions:
         raise InvalidArgumentError("No transactions to commit.")

@@ -35,14 +35,9 @@ from lancekit.errors import InvalidTypeError
 class DeletePlan:
     """What a delete from a version looks at, and does: it is run, or explained.
 
-    Attributes
-    ----------
-    snapshot
-        The version to delete from.
-    predicate
-        Selects the rows; those for which it is null stay.
-    read
-        The rows that it looks at.
+    snapshot: the version to delete from.
+    predicate: selects the rows; those for which it is null stay.
+    read: the rows that it looks at.
     """
 
     snapshot: Snapshot
@@ -75,10 +70,7 @@ class DeletePlan:
 def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePlan:
     """Plan a delete; nothing but the manifest is read.
 
-    Raises
-    ------
-    PredicateError
-        The predicate does not parse, or does not fit the schema.
+    Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(predicate, schema.to_arrow())
@@ -90,14 +82,9 @@ def delete_rows(
 ) -> tuple[Snapshot, DeleteResult]:
     """Delete rows; a predicate that selects none still makes a version, as in the reference.
 
-    Parameters
-    ----------
-    snapshot
-        The version to delete from; others may have landed since.
-    predicate
-        SQL text or a pyarrow expression; rows for which it is null stay.
-    policy
-        How often to do it again when the same rows were changed by others.
+    snapshot: the version to delete from; others may have landed since.
+    predicate: SQL text or a pyarrow expression; rows for which it is null stay.
+    policy: how often to do it again when the same rows were changed by others.
     """
     if not isinstance(predicate, str | pc.Expression):
         raise InvalidTypeError(
@@ -149,12 +136,8 @@ def delete_in_fragment(
 ) -> Fragment | None:
     """Write a deletion file for one fragment, to be committed later.
 
-    Parameters
-    ----------
-    rows
-        The offsets to delete.
-    before
-        Those that are deleted already.
+    rows: the offsets to delete.
+    before: those that are deleted already.
 
     Returns
     -------

@@ -52,12 +52,8 @@ from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMis
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
     """Return the clauses with the key columns checked.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There are no key columns, or the merge would change nothing.
-    ColumnNotFoundError
-        A key column is not in the schema.
+    Raises InvalidArgumentError: there are no key columns, or the merge would change nothing.
+    Raises ColumnNotFoundError: a key column is not in the schema.
     """
     key = tuple(f.name for f in schema.primary_key)
     on = clauses.on or key
@@ -125,29 +121,16 @@ def merge_rows(
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows into a version.
 
-    Parameters
-    ----------
-    snapshot
-        The version that the caller sees; others may have landed since.
-    source
-        The rows.
-    clauses
-        What to do, checked by `check_clauses`.
-    policy
-        How often to do it again when other writers land meanwhile.
-    properties
-        Those of the transaction.
-    mark
-        With one, the merge lands at most once.
+    snapshot: the version that the caller sees; others may have landed since.
+    source: the rows.
+    clauses: what to do, checked by `check_clauses`.
+    policy: how often to do it again when other writers land meanwhile.
+    properties: those of the transaction.
+    mark: with one, the merge lands at most once.
 
-    Raises
-    ------
-    SchemaMismatchError
-        The rows do not fit the dataset.
-    DuplicateKeysError
-        A key occurs more than once in the source.
-    MatchedRowsError
-        A row matched, and matched rows are not allowed.
+    Raises SchemaMismatchError: the rows do not fit the dataset.
+    Raises DuplicateKeysError: a key occurs more than once in the source.
+    Raises MatchedRowsError: a row matched, and matched rows are not allowed.
     """
     started = time.monotonic()
     work_out = _work_of(snapshot, source, clauses)
@@ -164,12 +147,8 @@ def merge_computed(
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows that are worked out of the version that they are merged into.
 
-    Parameters
-    ----------
-    rows_of
-        Works the rows out, again for a newer version if others landed that are in the way.
-    snapshot, clauses, policy
-        As in `merge_rows`, whose errors it has.
+    rows_of: works the rows out, again for a newer version if others landed that are in the way.
+    snapshot, clauses, policy: as in `merge_rows`, whose errors it has.
     """
     started = time.monotonic()
     how = _How(clauses)
@@ -311,10 +290,7 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
     would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
     `merge_rows` can follow with the same rows.
 
-    Raises
-    ------
-    SchemaMismatchError, DuplicateKeysError, MatchedRowsError
-        As in `merge_rows`.
+    Raises SchemaMismatchError, DuplicateKeysError, MatchedRowsError: as in `merge_rows`.
     """
     return _work_of(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
 
@@ -322,10 +298,8 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
 def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Check a merge as far as columns tell, and return the casts of its source.
 
-    Raises
-    ------
-    SchemaMismatchError, InvalidArgumentError
-        The columns do not fit the dataset, or the clauses.
+    Raises SchemaMismatchError, InvalidArgumentError: the columns do not fit the dataset, or the
+        clauses.
     """
     plan = _casts(schema.to_arrow(), source, clauses)
     if clauses.rewrite_columns:
@@ -341,12 +315,9 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
 def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
     """Check a merge against a version, and return the casts of its source.
 
-    Raises
-    ------
-    SchemaMismatchError, InvalidArgumentError
-        The rows do not fit the dataset, or the clauses.
-    DuplicateKeysError
-        A key occurs more than once in the source.
+    Raises SchemaMismatchError, InvalidArgumentError: the rows do not fit the dataset, or the
+        clauses.
+    Raises DuplicateKeysError: a key occurs more than once in the source.
     """
     schema = snapshot.manifest.schema
     plan = check_columns(schema, source.schema, clauses)
@@ -418,14 +389,9 @@ def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Upd
 def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[str]) -> None:
     """Raise ``InvalidArgumentError`` if a merge cannot be done by writing columns anew.
 
-    Parameters
-    ----------
-    schema
-        The dataset's.
-    clauses
-        What to do.
-    source
-        The columns that the source brings.
+    schema: the dataset's.
+    clauses: what to do.
+    source: the columns that the source brings.
     """
     columns = rewritten_columns(source, clauses.on)
     blobs = [

@@ -75,23 +75,13 @@ def replace_columns(
 ) -> tuple[Snapshot, UpdateResult]:
     """Write columns anew for all rows; their types and places stay.
 
-    Parameters
-    ----------
-    snapshot
-        The version to change; others may have landed since.
-    new
-        The values; rows that come in a stream can be read only once, so that is never done again.
-    policy
-        How often to do it again when others changed the same fragments.
+    snapshot: the version to change; others may have landed since.
+    new: the values; rows that come in a stream can be read only once, so that is never done again.
+    policy: how often to do it again when others changed the same fragments.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    InvalidArgumentError
-        There are fewer or more values than rows.
-    PredicateError, SchemaMismatchError
-        The values do not fit the columns.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidArgumentError: there are fewer or more values than rows.
+    Raises PredicateError, SchemaMismatchError: the values do not fit the columns.
     """
     started = time.monotonic()
     if is_stream(new.transforms):

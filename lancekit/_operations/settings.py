@@ -34,10 +34,7 @@ Changes = Mapping[str, str | None]
 def update_settings(snapshot: Snapshot, operation: UpdateConfig) -> Snapshot:
     """Commit a change of config or metadata; return the new version.
 
-    Raises
-    ------
-    IncompatibleConflictError
-        Somebody else changed the same keys since.
+    Raises IncompatibleConflictError: somebody else changed the same keys since.
     """
     return commit(snapshot, Pending(operation=operation, uuid=str(uuid.uuid4())))
 
@@ -47,10 +44,7 @@ def field_updates(
 ) -> dict[int, UpdateMap]:
     """Return changes of fields, which are named by path or id, by their ids.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such field.
+    Raises ColumnNotFoundError: there is no such field.
     """
     if not isinstance(changes, Mapping):
         raise InvalidTypeError(
@@ -87,10 +81,7 @@ def add_base_paths(
 ) -> Snapshot:
     """Commit further places for files; return the new version.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A name, a path or an id is taken.
+    Raises InvalidArgumentError: a name, a path or an id is taken.
     """
     operation = UpdateBases(tuple(bases))
     pending = Pending(operation=operation, uuid=str(uuid.uuid4()), properties=properties)

@@ -39,12 +39,8 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 def check_updates(updates: object) -> dict[str, str]:
     """Return columns and SQL expressions as they were passed.
 
-    Raises
-    ------
-    InvalidTypeError
-        Not a dictionary of strings.
-    InvalidArgumentError
-        It is empty.
+    Raises InvalidTypeError: not a dictionary of strings.
+    Raises InvalidArgumentError: it is empty.
     """
     if not isinstance(updates, Mapping) or not all(
         isinstance(part, str) for pair in updates.items() for part in pair
@@ -73,16 +69,10 @@ def check_where(where: object) -> object:
 class UpdatePlan:
     """What an update of a version looks at, and does: it is run, or explained.
 
-    Attributes
-    ----------
-    snapshot
-        The version to change.
-    predicate
-        Selects the rows; ``None`` for all.
-    assignments
-        The new values, for rows as they were.
-    read
-        The rows that it looks at.
+    snapshot: the version to change.
+    predicate: selects the rows; ``None`` for all.
+    assignments: the new values, for rows as they were.
+    read: the rows that it looks at.
     """
 
     snapshot: Snapshot
@@ -133,10 +123,7 @@ class UpdatePlan:
 def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> UpdatePlan:
     """Plan an update; nothing but the manifest is read.
 
-    Raises
-    ------
-    PredicateError
-        An expression or the condition does not fit the schema.
+    Raises PredicateError: an expression or the condition does not fit the schema.
     """
     schema = snapshot.manifest.schema
     predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
@@ -153,24 +140,15 @@ def update_columns(
 ) -> tuple[Snapshot, UpdateResult]:
     """Change rows; none that the condition selects still makes a version, as in the reference.
 
-    Parameters
-    ----------
-    snapshot
-        The version to change; others may have landed since.
-    updates
-        An SQL expression for each column.  All see the row as it was, so two columns can be
+    snapshot: the version to change; others may have landed since.
+    updates: an SQL expression for each column.  All see the row as it was, so two columns can be
         swapped.
-    where
-        SQL text, a pyarrow expression, or ``None`` for all rows.
-    policy
-        How often to do it again when the same rows were changed by others.
-    storage_version
-        The format of the new files, that of the dataset by default.
+    where: SQL text, a pyarrow expression, or ``None`` for all rows.
+    policy: how often to do it again when the same rows were changed by others.
+    storage_version: the format of the new files, that of the dataset by default.
 
-    Raises
-    ------
-    PredicateError
-        An expression or the condition does not fit the schema, or a value does not fit its column.
+    Raises PredicateError: an expression or the condition does not fit the schema, or a value does
+        not fit its column.
     """
     started = time.monotonic()
 

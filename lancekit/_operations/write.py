@@ -127,21 +127,12 @@ def open_rows(
 def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:
     """Write rows and commit them; return the new version.
 
-    Parameters
-    ----------
-    source
-        The rows.
-    target
-        Where the dataset is or will be; a snapshot for what a handle is at.
+    source: the rows.
+    target: where the dataset is or will be; a snapshot for what a handle is at.
 
-    Raises
-    ------
-    DatasetExistsError
-        The mode is ``"create"`` and there is a dataset.
-    SchemaMismatchError
-        The rows do not fit the dataset they are appended to.
-    NullKeyError
-        A primary-key column holds a null.
+    Raises DatasetExistsError: the mode is ``"create"`` and there is a dataset.
+    Raises SchemaMismatchError: the rows do not fit the dataset they are appended to.
+    Raises NullKeyError: a primary-key column holds a null.
     """
     plan = plan_write(source.schema, target, settings)
     return commit_rows(plan, source.write(plan.casts, plan.task, settings.progress))

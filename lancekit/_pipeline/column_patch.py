@@ -32,14 +32,9 @@ Indices = npt.NDArray[np.int64]
 class Patch:
     """A fragment, and new values for some of its rows.  Can be sent to a worker.
 
-    Attributes
-    ----------
-    offsets
-        The rows, ascending.
-    values
-        One row for each of them; the columns are those of the schema of `write`.
-    write
-        How the file is written.
+    offsets: the rows, ascending.
+    values: one row for each of them; the columns are those of the schema of `write`.
+    write: how the file is written.
     """
 
     source: FragmentSource
@@ -195,14 +190,9 @@ class Arriving:
 
     A row for which none arrives gets nulls.
 
-    Parameters
-    ----------
-    batches
-        The values, and in a last column the addresses, ascending over all batches.
-    schema
-        The values' columns.
-    key
-        The dataset's column by which rows were matched, to name one that was matched twice.
+    batches: the values, and in a last column the addresses, ascending over all batches.
+    schema: the values' columns.
+    key: the dataset's column by which rows were matched, to name one that was matched twice.
     """
 
     calls = None

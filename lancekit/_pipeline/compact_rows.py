@@ -52,14 +52,9 @@ def columns_to_copy(
 ) -> dict[str, _Pages]:
     """Return the pages of the top-level fields that can be copied, if they are large enough.
 
-    Parameters
-    ----------
-    sources
-        The fragments that become one file.
-    write
-        How that is to be written.
-    least
-        Bytes that the pages of a column have on average.
+    sources: the fragments that become one file.
+    write: how that is to be written.
+    least: bytes that the pages of a column have on average.
     """
     if not _can_be_copied(sources, write, least):
         return {}

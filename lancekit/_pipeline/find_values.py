@@ -160,12 +160,8 @@ class _Slots:
     Of words at some places that are equal, the table has the first; `repeated` are the places of
     the others, and the first's for each.
 
-    Parameters
-    ----------
-    words
-        The words.
-    places
-        Those that count, ascending.
+    words: the words.
+    places: those that count, ascending.
     """
 
     def __init__(self, words: Words, places: Owners) -> None:

@@ -43,19 +43,11 @@ def frame_columns(
 ) -> Iterator[tuple[str, pd.Series]]:
     """Yield the names of a frame's columns, and each as a series.
 
-    Parameters
-    ----------
-    frame
-        A pandas DataFrame.
-    known
-        The columns that the rows are to have, or that the table has which they go to.
-    only
-        Whether an index level that is none of these is left out.
+    frame: a pandas DataFrame.
+    known: the columns that the rows are to have, or that the table has which they go to.
+    only: whether an index level that is none of these is left out.
 
-    Raises
-    ------
-    ValueError
-        Columns have the same name.
+    Raises ValueError: columns have the same name.
     """
     names = [str(name) for name in frame.columns]
     repeated = [name for name, times in Counter(names).items() if times > 1]
@@ -94,12 +86,8 @@ def _counts_rows(level: pd.Index) -> bool:
 def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     """Return a series as an array; what it holds as Python objects is not cut.
 
-    Raises
-    ------
-    LossError
-        The first value that does not fit what the others are.
-    InvalidTypeError
-        Arrow has no type for the values.
+    Raises LossError: the first value that does not fit what the others are.
+    Raises InvalidTypeError: Arrow has no type for the values.
     """
     if type(series.dtype).__name__ == "SparseDtype":
         series = series.sparse.to_dense()
@@ -132,12 +120,8 @@ def numpy_array(values: NDArray[np.generic]) -> pa.Array:
     >>> numpy_array(np.ones((2, 3), "f4")).type
     FixedSizeListType(fixed_size_list<item: float>[3])
 
-    Raises
-    ------
-    InvalidTypeError
-        Arrow has no type for the values.
-    LossError
-        The first moment or span that is beyond the range of its type.
+    Raises InvalidTypeError: Arrow has no type for the values.
+    Raises LossError: the first moment or span that is beyond the range of its type.
     """
     if isinstance(values, np.matrix):  # has two dimensions whatever becomes of it
         values = np.asarray(values)
@@ -194,10 +178,7 @@ def _vectors(values: NDArray[np.generic]) -> pa.Array:
 def polars_reader(frame: pl.DataFrame) -> pa.RecordBatchReader:
     """Return the rows of a frame.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column is of a type that Arrow has not.
+    Raises UnsupportedTypeError: a column is of a type that Arrow has not.
     """
     for name, kind in frame.schema.items():
         if str(kind) == "Object":  # Arrow is given the addresses of the objects

@@ -421,12 +421,8 @@ def _import_parts(steps: Sequence[dis.Instruction], package: str) -> Iterator[tu
     A module of the user's is imported, as the function does it when it is called.  What cannot be
     imported is ``None``.
 
-    Parameters
-    ----------
-    steps
-        The instructions of the function.
-    package
-        The package that the function belongs to, if any.
+    steps: the instructions of the function.
+    package: the package that the function belongs to, if any.
     """
     for place, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":

@@ -98,12 +98,8 @@ def known_rows(columns: Sequence[pa.Array]) -> Indices:
 def hash_rows(columns: Sequence[pa.Array], seed: int = 0) -> Hashes:
     """Return a number for each row of columns in the form of `comparable`; any for a null.
 
-    Parameters
-    ----------
-    columns
-        One or more, of equal length.
-    seed
-        Another one gives other numbers.
+    columns: one or more, of equal length.
+    seed: another one gives other numbers.
     """
     out = np.full(len(columns[0]), seed, np.uint64)
     for start in range(0, len(out), _BLOCK):

@@ -277,28 +277,19 @@ def as_reader(
 
     Extension types become their storage types; the fields' metadata name them.
 
-    Parameters
-    ----------
-    data
-        A pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
+    data: a pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
         `LanceDataset`, a fragment or a scanner of one; a list or another iterable of record
         batches; a pandas or Polars frame; a dict of columns; a list of dicts; or any object with
         ``__arrow_c_stream__`` or ``__arrow_c_array__``.  Index levels of a pandas frame are
         columns, but for row numbers without a name.
-    schema
-        The columns that the rows have, and their types: to these they are cast, if nothing is
+    schema: the columns that the rows have, and their types: to these they are cast, if nothing is
         lost.  Keys that no dict of a list has are null.
-    like
-        The schema that they will be cast to later, as far as it is known: Python's values become
+    like: the schema that they will be cast to later, as far as it is known: Python's values become
         what comes closest to its types, and what has a type keeps it.
 
-    Raises
-    ------
-    InvalidTypeError
-        Anything else.  (A Spark DataFrame is not read here.)
-    SchemaMismatchError
-        Batches of different schemas, columns of different lengths or of mixed values, rows without
-        columns, or such as do not fit the schema.
+    Raises InvalidTypeError: anything else.  (A Spark DataFrame is not read here.)
+    Raises SchemaMismatchError: batches of different schemas, columns of different lengths or of
+        mixed values, rows without columns, or such as do not fit the schema.
 
     Examples
     --------
@@ -336,12 +327,8 @@ def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchR
 def checked_schema(schema: object) -> pa.Schema | None:
     """Return a schema that was passed, if each of its columns has a name of its own.
 
-    Raises
-    ------
-    InvalidTypeError
-        It is none of Arrow's.
-    InvalidArgumentError
-        Columns have the same name.
+    Raises InvalidTypeError: it is none of Arrow's.
+    Raises InvalidArgumentError: columns have the same name.
     """
     if schema is None:
         return None

@@ -56,12 +56,8 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
     Their order stays, but rows that keep their row ids come first in a joined fragment, as in each
     of its parts.  The files of the parts are removed; if this raises, all files are.
 
-    Parameters
-    ----------
-    task
-        How they were written.
-    fragments
-        What nothing refers to yet.
+    task: how they were written.
+    fragments: what nothing refers to yet.
     """
     new = list(fragments)
     groups = _groups(new, task)

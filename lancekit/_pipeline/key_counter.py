@@ -41,14 +41,9 @@ _LOOKED_AT = 16
 class Repeated:
     """The rows that share their key with another row.
 
-    Attributes
-    ----------
-    rows
-        How many rows do.
-    keys
-        How many keys they have.
-    words
-        The words of those keys, ascending; of very many, some.
+    rows: how many rows do.
+    keys: how many keys they have.
+    words: the words of those keys, ascending; of very many, some.
     """
 
     rows: int
@@ -193,10 +188,7 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
     The key columns are read back from the files, so that rows of every engine are checked alike.
     Rows that the dataset has already are not looked at.
 
-    Raises
-    ------
-    DuplicateKeysError
-        They do, and ``check`` is ``"error"``.
+    Raises DuplicateKeysError: they do, and ``check`` is ``"error"``.
     """
     paths = paths_by_id(task.schema)
     key = tuple(paths[field.id] for field in task.schema.primary_key)

@@ -40,10 +40,7 @@ class PairCondition:
     def of(cls, asked: Unbound, source: pa.Schema, target: pa.Schema) -> PairCondition:
         """Bind a condition to the columns of both sides.
 
-        Raises
-        ------
-        PredicateError
-            It does not parse, names no column of a side, or is no condition.
+        Raises PredicateError: it does not parse, names no column of a side, or is no condition.
         """
         sides = {"source": pa.struct(source), "target": pa.struct(target)}
         bound = Predicate.parse(asked, pa.schema(sides))
@@ -54,11 +51,8 @@ class PairCondition:
     def holds(self, source: pa.Table, target: pa.Table | None) -> npt.NDArray[np.int64]:
         """Return for which pairs of a source row and the target row that it matches it holds.
 
-        Parameters
-        ----------
-        source, target
-            The rows of the pairs, with the columns that are read at least; ``target`` may be
-            missing if none of its columns is.
+        source, target: the rows of the pairs, with the columns that are read at least; ``target``
+            may be missing if none of its columns is.
         """
         # a condition that reads no column is asked of as many pairs as there are
         sides = {"source": _as_struct(source.select([*self.source] or source.column_names[:1]))}

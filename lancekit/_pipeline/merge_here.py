@@ -50,18 +50,11 @@ def merge_locally(
 ) -> MergeWork:
     """Work out a merge.
 
-    Parameters
-    ----------
-    source
-        The source's rows, cast.
-    keys
-        Their keys.
-    job
-        What to do.
-    map_tasks
-        A runner's ``map``.
-    match
-        How the keys are found, for the result.
+    source: the source's rows, cast.
+    keys: their keys.
+    job: what to do.
+    map_tasks: a runner's ``map``.
+    match: how the keys are found, for the result.
     """
     clauses = job.clauses
     touched = find_matches(job, keys, map_tasks, match)

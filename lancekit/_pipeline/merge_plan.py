@@ -49,52 +49,33 @@ Matched = Literal["keep", "update", "delete", "fail"]
 class MergeClauses:
     """What a merge-insert does with each kind of row.
 
-    Attributes
-    ----------
-    on
-        The columns that are compared.
-    matched
-        ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
-    condition
-        Over columns ``source`` and ``target`` (structs): which matched rows are updated.
-    insert
-        Whether source rows without a match are inserted.
-    once
-        Whether a source row that matches several rows takes the place of all of them, once.  Not
+    on: the columns that are compared.
+    matched: ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
+    condition: over columns ``source`` and ``target`` (structs): which matched rows are updated.
+    insert: whether source rows without a match are inserted.
+    once: whether a source row that matches several rows takes the place of all of them, once.  Not
         where keys are too many to be sent, and Spark joins both sides.
-    delete_by_source
-        Whether target rows without a match go.
-    by_source
-        The condition of those that go; ``None`` for all of them.
-    guard
-        The paths of the primary key's columns, in its order, whose hashes the key filter holds;
+    delete_by_source: whether target rows without a match go.
+    by_source: the condition of those that go; ``None`` for all of them.
+    guard: the paths of the primary key's columns, in its order, whose hashes the key filter holds;
         empty if it is not written.
-    guard_updates
-        Whether updated rows may get other keys too, so that the filter has to hold theirs.
-    dedupe
-        Which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``, which
-        refuses them.
-    dedupe_by
-        The column of which the row with the largest value is kept instead; of equals the first.
-    rewrite_columns
-        Whether updated rows stay where they are, and the source's columns of their fragments are
-        written anew; else the rows are, whole.
-    files
-        Where new rows go; columns that are written anew stay in the dataset's own folder.
-    use_index
-        Whether indices of the key's columns may be asked.
-    deleting
-        A column of the source, of truths, that is in no row: matched rows are deleted where it
-        is true.
-    known_by
-        The columns by which users know the rows, where `on` is their address: the source was
+    guard_updates: whether updated rows may get other keys too, so that the filter has to hold
+        theirs.
+    dedupe: which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``,
+        which refuses them.
+    dedupe_by: the column of which the row with the largest value is kept instead; of equals the
+        first.
+    rewrite_columns: whether updated rows stay where they are, and the source's columns of their
+        fragments are written anew; else the rows are, whole.
+    files: where new rows go; columns that are written anew stay in the dataset's own folder.
+    use_index: whether indices of the key's columns may be asked.
+    deleting: a column of the source, of truths, that is in no row: matched rows are deleted where
+        it is true.
+    known_by: the columns by which users know the rows, where `on` is their address: the source was
         worked out of the very version that it is merged into.
-    worked_from
-        The columns of the target that it was worked out of.
-    rules
-        What becomes of the rows, in words, where the other attributes do not tell.
-    compacted
-        Which generations of write-ahead logs are in the table with this merge.
+    worked_from: the columns of the target that it was worked out of.
+    rules: what becomes of the rows, in words, where the other attributes do not tell.
+    compacted: which generations of write-ahead logs are in the table with this merge.
     """
 
     on: tuple[str, ...]
@@ -120,10 +101,7 @@ class MergeClauses:
     def condition_on(self, source: pa.Schema, target: pa.Schema) -> PairCondition | None:
         """Return which matched rows are updated, if not all are.
 
-        Raises
-        ------
-        PredicateError
-            The condition does not fit the columns of the source and the target.
+        Raises PredicateError: the condition does not fit the columns of the source and the target.
         """
         asked = self.condition if self.matched == "update" else None
         return None if asked is None else PairCondition.of(asked, source, target)
@@ -143,20 +121,12 @@ class MergeClauses:
 class MergeJob:
     """A merge into one version: all but the rows, and how their keys are found.
 
-    Attributes
-    ----------
-    casts
-        How the source's rows get the dataset's types; columns of the dataset may be missing.
-    target
-        The version's fragments.
-    clauses
-        What to do.
-    task
-        Where new rows go.
-    snapshot
-        The version, whose indices may be asked.
-    dry
-        Whether to write nothing.
+    casts: how the source's rows get the dataset's types; columns of the dataset may be missing.
+    target: the version's fragments.
+    clauses: what to do.
+    task: where new rows go.
+    snapshot: the version, whose indices may be asked.
+    dry: whether to write nothing.
     """
 
     casts: CastPlan
@@ -186,30 +156,18 @@ class MergeJob:
 class MergeWork:
     """What a merge-insert wrote and found; nothing refers to it yet.
 
-    Attributes
-    ----------
-    marked
-        By fragment, the rows that are replaced or deleted.
-    new_fragments
-        The new rows; empty if the merge was dry.
-    patched
-        Instead of both, the fragments whose columns were written anew.
-    inserted, updated, deleted
-        Numbers of rows; of a dry merge those that there would be.
-    skipped
-        Source rows that were left out because others have their keys; ``None`` where Spark's join
-        left them out, which does not tell.
-    inserted_hashes
-        Those of the keys that may be new; ``None`` if nothing is guarded.
-    match
-        How the keys were found.
-    examples
-        Of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the address
-        of the row that each replaces, null for one that is inserted.
-    matched, alone
-        Rows of the target that have a match, and rows of the source that have none.
-    left_out
-        The addresses of the first few rows that are deleted, ascending.
+    marked: by fragment, the rows that are replaced or deleted.
+    new_fragments: the new rows; empty if the merge was dry.
+    patched: instead of both, the fragments whose columns were written anew.
+    inserted, updated, deleted: numbers of rows; of a dry merge those that there would be.
+    skipped: source rows that were left out because others have their keys; ``None`` where Spark's
+        join left them out, which does not tell.
+    inserted_hashes: those of the keys that may be new; ``None`` if nothing is guarded.
+    match: how the keys were found.
+    examples: of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the
+        address of the row that each replaces, null for one that is inserted.
+    matched, alone: rows of the target that have a match, and rows of the source that have none.
+    left_out: the addresses of the first few rows that are deleted, ascending.
     """
 
     marked: tuple[DeletedRows, ...] = ()
@@ -246,12 +204,8 @@ def find_matches(
 ) -> list[Matches]:
     """Find the rows of the target that have keys of the source, in this process.
 
-    Parameters
-    ----------
-    map_tasks
-        A runner's ``map``.
-    match
-        Whether indices are asked.
+    map_tasks: a runner's ``map``.
+    match: whether indices are asked.
     """
     if job.clauses.by_address:
         return addressed(keys.given[0])
@@ -330,15 +284,10 @@ def mark_fragments(
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
     """Return the rows that go of each fragment, how many had no match, and some of the deleted.
 
-    Parameters
-    ----------
-    job
-        The merge.
-    matched, gone, deleted
-        By fragment id, the offsets of rows that have a match, of those that are replaced or
-        deleted for it, and of the latter.
-    map_tasks
-        A runner's ``map``.
+    job: the merge.
+    matched, gone, deleted: by fragment id, the offsets of rows that have a match, of those that are
+        replaced or deleted for it, and of the latter.
+    map_tasks: a runner's ``map``.
     """
     deletes, by_source = job.clauses.delete_by_source, _by_source(job)
     rows = _unmatched_rows(job, by_source)

@@ -76,22 +76,13 @@ def choose_match(
 ) -> MatchPlan:
     """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
 
-    Parameters
-    ----------
-    engine
-        Where the source's rows are: ``local`` or ``spark``.
-    source_rows, key_bytes
-        The rows of the source, and the bytes of their key columns.
-    target_rows
-        The rows of the dataset.
-    most_key_bytes
-        More bytes than these do not come to this process, of neither side.
-    lent_bytes
-        The bytes of a target row that its update needs besides the key.
-    lookup
-        What asks indices of the key's columns, if there are any to ask.
-    by_address
-        Whether the keys are the addresses of rows, which are looked up nowhere.
+    engine: where the source's rows are: ``local`` or ``spark``.
+    source_rows, key_bytes: the rows of the source, and the bytes of their key columns.
+    target_rows: the rows of the dataset.
+    most_key_bytes: more bytes than these do not come to this process, of neither side.
+    lent_bytes: the bytes of a target row that its update needs besides the key.
+    lookup: what asks indices of the key's columns, if there are any to ask.
+    by_address: whether the keys are the addresses of rows, which are looked up nowhere.
 
     Examples
     --------

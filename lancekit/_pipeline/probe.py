@@ -172,12 +172,8 @@ def probe(read: Read, keys: KeyTable, map_tasks: MapTasks) -> list[Matches]:
     Small fragments are read together: to begin with one takes longer than to look through a
     thousand rows.
 
-    Parameters
-    ----------
-    read, keys
-        Which rows of the target may have one of the keys, and what to look for.
-    map_tasks
-        A runner's ``map``.
+    read, keys: which rows of the target may have one of the keys, and what to look for.
+    map_tasks: a runner's ``map``.
     """
     tasks: list[ProbeTask] = []
     for part in read.parts():

@@ -128,18 +128,11 @@ _BLOCK = 1 << 16
 class HashedKeys:
     """Keys, each once and none with a null, in the order of their numbers.
 
-    Attributes
-    ----------
-    names
-        The key columns.
-    columns
-        Their values, in the form of `comparable`.
-    hashes
-        The numbers, ascending, all different.
-    seed
-        With which they were made.
-    first_rows
-        The source row of each key.
+    names: the key columns.
+    columns: their values, in the form of `comparable`.
+    hashes: the numbers, ascending, all different.
+    seed: with which they were made.
+    first_rows: the source row of each key.
     """
 
     names: tuple[str, ...]
@@ -234,12 +227,8 @@ def probe_compactly(
 ) -> list[Matches]:
     """Do what `probe` does, in threads of this process, with little memory beside the keys.
 
-    Parameters
-    ----------
-    target, keys
-        The target's fragments, and what to look for.
-    map_tasks
-        A runner's ``map``.
+    target, keys: the target's fragments, and what to look for.
+    map_tasks: a runner's ``map``.
     """
     if isinstance(keys, KeyTable):
         return probe(Read(target), keys, map_tasks)

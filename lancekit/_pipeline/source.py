@@ -91,14 +91,9 @@ class Source(Protocol):
     ) -> list[Fragment]:
         """Write columns of the cast rows beside the fragments whose rows have their keys.
 
-        Parameters
-        ----------
-        plan
-            Casts the key ``right_on`` and the new columns.
-        tasks
-            What to write beside each fragment; their makers are not used.
-        left_on
-            The dataset's key column.
+        plan: casts the key ``right_on`` and the new columns.
+        tasks: what to write beside each fragment; their makers are not used.
+        left_on: the dataset's key column.
         """
 
     def close(self) -> None:
@@ -119,12 +114,8 @@ class Source(Protocol):
 class LocalSource:
     """Rows that are worked on in this process.
 
-    Parameters
-    ----------
-    reader
-        The rows.
-    memory_bytes
-        What may be held of them in memory; ``None`` if all of them are there anyway.
+    reader: the rows.
+    memory_bytes: what may be held of them in memory; ``None`` if all of them are there anyway.
     """
 
     engine: EngineName = "local"
@@ -251,17 +242,10 @@ def open_source(
 ) -> Source:
     """Return the user's data as a source, on the engine that fits it.
 
-    Parameters
-    ----------
-    data, schema, like
-        As in `as_reader`; or a Spark DataFrame, and the schema that it is cast to.
+    data, schema, like: as in `as_reader`; or a Spark DataFrame, and the schema that it is cast to.
 
-    Raises
-    ------
-    InvalidTypeError
-        The data is of no kind that can be read as rows.
-    SchemaMismatchError
-        They do not fit the schema, or their values make no columns.
+    Raises InvalidTypeError: the data is of no kind that can be read as rows.
+    Raises SchemaMismatchError: they do not fit the schema, or their values make no columns.
     """
     schema, is_frame = checked_schema(schema), is_spark_dataframe(data)
     if choose_source(data, is_frame=is_frame).engine == "spark":
@@ -283,12 +267,8 @@ def open_source(
 class _KeptRows:
     """Rows that can be read any number of times, until they are closed.
 
-    Attributes
-    ----------
-    table
-        The rows; their columns may lie in a file.
-    spilled
-        Whether they do.
+    table: the rows; their columns may lie in a file.
+    spilled: whether they do.
     """
 
     def __init__(self, table: pa.Table, folder: Path | None = None) -> None:
@@ -310,14 +290,9 @@ def keep_rows(
 ) -> _KeptRows:
     """Read batches to their end and keep them.
 
-    Parameters
-    ----------
-    batches
-        Rows of the schema ``schema``.
-    schema
-        Their schema.
-    memory_bytes
-        What may be held in memory; ``None`` for rows that are there anyway.
+    batches: rows of the schema ``schema``.
+    schema: their schema.
+    memory_bytes: what may be held in memory; ``None`` for rows that are there anyway.
     """
     held: list[pa.RecordBatch] = []
     size = 0

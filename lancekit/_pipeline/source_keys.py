@@ -58,14 +58,9 @@ def key_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
 class SourceKeys:
     """The keys that a merge looks for.
 
-    Attributes
-    ----------
-    given
-        The key columns of all rows.
-    table
-        The keys, each once.
-    kept
-        The source row of each row of ``table``; ``None`` if they are the same.
+    given: the key columns of all rows.
+    table: the keys, each once.
+    kept: the source row of each row of ``table``; ``None`` if they are the same.
     """
 
     given: tuple[pa.Array, ...]
@@ -88,21 +83,14 @@ class SourceKeys:
     ) -> SourceKeys:
         """Return the keys, with one row for each.
 
-        Parameters
-        ----------
-        on, columns
-            The names of the key columns, and their values.
-        dedupe
-            Which of several rows of one key to keep: ``"first"``, ``"last"``, or ``None`` where
+        on, columns: the names of the key columns, and their values.
+        dedupe: which of several rows of one key to keep: ``"first"``, ``"last"``, or ``None`` where
             there must be one.
-        order
-            Values of which the row with the largest is kept, whatever ``dedupe`` is; a null and
+        order: values of which the row with the largest is kept, whatever ``dedupe`` is; a null and
             not-a-number are smaller than any other, and of equals the first row is kept.
 
-        Raises
-        ------
-        DuplicateKeysError
-            A key without a null occurs more than once, and nothing says which one to keep.
+        Raises DuplicateKeysError: a key without a null occurs more than once, and nothing says
+            which one to keep.
         """
         given = tuple(columns)
         table = KeyTable(on, given)

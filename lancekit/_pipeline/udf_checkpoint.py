@@ -51,16 +51,10 @@ class Checkpoint:
     ) -> Checkpoint:
         """Return the checkpoint of a call.
 
-        Parameters
-        ----------
-        file
-            Where results are kept.
-        function
-            The user's own function.
-        version
-            What the user calls this version of it.
-        given
-            What else results depend on.
+        file: where results are kept.
+        function: the user's own function.
+        version: what the user calls this version of it.
+        given: what else results depend on.
         """
         identity = identity_of(function)
         parts = {**identity.parts, "version=": repr(version), **given}
@@ -111,10 +105,7 @@ class Checkpoint:
 
         A file that is not there, perhaps because another call has removed it, is created.
 
-        Raises
-        ------
-        InvalidArgumentError
-            It cannot be read or written, or is no such file.
+        Raises InvalidArgumentError: it cannot be read or written, or is no such file.
         """
         try:
             with (
@@ -180,12 +171,8 @@ def checkpoint_of(maker: Maker | None) -> Checkpoint | None:
 class ResultsKept:
     """A block in which a function's results are kept; they are removed when it has succeeded.
 
-    Parameters
-    ----------
-    maker
-        What calls the function; without a checkpoint the block is any block.
-    forget
-        Whether to remove the results in the end.
+    maker: what calls the function; without a checkpoint the block is any block.
+    forget: whether to remove the results in the end.
     """
 
     def __init__(self, maker: Maker | None, *, forget: bool = True) -> None:

@@ -31,14 +31,9 @@ from lancekit.progress import FragmentWriteProgress
 class NewFiles:
     """Which base paths new fragments are written to, and in which format.
 
-    Attributes
-    ----------
-    bases
-        Their names or paths; the dataset's own means its own folder.
-    every, primary
-        All of them instead, and whether the dataset's own folder is one of those.
-    storage_version
-        The format, ``None`` for the dataset's.
+    bases: their names or paths; the dataset's own means its own folder.
+    every, primary: all of them instead, and whether the dataset's own folder is one of those.
+    storage_version: the format, ``None`` for the dataset's.
     """
 
     bases: tuple[str, ...] = ()
@@ -117,16 +112,10 @@ def write_with_pages(
 ) -> Fragment:
     """Write one file, some of whose columns are pages that are encoded already.
 
-    Parameters
-    ----------
-    batches
-        The rows, without those columns; nothing if there are no others.
-    pages
-        Of each such column the pages of its physical columns.
-    rows
-        How many there are, either way.
-    task
-        Where and how to write.
+    batches: the rows, without those columns; nothing if there are no others.
+    pages: of each such column the pages of its physical columns.
+    rows: how many there are, either way.
+    task: where and how to write.
     """
     name, place = new_data_file(), task.targets[0]
     with _opened(task, place, name, pages.keys()) as (_, writer):
@@ -320,10 +309,7 @@ def new_data_file() -> str:
 def remove_job_files(job: str, places: Iterable[WriteTarget]) -> None:
     """Remove the files that a job has written to some places; nothing may refer to them.
 
-    Raises
-    ------
-    OSError
-        A place cannot be listed, or a file not be removed.
+    Raises OSError: a place cannot be listed, or a file not be removed.
     """
     for place in places:
         for name in place.store.list_names(place.folder):

@@ -21,12 +21,8 @@ Numbers = npt.NDArray[np.uint64]
 class ExternalTable:
     """A table of one fragment that is read as a fragment of another table, with its field ids.
 
-    Attributes
-    ----------
-    source
-        The fragment, with the number that it has in the other table.
-    snapshot
-        The table; its indices name rows by addresses in this table.
+    source: the fragment, with the number that it has in the other table.
+    snapshot: the table; its indices name rows by addresses in this table.
     """
 
     source: FragmentSource

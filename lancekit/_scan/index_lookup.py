@@ -40,23 +40,14 @@ _FEW, _MOST_EXACT = 1024, 1 << 24
 class IndexLookup:
     """Asks the indices of a version which rows are wanted, once that is needed.
 
-    Attributes
-    ----------
-    snapshot
-        The version.
-    asked
-        Makes what the indices are asked; ``None`` if any row may be wanted.
-    segments
-        Those that may know, by the column that they are of.
-    reuse
-        Tells where rows went that compactions moved without telling the indices.
-    indexed_only
-        Whether rows that no index covers are left out, and indices asked even where it does not
-        pay.
-    others
-        Lookups in other tables of one fragment each, by the number that it has here.
-    filtered
-        Whether each row that is found is filtered again, whatever the indices know.
+    snapshot: the version.
+    asked: makes what the indices are asked; ``None`` if any row may be wanted.
+    segments: those that may know, by the column that they are of.
+    reuse: tells where rows went that compactions moved without telling the indices.
+    indexed_only: whether rows that no index covers are left out, and indices asked even where it
+        does not pay.
+    others: lookups in other tables of one fragment each, by the number that it has here.
+    filtered: whether each row that is found is filtered again, whatever the indices know.
     """
 
     snapshot: Snapshot
@@ -240,16 +231,10 @@ def lookup_of(
 ) -> IndexLookup | None:
     """Return what asks the indices of some columns, ``None`` if there is none to ask.
 
-    Parameters
-    ----------
-    columns
-        Names or paths.
-    asked
-        Makes what they are asked.
-    exact
-        Whether only those are that tell rows, and no ranges of them.
-    schema
-        What the columns are called in; by default the version's.
+    columns: names or paths.
+    asked: makes what they are asked.
+    exact: whether only those are that tell rows, and no ranges of them.
+    schema: what the columns are called in; by default the version's.
     """
     schema = schema or snapshot.manifest.schema
     segments: dict[str, tuple[Segment, ...]] = {}

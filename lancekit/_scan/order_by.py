@@ -33,10 +33,7 @@ class ColumnOrdering:
 def parse_orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     """Return what to sort by, from names and from objects like `ColumnOrdering`.
 
-    Raises
-    ------
-    InvalidTypeError
-        Something else was passed.
+    Raises InvalidTypeError: something else was passed.
     """
     if order_by is None:
         return ()

@@ -49,23 +49,13 @@ def plan_columns(
 ) -> tuple[Output, ...]:
     """Return the outputs of a projection; ``None`` means every stored column.
 
-    Parameters
-    ----------
-    schema
-        The dataset's schema.
-    columns
-        Names and paths of nested fields, or SQL expressions by the names of their results.
-    hidden
-        Hidden columns that come last, also if they are named among the columns.
-    made
-        Columns beside the stored ones, that a search makes.
+    schema: the dataset's schema.
+    columns: names and paths of nested fields, or SQL expressions by the names of their results.
+    hidden: hidden columns that come last, also if they are named among the columns.
+    made: columns beside the stored ones, that a search makes.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        A name is neither a stored nor a hidden column.
-    PredicateError
-        An expression does not fit the schema.
+    Raises ColumnNotFoundError: a name is neither a stored nor a hidden column.
+    Raises PredicateError: an expression does not fit the schema.
     """
     own = {field.name: Output(field) for field in made}
     if isinstance(columns, dict):

@@ -145,12 +145,9 @@ def fulfilling(
 def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generator[pa.Table]:
     """Yield the outputs of a scan of some rows, in their order.
 
-    Parameters
-    ----------
-    wanted
-        Where the rows are (`POSITION`), and what the search makes of them, by its columns' names.
-    late
-        What is asked of the rows that were chosen.
+    wanted: where the rows are (`POSITION`), and what the search makes of them, by its columns'
+        names.
+    late: what is asked of the rows that were chosen.
     """
     made = [name for name in wanted.column_names if name != POSITION]
     names = set[str]().union(*(output.inputs for output in scan.request.outputs))

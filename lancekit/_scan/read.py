@@ -50,16 +50,10 @@ _ALL_ROWS = RowSet()
 class Read:
     """Fragments, and which of their rows are looked at; a filter chooses among these.
 
-    Attributes
-    ----------
-    sources
-        The fragments, in the order of the rows.
-    rows
-        The rows to look at, if no index is queried for them; those of a part are always here.
-    lookup
-        Queries indices for the rows, when the rows are first needed.
-    tables
-        Those of the fragments that are tables with indices of their own, which searches use.
+    sources: the fragments, in the order of the rows.
+    rows: the rows to look at, if no index is queried for them; those of a part are always here.
+    lookup: queries indices for the rows, when the rows are first needed.
+    tables: those of the fragments that are tables with indices of their own, which searches use.
     """
 
     sources: Sequence[FragmentSource]
@@ -161,14 +155,9 @@ def reading(
 ) -> Read:
     """Return the rows of a version to look at for a filter, as row ids and indices tell.
 
-    Parameters
-    ----------
-    schema
-        The version's schema, or one that shows its blobs in another form.
-    indexed
-        Whether to query indices.
-    indexed_only
-        Whether to leave out rows that no index covers.
+    schema: the version's schema, or one that shows its blobs in another form.
+    indexed: whether to query indices.
+    indexed_only: whether to leave out rows that no index covers.
     """
     sources = sources_for(fragment_sources(snapshot, schema), predicate)
     lookup = _lookup(snapshot, predicate, indexed_only=indexed_only) if indexed else None

@@ -34,12 +34,8 @@ _MOST_ROWS = 1 << 31
 def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
     """Return row positions as an array.
 
-    Raises
-    ------
-    InvalidTypeError
-        They are not whole numbers.
-    RowOutOfRangeError
-        One is negative, or not below ``num_rows``.
+    Raises InvalidTypeError: they are not whole numbers.
+    Raises RowOutOfRangeError: one is negative, or not below ``num_rows``.
     """
     try:
         values = np.asarray(indices)
@@ -78,10 +74,7 @@ def take_rows(
     Only the pages and blocks that hold them are read.  A path such as ``s.x`` gives the column
     ``s`` with nothing but ``x`` in it, as in the reference (a scan gives a column ``s.x``).
 
-    Parameters
-    ----------
-    ends
-        The position behind the last row of each source.
+    ends: the position behind the last row of each source.
     """
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
@@ -99,10 +92,7 @@ def rows_at(
 ) -> pa.Table:
     """Return outputs of the rows at positions in the dataset, which are in some of its fragments.
 
-    Parameters
-    ----------
-    sources
-        The fragments, in row order.
+    sources: the fragments, in row order.
     """
     ends = np.array([source.first_row + source.num_rows for source in sources], np.int64)
     return _take(sources, ends, outputs, positions, sources[0].schema)
@@ -182,10 +172,7 @@ def spread_runs(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return starts and lengths of runs of rows: one at random in each of `count` equal parts.
 
-    Parameters
-    ----------
-    total, rows
-        How many rows there are, and how many the runs have together.
+    total, rows: how many rows there are, and how many the runs have together.
     """
     parts = np.linspace(0, total, count + 1).astype("i8")
     ends = np.linspace(0, rows, count + 1).astype("i8")
@@ -232,19 +219,11 @@ class _Found:
 def row_addresses(sources: FragmentSources, kind: str, rows: object) -> Numbers:
     """Return the addresses of rows, in the order given.
 
-    Parameters
-    ----------
-    kind
-        What ``rows`` are: ``"indices"``, ``"ids"`` or ``"addresses"``.
+    kind: what ``rows`` are: ``"indices"``, ``"ids"`` or ``"addresses"``.
 
-    Raises
-    ------
-    InvalidTypeError
-        They are not whole numbers.
-    RowOutOfRangeError
-        There is no such position.
-    RowNotFoundError
-        There is no row with such an id or address, or it was deleted.
+    Raises InvalidTypeError: they are not whole numbers.
+    Raises RowOutOfRangeError: there is no such position.
+    Raises RowNotFoundError: there is no row with such an id or address, or it was deleted.
     """
     total = int(sources.ends[-1]) if len(sources) else 0
     wanted = parse_positions(rows, total if kind == "indices" else _ALL)
@@ -262,12 +241,8 @@ def row_positions(sources: FragmentSources, ids: object) -> Offsets:
 
     Rows that were deleted are left out; with stable row ids, so are ids that no row has.
 
-    Raises
-    ------
-    InvalidTypeError
-        They are not whole numbers.
-    RowNotFoundError
-        Ids are addresses, and there never was a row at one.
+    Raises InvalidTypeError: they are not whole numbers.
+    Raises RowNotFoundError: ids are addresses, and there never was a row at one.
     """
     wanted = parse_positions(ids, _ALL)
     asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)

@@ -30,23 +30,14 @@ _NOTE = ".json"
 class Note:
     """What a repair knew when it moved a file.
 
-    Attributes
-    ----------
-    version
-        The newest version of the table.
-    logs, created
-        The UUID and the time of the MemWAL of that version, as text.
-    merged
-        The last generation of the shard that this version had merged.
-    whole
-        Whether the file was moved for another reason than damage of its own.
-    done
-        Whether its rows were put back or discarded.
-    back
-        Without a primary key: the number of its first rows that are in the log again.
-    epoch, entry, rows
-        The writer that put the rows after these, the position of its entry, and their number: the
-        entry may be there or not.
+    version: the newest version of the table.
+    logs, created: the UUID and the time of the MemWAL of that version, as text.
+    merged: the last generation of the shard that this version had merged.
+    whole: whether the file was moved for another reason than damage of its own.
+    done: whether its rows were put back or discarded.
+    back: without a primary key: the number of its first rows that are in the log again.
+    epoch, entry, rows: the writer that put the rows after these, the position of its entry, and
+        their number: the entry may be there or not.
     """
 
     version: int
@@ -65,16 +56,10 @@ class Note:
 class Aside:
     """A file or folder below `set_aside`.
 
-    Attributes
-    ----------
-    name
-        Its name below the shard.
-    position
-        The position of an entry in the log; ``None`` of a generation.
-    generation
-        The number of a generation; ``None`` of an entry.
-    note
-        What the repair knew; ``None`` if no repair moved the file.
+    name: its name below the shard.
+    position: the position of an entry in the log; ``None`` of a generation.
+    generation: the number of a generation; ``None`` of an entry.
+    note: what the repair knew; ``None`` if no repair moved the file.
     """
 
     name: str
@@ -92,14 +77,9 @@ class Aside:
 class AsideEntry:
     """The rows of an entry that was moved aside, as far as they can be decoded.
 
-    Attributes
-    ----------
-    generation
-        The generation that the rows were to be in; ``None`` if the entry does not say.
-    batches
-        The rows.
-    fault
-        What is wrong with the entry; empty if nothing is.
+    generation: the generation that the rows were to be in; ``None`` if the entry does not say.
+    batches: the rows.
+    fault: what is wrong with the entry; empty if nothing is.
     """
 
     generation: int | None

@@ -46,26 +46,16 @@ WAY_OUT = (
 class Entry:
     """What was written to a log at once.
 
-    Attributes
-    ----------
-    position
-        Its place in the log.
-    epoch
-        That of its writer.
-    generation
-        The one that its rows were to be in; ``None`` if it does not say.
-    batches
-        Its rows, with `_tombstone` and the ids of fields; none of a sentinel.
-    sentinel
-        Whether it only takes the place from an earlier writer.
-    torn
-        Whether the file ends before the end marker of its stream, and nothing but sentinels come
+    position: its place in the log.
+    epoch: that of its writer.
+    generation: the one that its rows were to be in; ``None`` if it does not say.
+    batches: its rows, with `_tombstone` and the ids of fields; none of a sentinel.
+    sentinel: whether it only takes the place from an earlier writer.
+    torn: whether the file ends before the end marker of its stream, and nothing but sentinels come
         after it: no writer that flushes to disk acknowledged it.  Then there are no batches, and
         the epoch is 0.
-    checked
-        Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
-    file
-        Where it is.
+    checked: whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
+    file: where it is.
     """
 
     position: int
@@ -110,14 +100,9 @@ def _encoded(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
 def read_entry(shard: Shard, number: int) -> Entry:
     """Read the entry at a position.
 
-    Raises
-    ------
-    FileNotFoundError
-        There is none.
-    CorruptFileError
-        It is damaged or cut off.
-    UnsupportedFeatureError
-        It is of a table with blobs of the second form.
+    Raises FileNotFoundError: there is none.
+    Raises CorruptFileError: it is damaged or cut off.
+    Raises UnsupportedFeatureError: it is of a table with blobs of the second form.
     """
     known = shard.store.identity(entry_name(number))
     return remembered(
@@ -131,12 +116,8 @@ def read_entry(shard: Shard, number: int) -> Entry:
 def count_entry_rows(shard: Shard, number: int) -> int:
     """Count the rows of an entry, whose values are not checked: much cheaper than `read_entry`.
 
-    Raises
-    ------
-    FileNotFoundError
-        There is no such entry.
-    CorruptFileError
-        The entry cannot be decoded, or is cut off.
+    Raises FileNotFoundError: there is no such entry.
+    Raises CorruptFileError: the entry cannot be decoded, or is cut off.
     """
     name = entry_name(number)
     known = shard.store.identity(name)
@@ -189,10 +170,7 @@ def decoded(
 ) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
     """Return the schema and rows of an entry, and whether it has a checksum.
 
-    Raises
-    ------
-    CorruptFileError
-        It is damaged or cut off; ``context`` has ``cut_off``.
+    Raises CorruptFileError: it is damaged or cut off; ``context`` has ``cut_off``.
     """
     checked = _is_checked(data, number, where)
     ends = checked or _is_nearly(bytes(data[max(0, len(data) - len(_END)) :]), _END)

@@ -91,11 +91,8 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
 
     One that only sentinels follow may be torn: it is yielded last, as such.
 
-    Raises
-    ------
-    CorruptFileError
-        An entry is damaged or missing, or ends before its end marker and another one with rows
-        comes after it; or the log contradicts the manifest.
+    Raises CorruptFileError: an entry is damaged or missing, or ends before its end marker and
+        another one with rows comes after it; or the log contradicts the manifest.
     """
     numbers = positions(shard)
     check_reach(shard, manifest, numbers)
@@ -174,10 +171,7 @@ def readable_entry(shard: Shard, number: int) -> Entry | None:
 def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
     """Raise if the manifest says of entries what they, or their absence, contradict.
 
-    Raises
-    ------
-    CorruptFileError
-        It does; rows that were acknowledged may be missing.
+    Raises CorruptFileError: it does; rows that were acknowledged may be missing.
     """
     if end := lost_end(shard, manifest, numbers):
         raise _missing_end(shard, manifest, end, max(numbers, default=0))
@@ -277,12 +271,8 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     A column that the entry does not have is null, one that the table no longer has is left out,
     and without `_tombstone` all rows are live.  Entries without ids go by names.
 
-    Parameters
-    ----------
-    batch
-        Rows as an entry has them.
-    schema
-        What `wal_schema` makes of the table's schema.
+    batch: rows as an entry has them.
+    schema: what `wal_schema` makes of the table's schema.
 
     Examples
     --------
@@ -307,17 +297,10 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def entry_rows(entry: Entry, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Return the rows of an entry in the form of today's log.
 
-    Parameters
-    ----------
-    entry
-        The entry.
-    schema
-        What `wal_schema` makes of the table's schema.
+    entry: the entry.
+    schema: what `wal_schema` makes of the table's schema.
 
-    Raises
-    ------
-    CorruptFileError
-        The entry has no checksum, and its rows cannot be rows of the table.
+    Raises CorruptFileError: the entry has no checksum, and its rows cannot be rows of the table.
     """
     batches = [batch for batch in entry.batches if batch.num_rows]
     if entry.checked:
@@ -354,12 +337,8 @@ def _is_plain(kind: pa.DataType) -> bool:
 def lacking_columns(given: pa.Schema, schema: pa.Schema) -> frozenset[str]:
     """Return the columns of today's log that rows of an entry do not have.
 
-    Parameters
-    ----------
-    given
-        The schema of the entry.
-    schema
-        What `wal_schema` makes of the table's schema.
+    given: the schema of the entry.
+    schema: what `wal_schema` makes of the table's schema.
     """
     has_ids = any(_ID in (field.metadata or {}) for field in given)
 

@@ -49,11 +49,8 @@ _HINT_BYTES = 1024
 def latest(shard: Shard) -> ShardManifest | None:
     """Return the newest manifest, ``None`` if the shard has none.
 
-    Raises
-    ------
-    CorruptFileError
-        It is damaged.  An older one does not stand in for it: rows would be missing.  Or the shard
-        has lost all of its manifests.
+    Raises CorruptFileError: it is damaged.  An older one does not stand in for it: rows would be
+        missing.  Or the shard has lost all of its manifests.
     """
     for _ in range(_ATTEMPTS):
         version = _after_hint(shard) or _newest_listed(shard)
@@ -171,22 +168,13 @@ def change(
 ) -> ShardManifest:
     """Put the next manifest, made of the newest one; return it.
 
-    Parameters
-    ----------
-    shard
-        The shard, which has a manifest.
-    epoch
-        The epoch of the writer who changes it; ``None`` for who is not its writer.
-    edit
-        Makes the next manifest of the newest one; its version is given here.  ``None`` if nothing
+    shard: the shard, which has a manifest.
+    epoch: the epoch of the writer who changes it; ``None`` for who is not its writer.
+    edit: makes the next manifest of the newest one; its version is given here.  ``None`` if nothing
         is left to do.  It is asked again after a loss, and may then find its own work done.
 
-    Raises
-    ------
-    FencedError
-        Another writer has the shard.
-    RetriesExhaustedError
-        Others were first each time.
+    Raises FencedError: another writer has the shard.
+    Raises RetriesExhaustedError: others were first each time.
     """
     for attempt in range(_ATTEMPTS):
         newest = latest(shard)

@@ -27,12 +27,8 @@ FIELD_ID = "lance:field_id"
 def generation_schema(schema: LanceSchema) -> LanceSchema:
     """Return the schema of generations: the table's ids, nulls outside of the key, `_tombstone`.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has a column of that name.
-    UnsupportedTypeError
-        The table has blobs of the second form.
+    Raises InvalidArgumentError: the table has a column of that name.
+    Raises UnsupportedTypeError: the table has blobs of the second form.
 
     Examples
     --------
@@ -64,12 +60,8 @@ def generation_schema(schema: LanceSchema) -> LanceSchema:
 def wal_schema(schema: LanceSchema) -> pa.Schema:
     """Return the schema of the entries of a log: that of generations, with the ids of fields.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has a column that is called as theirs.
-    UnsupportedTypeError
-        The table has blobs of the second form.
+    Raises InvalidArgumentError: the table has a column that is called as theirs.
+    Raises UnsupportedTypeError: the table has blobs of the second form.
     """
     *columns, mark = generation_schema(schema).fields
     return replace(schema, fields=(*map(_with_ids, columns), mark)).to_arrow()
@@ -86,10 +78,7 @@ def _with_ids(field: LanceField) -> LanceField:
 def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
     """Return the columns of the primary key, in its order; none if the table has none.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        Shards cannot have keys of the type.
+    Raises UnsupportedTypeError: shards cannot have keys of the type.
     """
     for one in schema.primary_key:
         if one.children or not is_key_type(one.to_arrow().type):

@@ -47,26 +47,17 @@ def write_joined(
 ) -> list[Fragment]:
     """Write columns of a frame beside the fragments whose rows have its keys.
 
-    Parameters
-    ----------
-    frame, schema
-        The rows in wire form, by place, and what they really are.
-    plan
-        Casts the key ``right_on`` and the new columns to the dataset's types.
-    tasks
-        What to write beside each fragment; their makers are not used.
-    left_on
-        The dataset's key column.
+    frame, schema: the rows in wire form, by place, and what they really are.
+    plan: casts the key ``right_on`` and the new columns to the dataset's types.
+    tasks: what to write beside each fragment; their makers are not used.
+    left_on: the dataset's key column.
 
     Returns
     -------
     list
         The fragments in the order of the tasks; those without a match as they were.
 
-    Raises
-    ------
-    DuplicateKeysError
-        A row of the dataset has several matches.
+    Raises DuplicateKeysError: a row of the dataset has several matches.
     """
     if not tasks:
         return []

@@ -68,14 +68,9 @@ class SparkSource:
     cached rows are lost with a machine, and come back different, the work begins again once, with
     rows that two machines keep.  An error that names a row counts within a partition.
 
-    Parameters
-    ----------
-    frame
-        The rows, in wire form.
-    schema
-        Their schema: of an Arrow source its own types, which Spark may not have.
-    ordered
-        Whether there is a first and a last row.
+    frame: the rows, in wire form.
+    schema: their schema: of an Arrow source its own types, which Spark may not have.
+    ordered: whether there is a first and a last row.
     """
 
     engine: EngineName = "spark"
@@ -100,14 +95,9 @@ class SparkSource:
 
         A schema for a DataFrame is what the tasks cast its rows to first.
 
-        Raises
-        ------
-        UnsupportedTypeError
-            A column of a type that Spark, or Arrow, has no equal for.
-        InvalidTypeError
-            The data are of no kind that can be read as rows.
-        SchemaMismatchError
-            The columns do not become those of the schema.
+        Raises UnsupportedTypeError: a column of a type that Spark, or Arrow, has no equal for.
+        Raises InvalidTypeError: the data are of no kind that can be read as rows.
+        Raises SchemaMismatchError: the columns do not become those of the schema.
         """
         if is_spark_dataframe(data):
             source = cls(data, arrow_schema(data.schema))
@@ -145,10 +135,8 @@ class SparkSource:
     ) -> None:
         """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once.
 
-        Raises
-        ------
-        InvalidArgumentError
-            The first or last of several rows is to be kept, and the rows have no order.
+        Raises InvalidArgumentError: the first or last of several rows is to be kept, and the rows
+            have no order.
         """
         self._steadily(self._check_keys, self._whole(plan), clauses, on)
 
@@ -325,15 +313,10 @@ Read = Callable[[Sequence[str]], "DataFrame"]
 class _Brought:
     """Rows in wire form, by place, in partitions that are worth a file each.
 
-    Attributes
-    ----------
-    frame, schema
-        All columns, and what they really are.
-    read
-        Makes a frame of some of the columns without reading the others, if the rows stay what they
-        are each time.
-    release
-        Removes what was made for them.
+    frame, schema: all columns, and what they really are.
+    read: makes a frame of some of the columns without reading the others, if the rows stay what
+        they are each time.
+    release: removes what was made for them.
     """
 
     frame: DataFrame
@@ -345,12 +328,8 @@ class _Brought:
 def bring(session: SparkSession, data: object, schema: pa.Schema | None) -> _Brought:
     """Bring any rows that `as_reader` takes to Spark; this process holds few of them at a time.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column of a type, or a value, that Spark has no equal for.
-    InvalidTypeError
-        The data are of no kind that can be read as rows.
+    Raises UnsupportedTypeError: a column of a type, or a value, that Spark has no equal for.
+    Raises InvalidTypeError: the data are of no kind that can be read as rows.
     """
     scan = scan_of(data)
     scanned = None if scan is None else _scanned(session, scan)

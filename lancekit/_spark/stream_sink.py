@@ -67,24 +67,17 @@ class StreamSink:
     def __call__(self, frame: object, batch: int) -> bool:
         """Write a batch, unless it is there already.
 
-        Parameters
-        ----------
-        frame
-            The rows of the batch.
-        batch
-            Its number.
+        frame: the rows of the batch.
+        batch: its number.
 
         Returns
         -------
         bool
             Whether it was written now.
 
-        Raises
-        ------
-        InvalidArgumentError
-            The name belongs to another query, whose batches have the same numbers.
-        LancekitError
-            As those of a write, or of a merge.
+        Raises InvalidArgumentError: the name belongs to another query, whose batches have the same
+            numbers.
+        Raises LancekitError: as those of a write, or of a merge.
         """
         if not is_spark_dataframe(frame):
             raise InvalidTypeError(

@@ -165,10 +165,7 @@ _FITS = {("integer", "fraction"), ("integer", "decimal"), ("date", "timestamp")}
 def fitting(value: Expr, column: Column, tree: exp.Expression, scope: Scope) -> Expr:
     """Return a value for a column of a target; a constant becomes one of its type.
 
-    Raises
-    ------
-    PredicateError
-        It would have to be cut or read to fit.
+    Raises PredicateError: it would have to be cut or read to fit.
     """
     if is_constant(value) and (found := retyped(value, column.kind)) is not None:
         return found
@@ -189,10 +186,7 @@ def typed(
 ) -> dict[str, Expr] | None:
     """Return values that an engine computes, as those of the columns that they are for.
 
-    Raises
-    ------
-    PredicateError
-        A value does not fit, or digits of it would have to be cut.
+    Raises PredicateError: a value does not fit, or digits of it would have to be cut.
     """
     if values is None:
         return None

@@ -54,16 +54,10 @@ class Step:
 class Changes:
     """Changes of a dataset's rows, of which those count that one of the `steps` is for.
 
-    Attributes
-    ----------
-    handle, target
-        The dataset, and how expressions see it.
-    joins
-        What it is joined with.
-    where
-        Conditions that hold for all of the rows, whatever the step.
-    known_by, rules
-        As in `MergeClauses`.
+    handle, target: the dataset, and how expressions see it.
+    joins: what it is joined with.
+    where: conditions that hold for all of the rows, whatever the step.
+    known_by, rules: as in `MergeClauses`.
     """
 
     handle: LanceDataset
@@ -277,10 +271,7 @@ def _answered(expr: Expr) -> Expr:
 def as_filter(expr: Expr, scope: Scope, column: ColumnPath) -> Unbound:
     """Return what is `expressible` in the language of filters.
 
-    Raises
-    ------
-    NotFilterError
-        It is not, or a query in it gives a value that filters have no words for.
+    Raises NotFilterError: it is not, or a query in it gives a value that filters have no words for.
     """
     return unbound(_Answers(scope).settled(expr), column)
 

@@ -29,15 +29,10 @@ _SHAPE = (
 def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
     """Refuse what a condition of WHERE cannot ask of other tables for each row.
 
-    Parameters
-    ----------
-    whole
-        Whether the condition has to be true, by itself: it is beside no OR, and below no NOT.
+    whole: whether the condition has to be true, by itself: it is beside no OR, and below no NOT.
 
-    Raises
-    ------
-    PredicateError
-        A query in it stands where no join can take its place, or is of another form.
+    Raises PredicateError: a query in it stands where no join can take its place, or is of another
+        form.
     """
     match expr.op:
         case "and" | "or":
@@ -61,10 +56,7 @@ def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
 def check_value(expr: Expr, text: Text) -> None:
     """Refuse what a value cannot ask of other tables for each row.
 
-    Raises
-    ------
-    PredicateError
-        As in `check_condition`.
+    Raises PredicateError: as in `check_condition`.
     """
     for part in _asking(expr):
         if part.op != "query":
@@ -85,10 +77,7 @@ def check_value(expr: Expr, text: Text) -> None:
 def check_no_row(expr: Expr, text: Text) -> None:
     """Refuse queries that look at a row around them.
 
-    Raises
-    ------
-    PredicateError
-        There is one.
+    Raises PredicateError: there is one.
     """
     for part in _asking(expr):
         raise text.fail(
@@ -158,10 +147,7 @@ def _has_aggregate(expr: Expr) -> bool:
 def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
     """Refuse a column that has many values in a group.
 
-    Raises
-    ------
-    PredicateError
-        It stands beside aggregates, and rows are not grouped by it.
+    Raises PredicateError: it stands beside aggregates, and rows are not grouped by it.
     """
     if expr in group or expr.op == "aggregate":
         return

@@ -132,10 +132,7 @@ def spelled_tree(tree: exp.Expression) -> str:
 def parse_statements(text: str) -> list[exp.Expression]:
     """Parse the statements of a text, which semicolons divide.
 
-    Raises
-    ------
-    PredicateError
-        The text does not parse; ``context`` has the place, as for filters.
+    Raises PredicateError: the text does not parse; ``context`` has the place, as for filters.
     """
     if alone := _SURROGATE.search(text):
         code = f"U+{ord(alone[0]):04X}"

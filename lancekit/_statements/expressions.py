@@ -39,10 +39,7 @@ _REFUSED: Mapping[type, tuple[str, str]] = {
 def compile_expression(tree: exp.Expression, scope: Scope) -> Expr:
     """Return what a piece of the text means.
 
-    Raises
-    ------
-    PredicateError
-        It is not part of these statements, or its names or types do not fit.
+    Raises PredicateError: it is not part of these statements, or its names or types do not fit.
     """
     rule = _RULES.get(type(tree))
     if rule is None:

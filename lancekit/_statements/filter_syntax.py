@@ -55,17 +55,10 @@ class NotFilterError(Exception):
 def unbound(expr: Expr, column: ColumnPath) -> Unbound:
     """Return an expression in the language of filters.
 
-    Parameters
-    ----------
-    expr
-        The expression.
-    column
-        Tells the paths of columns.
+    expr: the expression.
+    column: tells the paths of columns.
 
-    Raises
-    ------
-    NotFilterError
-        The language has nothing like a part of it.
+    Raises NotFilterError: the language has nothing like a part of it.
     """
     return written(_syntax(expr, column))
 

@@ -306,10 +306,7 @@ def call(
 ) -> Expr:
     """Return the call of a function by its name.
 
-    Raises
-    ------
-    PredicateError
-        There is no such function, or the arguments do not fit it.
+    Raises PredicateError: there is no such function, or the arguments do not fit it.
     """
     if name in AGGREGATES:
         return _aggregate_call(name, args, tree, scope, distinct=distinct)

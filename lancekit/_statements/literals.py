@@ -234,10 +234,7 @@ def target(tree: exp.Expression, scope: Scope) -> pa.DataType:
 def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> Expr:
     """Return the cast of a value; that of a constant is a constant.
 
-    Raises
-    ------
-    PredicateError
-        The engines would make different values of some.
+    Raises PredicateError: the engines would make different values of some.
     """
     if value.kind == kind:
         return value
@@ -280,10 +277,7 @@ def meet(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) ->
     A constant becomes what stands beside it, if it is such a value: text beside a date, a number
     beside a decimal.
 
-    Raises
-    ------
-    PredicateError
-        There is no type that all of them have a meaning in.
+    Raises PredicateError: there is no type that all of them have a meaning in.
     """
     variable: list[pa.DataType | None] = [arg.kind for arg in args if not is_constant(arg)]
     kinds = variable or [arg.kind for arg in args]

@@ -48,13 +48,9 @@ _ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row
 def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run a MERGE, or preview it.
 
-    Raises
-    ------
-    PredicateError
-        It matches rows by other things than equal keys, gives a row another key, or asks for what
-        engines do not agree on.
-    DuplicateKeysError
-        A key is in the source twice.
+    Raises PredicateError: it matches rows by other things than equal keys, gives a row another key,
+        or asks for what engines do not agree on.
+    Raises DuplicateKeysError: a key is in the source twice.
     """
     scope.text.only(tree, "this", "using", "on", "whens")
     handle, target = target_of(tree.this, scope)

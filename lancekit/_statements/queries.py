@@ -38,10 +38,8 @@ _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 def compile_query(tree: exp.Expression, scope: Scope) -> Query:
     """Return what a query means; ``scope`` has what stands around it.
 
-    Raises
-    ------
-    PredicateError
-        Something in it is not part of these statements, or names or types do not fit.
+    Raises PredicateError: something in it is not part of these statements, or names or types do not
+        fit.
     """
     if isinstance(tree, exp.Subquery):
         scope.text.only(tree, "this")

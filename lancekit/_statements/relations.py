@@ -32,12 +32,9 @@ _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:0
 def table_of(tree: exp.Expression, scope: Scope) -> Table:
     """Return the table that a FROM names, at its branch and version.
 
-    Raises
-    ------
-    PredicateError
-        There is nothing of that name, or it has no versions.
-    DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-        There is no such place, version, tag or branch.
+    Raises PredicateError: there is nothing of that name, or it has no versions.
+    Raises DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError: there
+        is no such place, version, tag or branch.
     """
     scope.text.only(tree, "this", "db", "catalog", "alias", "version")
     source = _source(tree, scope)
@@ -76,10 +73,7 @@ def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
 def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
     """Return the handle of a dataset that a statement is to change: a variable's own moves.
 
-    Raises
-    ------
-    PredicateError
-        It is no dataset, or a version of one, which cannot change.
+    Raises PredicateError: it is no dataset, or a version of one, which cannot change.
     """
     scope.text.only(tree, "this", "db", "catalog", "alias")
     source = _source(tree, scope)
@@ -151,10 +145,7 @@ def rows_of(
 ) -> Table:
     """Return the rows of VALUES, which are constants, as a table; of some types, if they fit them.
 
-    Raises
-    ------
-    PredicateError
-        A value is no constant, or rows have different numbers of them.
+    Raises PredicateError: a value is no constant, or rows have different numbers of them.
     """
     scope.text.only(tree, "expressions", "alias")
     rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in tree.expressions]

@@ -88,22 +88,14 @@ def run_statements(
 ) -> object:
     """Run the statements of a text; return what the last one gives.
 
-    Parameters
-    ----------
-    limit
-        The most rows that a query gives.
-    at
-        The version or the tag at which queries read datasets whose version the text does not say.
-    include_mem_wal
-        As in `sql`.
+    limit: the most rows that a query gives.
+    at: the version or the tag at which queries read datasets whose version the text does not say.
+    include_mem_wal: as in `sql`.
 
-    Raises
-    ------
-    PredicateError
-        As `sql`; `limit`, `at` or `include_mem_wal` was given to a statement that is no query, or
-        `preview` to two changes.
-    InvalidArgumentError
-        `include_mem_wal` names a table that no statement has, or was given with `at`.
+    Raises PredicateError: as `sql`; `limit`, `at` or `include_mem_wal` was given to a statement
+        that is no query, or `preview` to two changes.
+    Raises InvalidArgumentError: `include_mem_wal` names a table that no statement has, or was given
+        with `at`.
     """
     from lancekit._statements.dialect import asked_names, parse_statements  # loads sqlglot
     from lancekit._statements.statement import check_preview, run_statement

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 def run_query(query: Query, sql: str) -> SqlResult:
     """Work out a query, on the engine that its tables ask for.
 
-    Raises
-    ------
-    EngineError
-        A value cannot be computed.
+    Raises EngineError: a value cannot be computed.
     """
     choice, schema = choose(query), result_schema(query)
     if choice.engine == "local":
@@ -157,12 +154,9 @@ _SETTINGS: Mapping[str, str | bool] = {
 def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
     """Return the result of a query.
 
-    Raises
-    ------
-    NotOfferedError
-        The package ``duckdb`` is not installed.
-    EngineError
-        A value cannot be computed: a sum beyond bigint, a number that is too large for its type.
+    Raises NotOfferedError: the package ``duckdb`` is not installed.
+    Raises EngineError: a value cannot be computed: a sum beyond bigint, a number that is too large
+        for its type.
     """
     session = _session()
     failed = list[BaseException]()

@@ -30,10 +30,7 @@ _STATEMENTS: Mapping[type, str] = {
 def check_preview(trees: Sequence[object], sql: str) -> None:
     """Refuse to preview a change behind another, which would be there by then.
 
-    Raises
-    ------
-    PredicateError
-        Two of the statements change something.
+    Raises PredicateError: two of the statements change something.
     """
     changes = [tree for tree in trees if not isinstance(tree, exp.Query | exp.Describe)]
     if len(changes) > 1:
@@ -59,10 +56,7 @@ def run_statement(
     ``limit`` and ``at`` as in `run_statements`; ``with_shards`` says which tables are read together
     with their shards.
 
-    Raises
-    ------
-    PredicateError
-        There is no such statement, or it does not fit its tables.
+    Raises PredicateError: there is no such statement, or it does not fit its tables.
     """
     text = Text(sql, names, compile_query, at=at, with_shards=with_shards)
     scope = Scope(text)

@@ -103,20 +103,12 @@ class Names:
 class Table:
     """A table of a statement.
 
-    Attributes
-    ----------
-    name
-        How the text calls it.
-    schema
-        Its columns, with the types that statements have (`kinds`).
-    rows
-        How many rows it has, ``None`` if that is not known.
-    source
-        A handle, an Arrow table, or a Spark DataFrame.
-    moved_to
-        The version that it was moved to since, because the statement changes it.
-    read_set
-        The rows of shards that are read with the dataset, if any are asked for.
+    name: how the text calls it.
+    schema: its columns, with the types that statements have (`kinds`).
+    rows: how many rows it has, ``None`` if that is not known.
+    source: a handle, an Arrow table, or a Spark DataFrame.
+    moved_to: the version that it was moved to since, because the statement changes it.
+    read_set: the rows of shards that are read with the dataset, if any are asked for.
     """
 
     name: str
@@ -130,10 +122,7 @@ class Table:
     def of(cls, name: str, source: object, moved_to: int | None = None) -> Table:
         """Return rows of any kind that `write_dataset` takes, as a table.
 
-        Raises
-        ------
-        InvalidTypeError
-            They are no rows.
+        Raises InvalidTypeError: they are no rows.
         """
         if isinstance(source, LanceDataset):
             handle = source

@@ -350,14 +350,9 @@ def object_identity(
 ) -> Hashable | None:
     """Return what an object of a store is known by, ``None`` if there is nothing to know it by.
 
-    Parameters
-    ----------
-    client
-        The number of the client that reads it: another one may have other credentials.
-    size
-        Its bytes, if they are known.
-    tag
-        The entity tag that came with the bytes, or in a listing.
+    client: the number of the client that reads it: another one may have other credentials.
+    size: its bytes, if they are known.
+    tag: the entity tag that came with the bytes, or in a listing.
     """
     if not is_wanted():
         return None

@@ -33,10 +33,7 @@ _TRIES = 5
 def opened(root: str, folder: str) -> Iterator[int]:
     """Open a folder below a root; gives its descriptor.
 
-    Raises
-    ------
-    StorageError
-        A part of the way is a link; `leads_away` tells it from other failures.
+    Raises StorageError: a part of the way is a link; `leads_away` tells it from other failures.
     """
     descriptor = _open(root, folder)
     try:

@@ -49,15 +49,10 @@ class LocalStore:
 
     What is read may lie behind links; what is written or removed may not (`folders`).
 
-    Parameters
-    ----------
-    root
-        The folder; made absolute.  It need not exist.
-    folder
-        The folder below the root that this is a store of.  The way from the root to it may not
+    root: the folder; made absolute.  It need not exist.
+    folder: the folder below the root that this is a store of.  The way from the root to it may not
         lead over links, as the ways within.
-    fsync
-        Whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
+    fsync: whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
         in force travels along when the store is pickled.
 
     Examples
@@ -307,10 +302,7 @@ def sent_to(place: str | None) -> Iterator[None]:
 def _check_sent(folder: str) -> None:
     """Refuse a local folder that machines elsewhere would not find.
 
-    Raises
-    ------
-    StorageError
-        The tasks run elsewhere, and the folder is not listed as shared.
+    Raises StorageError: the tasks run elsewhere, and the folder is not listed as shared.
     """
     place = _elsewhere.get()
     if place is None or any(_is_below(folder, shared) for shared in options.shared_folders):

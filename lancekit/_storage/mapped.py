@@ -140,12 +140,8 @@ _KINDS = {
 def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
     """Open a regular file; gives its descriptor and what the disk says of it.
 
-    Raises
-    ------
-    CorruptFileError
-        It is something else.
-    OSError
-        It cannot be opened.
+    Raises CorruptFileError: it is something else.
+    Raises OSError: it cannot be opened.
     """
     try:
         descriptor = os.open(path, _READ)

@@ -201,12 +201,9 @@ class ObjectSink:
 class ObstoreStore:
     """A folder in an object store, or in memory.
 
-    Parameters
-    ----------
-    uri
-        Where it is rooted: ``s3://bucket/folder``, ``memory://name``, ...
-    storage_options
-        Credentials and settings, named as obstore and pylance name them; never displayed.
+    uri: where it is rooted: ``s3://bucket/folder``, ``memory://name``, ...
+    storage_options: credentials and settings, named as obstore and pylance name them; never
+        displayed.
 
     Examples
     --------

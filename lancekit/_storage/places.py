@@ -45,18 +45,11 @@ def open_store(
 ) -> Store:
     """Open the folder at a path or URI; it need not exist yet.
 
-    Parameters
-    ----------
-    uri
-        A local path (``~`` is expanded), ``file:///path``, ``memory://name``, ``s3://bucket/path``
+    uri: a local path (``~`` is expanded), ``file:///path``, ``memory://name``, ``s3://bucket/path``
         or another object store's URI (``gs://``, ``az://``, ...).
-    storage_options
-        Credentials and settings of an object store; local paths need none.
+    storage_options: credentials and settings of an object store; local paths need none.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The URI or an option cannot be used.
+    Raises InvalidArgumentError: the URI or an option cannot be used.
 
     Examples
     --------
@@ -115,19 +108,13 @@ def is_trusted_base(path: str, own: Store) -> bool:
 def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
     """Open a base path of a dataset that lives in ``own``.
 
-    Parameters
-    ----------
-    path
-        The base path as the manifest spells it; a relative one starts at the working folder.
-    own
-        The store of the dataset.
-    storage_options
-        The options that the dataset was opened with; they go only to a store of the same kind.
+    path: the base path as the manifest spells it; a relative one starts at the working folder.
+    own: the store of the dataset.
+    storage_options: the options that the dataset was opened with; they go only to a store of the
+        same kind.
 
-    Raises
-    ------
-    UntrustedBaseError
-        The path is in another store, which ``lancekit.options.trusted_bases`` does not list.
+    Raises UntrustedBaseError: the path is in another store, which
+        ``lancekit.options.trusted_bases`` does not list.
     """
     if not is_trusted_base(path, own):
         raise UntrustedBaseError(
@@ -147,10 +134,7 @@ def check_trusted_file(path: str, own: Store) -> None:
     looks at the bytes.  So it has to lie in the dataset's own folder, wherever links lead, or in a
     place that the user listed.
 
-    Raises
-    ------
-    UntrustedBaseError
-        It lies elsewhere.
+    Raises UntrustedBaseError: it lies elsewhere.
     """
     real = _real(path)
     if any(is_below(real, _real(place)) for place in (own.uri, *options.trusted_bases)):

@@ -39,16 +39,11 @@ from lancekit.errors import (
 class CommonVersion:
     """A version that two sides contain.
 
-    Attributes
-    ----------
-    name, version
-        The unique name of its line, and its number.
-    line
-        Its line; ``None`` if that branch was deleted.
-    snapshot
-        The version; ``None`` if it is gone, or another version has its number.
-    stands_in
-        True if the version is gone, and `snapshot` is one that took over its rows as they were.
+    name, version: the unique name of its line, and its number.
+    line: its line; ``None`` if that branch was deleted.
+    snapshot: the version; ``None`` if it is gone, or another version has its number.
+    stands_in: true if the version is gone, and `snapshot` is one that took over its rows as they
+        were.
     """
 
     name: str
@@ -100,10 +95,7 @@ class CommitGraph:
     def chain(self, line: Line, version: int) -> tuple[tuple[Line, str, int], ...]:
         """Return a version and the versions that its line forked from: line, unique name, number.
 
-        Raises
-        ------
-        BranchNotFoundError
-            The branch, or one that it forked from, was deleted.
+        Raises BranchNotFoundError: the branch, or one that it forked from, was deleted.
         """
         if line.branch not in self._chains:
             found = tuple((o.line, o.unique, o.version) for o in branch_origins(line, version))

@@ -110,12 +110,8 @@ def open_line(
 ) -> Line:
     """Return the line at a path or URI; nothing is read yet.
 
-    Raises
-    ------
-    InvalidTypeError
-        The manifest store or the lock is not one.
-    InvalidArgumentError
-        Both are given: one has to decide.
+    Raises InvalidTypeError: the manifest store or the lock is not one.
+    Raises InvalidArgumentError: both are given: one has to decide.
     """
     root = open_store(uri, storage_options)
     return Line(

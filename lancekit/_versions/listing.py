@@ -66,10 +66,7 @@ _MOST_REMEMBERED = 512
 def list_versions(line: Line) -> VersionListing:
     """List the versions of a line.
 
-    Raises
-    ------
-    DatasetNotFoundError
-        There is no version at all.
+    Raises DatasetNotFoundError: there is no version at all.
     """
     line.committer.settle(line.store)
     found = line.store.list_names(names.VERSIONS)
@@ -142,10 +139,7 @@ def latest_snapshot(line: Line) -> Snapshot:
     A version that vanishes between listing and reading (a branch deleted meanwhile) is an error
     like any other missing version.
 
-    Raises
-    ------
-    DatasetNotFoundError
-        There is no version at all.
+    Raises DatasetNotFoundError: there is no version at all.
     """
     newest = newest_version(line)
     if newest is None:
@@ -168,10 +162,8 @@ def version_as_of(
 
     Reads about log2(n) manifests: timestamps ascend with versions, as far as clocks agree.
 
-    Raises
-    ------
-    VersionNotFoundError
-        Every version is younger, or the one that was the newest then may be gone.
+    Raises VersionNotFoundError: every version is younger, or the one that was the newest then may
+        be gone.
     """
     loaded: dict[int, Snapshot] = {}
 
@@ -238,11 +230,8 @@ def migrate_names(line: Line) -> int:
     under both names; a run that was interrupted is finished by the next.  The newest version comes
     first: whoever lists in order meets it first from then on.
 
-    Raises
-    ------
-    CorruptFileError
-        A version is there twice with different content: somebody committed under the older name
-        while the folder was migrated.
+    Raises CorruptFileError: a version is there twice with different content: somebody committed
+        under the older name while the folder was migrated.
     """
     store, moved = line.store, 0
     # writers that know only the older names may add one meanwhile

@@ -39,12 +39,9 @@ REPEATS = f"{APPLIED}.repeats"
 class SharedIds:
     """Row ids that mean the same rows on two lines, since one took the other over as it was.
 
-    Attributes
-    ----------
-    source, target
-        The version of each line that has these rows.
-    next_row_id
-        The first row id that the version does not have: both lines give it out by themselves.
+    source, target: the version of each line that has these rows.
+    next_row_id: the first row id that the version does not have: both lines give it out by
+        themselves.
     """
 
     source: int
@@ -58,18 +55,11 @@ class MergeEdge:
 
     Lines are named by their unique names.
 
-    Attributes
-    ----------
-    version
-        The newest version of the source that the target contains.
-    uuid
-        The transaction of that version, if it is known.
-    taken_by
-        The version of the target with the same rows at the same addresses: a fast-forward.
-    ids
-        The row ids of both lines since the last fast-forward.
-    columns
-        Which columns of the merge were which columns of the source.
+    version: the newest version of the source that the target contains.
+    uuid: the transaction of that version, if it is known.
+    taken_by: the version of the target with the same rows at the same addresses: a fast-forward.
+    ids: the row ids of both lines since the last fast-forward.
+    columns: which columns of the merge were which columns of the source.
     """
 
     source: str
@@ -166,10 +156,7 @@ def return_key(source: str, target: str) -> str:
 def undone_keys(newest: Mapping[str, str], restored: Mapping[str, str]) -> dict[str, str]:
     """Return the config keys that a restore adds: rows of other lines that it takes away.
 
-    Parameters
-    ----------
-    newest, restored
-        The config of the newest version, and of the one that is restored.
+    newest, restored: the config of the newest version, and of the one that is restored.
     """
     found = dict[str, str]()
     for prefix in (MERGE_KEYS, PICK_KEYS, UNDONE_KEYS):
@@ -202,21 +189,13 @@ def _versions(prefix: str, targets: Sequence[str], config: Mapping[str, str]) ->
 class VersionVector:
     """All that a version contains: the newest version of each line, by unique names.
 
-    Attributes
-    ----------
-    chain
-        The version itself and the versions that its line forked from, its own line first.  The
+    chain: the version itself and the versions that its line forked from, its own line first.  The
         first version of a branch is the version that it forked from, and has that name alone.
-    edges
-        The newest merge of each source.
-    picks
-        The newest version of each line of which picks brought rows.
-    returns
-        The newest version of each line that brought deleted rows back under new row ids.
-    undone
-        The newest version of each line whose rows came once, and went again by a restore.
-    versions
-        The newest version of each line, by its chain and its edges.
+    edges: the newest merge of each source.
+    picks: the newest version of each line of which picks brought rows.
+    returns: the newest version of each line that brought deleted rows back under new row ids.
+    undone: the newest version of each line whose rows came once, and went again by a restore.
+    versions: the newest version of each line, by its chain and its edges.
     """
 
     chain: Mapping[str, int]
@@ -236,12 +215,8 @@ class VersionVector:
     def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
         """Return what a version contains.
 
-        Parameters
-        ----------
-        chain
-            The unique name and the version of its line, then those that it forked from.
-        config
-            The config of its manifest.
+        chain: the unique name and the version of its line, then those that it forked from.
+        config: the config of its manifest.
         """
         parents = [*chain[1:], ("", -1)]
         targets = [name for name, _ in chain]
@@ -290,14 +265,9 @@ def merge_edges(
 ) -> tuple[MergeEdge, ...]:
     """Return the edges that a merge of theirs adds to the config of ours, that of theirs first.
 
-    Parameters
-    ----------
-    theirs, ours
-        What both sides contain.
-    uuid
-        The transaction that made theirs.
-    target
-        The unique name of the line that gets the merge.
+    theirs, ours: what both sides contain.
+    uuid: the transaction that made theirs.
+    target: the unique name of the line that gets the merge.
     """
     source, version = theirs.point
     if source == target:
@@ -333,12 +303,8 @@ def newer_versions(found: Mapping[str, int], known: Iterable[Mapping[str, int]])
 def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:
     """Yield the lines whose common version no other common version contains: the merge bases.
 
-    Parameters
-    ----------
-    common
-        The newest version of each line that both sides contain.
-    vectors
-        What these versions contain, as far as they are there.
+    common: the newest version of each line that both sides contain.
+    vectors: what these versions contain, as far as they are there.
     """
     for name, version in common.items():
         if not any(of != name and has.contains(name, version) for of, has in vectors.items()):

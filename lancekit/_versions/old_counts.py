@@ -17,10 +17,7 @@ def counted(store: Store, manifest: Manifest) -> Manifest:
 
     Tables of 0.1 alone may not say so.  Their next commit does, whoever makes it.
 
-    Raises
-    ------
-    CorruptFileError
-        A file that has to be asked is damaged, or not there.
+    Raises CorruptFileError: a file that has to be asked is damaged, or not there.
     """
     if manifest.storage_version != "0.1":
         return manifest

@@ -93,10 +93,7 @@ def all_tags(root: Store) -> dict[str, Tag]:
 def all_branches(root: Store) -> dict[str, Branch]:
     """Return every branch by name, without main, for what must know them all.
 
-    Raises
-    ------
-    CorruptFileError
-        One cannot be read.
+    Raises CorruptFileError: one cannot be read.
     """
     return _whole(read_branches(root))
 

@@ -38,10 +38,7 @@ def parse_reference(value: object, current: Line) -> Reference:
     A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
     and a version (``None``: the newest); ``None`` alone is the newest of the current line.
 
-    Raises
-    ------
-    InvalidTypeError
-        Anything else.
+    Raises InvalidTypeError: anything else.
     """
     match value:
         case None:
@@ -66,10 +63,7 @@ def parse_reference(value: object, current: Line) -> Reference:
 def resolve(line: Line, reference: Reference) -> Snapshot:
     """Load the version that a reference points to.
 
-    Raises
-    ------
-    TagNotFoundError, BranchNotFoundError, VersionNotFoundError
-        It points to nothing.
+    Raises TagNotFoundError, BranchNotFoundError, VersionNotFoundError: it points to nothing.
     """
     if reference.tag is not None:
         from lancekit._versions.reference_files import get_tag

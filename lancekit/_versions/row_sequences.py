@@ -24,15 +24,10 @@ from lancekit.errors import CorruptFileError
 def sequence_of(snapshot: Snapshot, fragment: Fragment, name: str) -> bytes | None:
     """Return a sequence of a fragment of a version, encoded as in a manifest.
 
-    Parameters
-    ----------
-    name
-        ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
+    name: ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
 
-    Raises
-    ------
-    CorruptFileError
-        The sequence is stored outside of the manifest, and cannot be read there.
+    Raises CorruptFileError: the sequence is stored outside of the manifest, and cannot be read
+        there.
     """
 
     def open_file(place: int) -> FileReader:
@@ -57,12 +52,8 @@ def read_sequence(
 ) -> bytes | None:
     """Return a sequence of a fragment, encoded as in a manifest; as `sequence_of`.
 
-    Parameters
-    ----------
-    open_file
-        Opens one of the fragment's data files, by its place.
-    line, version
-        Where the fragment is from.
+    open_file: opens one of the fragment's data files, by its place.
+    line, version: where the fragment is from.
     """
     encoded: bytes | None = getattr(fragment, name)
     if encoded is not None or not fragment.unknown:

@@ -140,10 +140,7 @@ class Snapshot:
     def base_store(self, base_id: int | None) -> Store:
         """Return the dataset's folder that a base is, the line's own for ``None``.
 
-        Raises
-        ------
-        CorruptFileError
-            The base is no dataset's root, where only data files may be.
+        Raises CorruptFileError: the base is no dataset's root, where only data files may be.
         """
         store, is_root = self._base(base_id)
         if not is_root:
@@ -320,19 +317,12 @@ def load_snapshot(
 ) -> Snapshot:
     """Load one version of a line.
 
-    Parameters
-    ----------
-    naming
-        The naming to try first; the other one is tried too: somebody may migrate the folder.
-    mark
-        The mark of the manifest, if a listing brought it.
+    naming: the naming to try first; the other one is tried too: somebody may migrate the folder.
+    mark: the mark of the manifest, if a listing brought it.
 
-    Raises
-    ------
-    VersionNotFoundError
-        There is no such version.
-    CorruptFileError, UnsupportedFeatureError
-        The manifest is damaged, or written by a release with unknown features.
+    Raises VersionNotFoundError: there is no such version.
+    Raises CorruptFileError, UnsupportedFeatureError: the manifest is damaged, or written by a
+        release with unknown features.
     """
     first = naming or ManifestNaming.V2
     tried = [first] if names.is_detached(version) else [first, *set(ManifestNaming) - {first}]
@@ -390,10 +380,7 @@ def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: by
     it has no `mark` yet.  `manifest` is what was encoded: what is known of its fragments need not
     be found out again.
 
-    Raises
-    ------
-    CorruptFileError
-        The version could not be opened.
+    Raises CorruptFileError: the version could not be opened.
     """
     name = names.manifest_name(manifest.version, naming)
     parsed = _parse(line.store, name, memoryview(data), len(data)).snapshot(

@@ -71,39 +71,23 @@ def build_manifest(
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
 
-    Parameters
-    ----------
-    latest, indices
-        The newest version: its manifest and its indices; for a `Clone` the version cloned from,
-        whose number it takes over.
-    timestamp_ns
-        When the new version is committed, in nanoseconds since 1970.
-    restored
-        The version that a `Restore` names.
-    storage_version
-        That of the files of an `Overwrite`.
-    marks
-        Entries to add to the config, whatever the operation.
-    next_row_id
-        Of an `Update` or a `Merge` that takes rows over as they are: the first id that none of them
-        has.
-    moves_rows
-        Whether a `Merge` brings rows, deletes rows, and leaves fragments out.
-    covers
-        The fragments that indices cover, by uuid, where the version that rows are taken from tells.
-    reuse
-        Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
-    bases
-        Base paths to add, whatever the operation.
-    sequences
-        Reads row ids and row versions of fragments of ``latest``.
+    latest, indices: the newest version: its manifest and its indices; for a `Clone` the version
+        cloned from, whose number it takes over.
+    timestamp_ns: when the new version is committed, in nanoseconds since 1970.
+    restored: the version that a `Restore` names.
+    storage_version: that of the files of an `Overwrite`.
+    marks: entries to add to the config, whatever the operation.
+    next_row_id: of an `Update` or a `Merge` that takes rows over as they are: the first id that
+        none of them has.
+    moves_rows: whether a `Merge` brings rows, deletes rows, and leaves fragments out.
+    covers: the fragments that indices cover, by uuid, where the version that rows are taken from
+        tells.
+    reuse: of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    bases: base paths to add, whatever the operation.
+    sequences: reads row ids and row versions of fragments of ``latest``.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The operation does not fit the version.
-    IncompatibleConflictError
-        It merges a write-ahead generation that was merged before.
+    Raises InvalidArgumentError: the operation does not fit the version.
+    Raises IncompatibleConflictError: it merges a write-ahead generation that was merged before.
     """
     build = _BUILDERS.get(type(operation))
     if build is None:
@@ -244,14 +228,9 @@ Indices = tuple[IndexMetadata, ...]
 def _caught_up(before: Indices, after: Indices, live: FragmentList, version: int) -> Indices:
     """Return the indices of a version with what its entry of shards says of the others.
 
-    Parameters
-    ----------
-    before, after
-        Those of the version before, and of this one.
-    live
-        The fragments of this one.
-    version
-        Its number.
+    before, after: those of the version before, and of this one.
+    live: the fragments of this one.
+    version: its number.
     """
     entry = mem_wal_entry(after)
     if entry is None:

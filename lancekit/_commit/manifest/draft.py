@@ -36,25 +36,15 @@ class Built(NamedTuple):
 class Draft:
     """The newest version, and what the one after it is to be.
 
-    Attributes
-    ----------
-    manifest, indices
-        Those of the newest version.
-    version
-        The number of the next one.
-    restored
-        The version that a `Restore` names.
-    storage_version
-        That of the files of an `Overwrite`, if it is not the newest version's.
-    next_row_id
-        Of an `Update` or a `Merge` whose rows are taken over as they are: the first id that none of
-        them has.
-    moves_rows
-        Whether a `Merge` brings rows, deletes rows, and leaves fragments out.
-    reuse
-        Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
-    sequences
-        Reads row ids and row versions of fragments, which may be stored in data files.
+    manifest, indices: those of the newest version.
+    version: the number of the next one.
+    restored: the version that a `Restore` names.
+    storage_version: that of the files of an `Overwrite`, if it is not the newest version's.
+    next_row_id: of an `Update` or a `Merge` whose rows are taken over as they are: the first id
+        that none of them has.
+    moves_rows: whether a `Merge` brings rows, deletes rows, and leaves fragments out.
+    reuse: of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    sequences: reads row ids and row versions of fragments, which may be stored in data files.
     """
 
     manifest: Manifest
@@ -89,10 +79,8 @@ class Draft:
 def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
     """Give the next free ids to fragments without one, in order: to those whose id is 0.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A fragment has row ids or row versions in its data files: a commit works with inline ones.
+    Raises InvalidArgumentError: a fragment has row ids or row versions in its data files: a commit
+        works with inline ones.
     """
     free = 0 if manifest.max_fragment_id is None else manifest.max_fragment_id + 1
     out = []
@@ -183,10 +171,7 @@ def without_unread(fragments: FragmentList, live: Set[int]) -> dict[int, Fragmen
 def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
     """Add base paths; one with id 0 gets the next number that is free, from 1.
 
-    Raises
-    ------
-    InvalidArgumentError
-        An id, a name or a path is taken.
+    Raises InvalidArgumentError: an id, a name or a path is taken.
     """
     bases = list(known)
     for base in new:
@@ -213,12 +198,9 @@ def advanced(
 ) -> tuple[IndexMetadata, ...]:
     """Return the indices with the shards' progress recorded by ``version``.
 
-    Raises
-    ------
-    IncompatibleConflictError
-        A generation was merged before: its rows would be merged twice.
-    InvalidArgumentError
-        A shard is named twice, or the table has no entry to record it in.
+    Raises IncompatibleConflictError: a generation was merged before: its rows would be merged
+        twice.
+    Raises InvalidArgumentError: a shard is named twice, or the table has no entry to record it in.
     """
     new = {one.shard_id: one.generation for one in merged}
     if not new:

@@ -81,12 +81,8 @@ def pruned(
 ) -> Indices:
     """Take fragments out of the indices on fields that were rewritten in them.
 
-    Parameters
-    ----------
-    live
-        The fragments that there are.
-    changed
-        By the id of a fragment, the ids of the fields.
+    live: the fragments that there are.
+    changed: by the id of a fragment, the ids of the fields.
     """
     found = tuple(indices)
     if not found or not any(changed.values()):
@@ -123,14 +119,9 @@ def extended(
 ) -> Indices:
     """Let indices by row id cover the new fragments of rows that were only moved.
 
-    Parameters
-    ----------
-    rewritten
-        The ids of the fields whose values changed on the way.
-    origins
-        The fragments that the rows came from; an index must have covered all of them.
-    new
-        The fragments that they are in now.
+    rewritten: the ids of the fields whose values changed on the way.
+    origins: the fragments that the rows came from; an index must have covered all of them.
+    new: the fragments that they are in now.
     """
 
     def cover(index: IndexMetadata) -> IndexMetadata:
@@ -154,17 +145,11 @@ def swapped(
 ) -> Indices:
     """Put segments that were remapped to the new fragments in the place of the old ones.
 
-    Parameters
-    ----------
-    groups
-        Each with the ids that its new fragments have now.
-    rewritten
-        The remapped segments; one whose old segment is gone is passed over.
+    groups: each with the ids that its new fragments have now.
+    rewritten: the remapped segments; one whose old segment is gone is passed over.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A segment is named twice, its cover is not known, or it covers a part of a group.
+    Raises InvalidArgumentError: a segment is named twice, its cover is not known, or it covers a
+        part of a group.
     """
     by_old = {index.old_id: index for index in rewritten}
     if len(by_old) < len(rewritten):

@@ -139,10 +139,7 @@ _JSON = frozenset({"arrow.json", "lance.json"})
 def _check_marks(old: LanceField, new: LanceField, fragments: Iterable[Fragment]) -> None:
     """Raise ``InvalidArgumentError`` if new metadata of a field do not fit how it is stored.
 
-    Parameters
-    ----------
-    fragments
-        The rows, whose structs are packed or not, whatever the old metadata say.
+    fragments: the rows, whose structs are packed or not, whatever the old metadata say.
     """
     if holds_blobs(old.metadata) != holds_blobs(new.metadata):
         hint = "Write the column anew as one of blobs."

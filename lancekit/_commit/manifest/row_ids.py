@@ -130,14 +130,9 @@ def moved_or_new(
     A moved row keeps the version that created it, a new one was created by ``version``; all were
     updated by it.  A row that comes back has that version in its fragment.
 
-    Parameters
-    ----------
-    old
-        The fragments before the commit.
-    touched
-        The ids of those that rows were moved from.
-    sequences
-        Reads row ids and row versions of old fragments.
+    old: the fragments before the commit.
+    touched: the ids of those that rows were moved from.
+    sequences: reads row ids and row versions of old fragments.
     """
     wanted = np.empty(sum(map(_given, fragments)), np.uint64)
     end = 0

@@ -96,14 +96,9 @@ class Pending:
 class BatchMarker:
     """One of a series of changes, which are numbered upward.
 
-    Attributes
-    ----------
-    key
-        The key of the config under which the newest number of the series is kept.
-    number
-        This change's number.
-    origin
-        What gives the numbers out, if it is known: another one counts anew.
+    key: the key of the config under which the newest number of the series is kept.
+    number: this change's number.
+    origin: what gives the numbers out, if it is known: another one counts anew.
     """
 
     key: str

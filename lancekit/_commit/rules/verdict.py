@@ -30,22 +30,13 @@ class Outcome(Enum):
 class Evidence:
     """What both touched, in a sentence and as facts.
 
-    Parameters
-    ----------
-    sentence
-        For a person, without a full stop.
-    fragments, fields
-        Ids.
-    rows
-        Row addresses: fragment id times 2**32, plus the row's offset.
-    keys
-        Hashes of inserted keys that both have; empty where filters only tell that there may be.
-    keys_certain
-        Whether a key is shared for certain, not only possibly.
-    config_keys, indices, bases
-        Names.
-    generations
-        Regions of a write-ahead log and the generation that the other one merged.
+    sentence: for a person, without a full stop.
+    fragments, fields: ids.
+    rows: row addresses: fragment id times 2**32, plus the row's offset.
+    keys: hashes of inserted keys that both have; empty where filters only tell that there may be.
+    keys_certain: whether a key is shared for certain, not only possibly.
+    config_keys, indices, bases: names.
+    generations: regions of a write-ahead log and the generation that the other one merged.
     """
 
     sentence: str

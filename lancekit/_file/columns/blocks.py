@@ -172,12 +172,8 @@ class Blocks:
 def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
     """Return the blocks of a run of pages, ``None`` if what is decoded of it is not remembered.
 
-    Parameters
-    ----------
-    rows
-        How many the run has: of lists of fixed size, fewer than the pages say.
-    kind
-        What the rows are decoded to.
+    rows: how many the run has: of lists of fixed size, fewer than the pages say.
+    kind: what the rows are decoded to.
     """
     first, size = run.first, run.encoded_bytes
     if first.page.key is None or not rows:

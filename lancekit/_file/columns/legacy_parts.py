@@ -311,10 +311,7 @@ def part_of(
 
     ``rows`` are those of each batch; ``None`` for items of lists, of which only the pages know.
 
-    Raises
-    ------
-    Damaged, Unsupported
-        To be called inside of `located`.
+    Raises Damaged, Unsupported: to be called inside of `located`.
     """
     column, kind = next(columns), node.kind
     if node.is_leaf:

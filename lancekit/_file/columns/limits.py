@@ -45,12 +45,8 @@ def check_field(field: LanceField, version: str) -> None:
     Marks that ask for an encoding that nobody knows are not looked at: a table that has them is
     written on, without what they ask for.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        No reader could read them.
-    InvalidArgumentError
-        A struct is packed for some readers and not for others.
+    Raises UnsupportedTypeError: no reader could read them.
+    Raises InvalidArgumentError: a struct is packed for some readers and not for others.
     """
     if version != "2.0":  # whose readers all read structs packed that may be
         _check_packing(field, (field.name,))

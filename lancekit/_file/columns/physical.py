@@ -67,10 +67,7 @@ def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> Lanc
 
     Writers do not agree on what a mark must say; how many columns there are tells.
 
-    Raises
-    ------
-    Damaged
-        None of the marks gives so many: a part of the schema is lost.
+    Raises Damaged: none of the marks gives so many: a part of the schema is lost.
     """
     if version == LEGACY:  # nothing is packed, and an id without a field has a column too
         return packed_where(schema, lambda _: False)

@@ -93,10 +93,8 @@ def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
     Costly ones run in threads if there are enough of them.  All callers in a process share the
     threads, so that callers in threads of their own do not multiply them.
 
-    Raises
-    ------
-    LancekitError
-        The first error in the order of ``work``; what has not begun by then is dropped.
+    Raises LancekitError: the first error in the order of ``work``; what has not begun by then is
+        dropped.
     """
     costly = [cost for cost, _ in work if cost]
     if len(costly) < 2 or sum(costly) < _THREADED_BYTES or processors() == 1:

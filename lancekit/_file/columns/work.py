@@ -66,10 +66,7 @@ class Work(NamedTuple):
 def decoded(work: Sequence[Work]) -> list[pa.Array]:
     """Decode pieces, and return them in order.
 
-    Raises
-    ------
-    LancekitError
-        The first error in the order of ``work``.
+    Raises LancekitError: the first error in the order of ``work``.
     """
     groups = list(_groups(work)) if len(work) >= _FEW else []
     if not groups:

@@ -187,16 +187,11 @@ def _joined(pieces: list[pa.Array]) -> list[pa.Array]:
 class _ColumnMetadataBuilder:
     """The pages of one column that have been written.
 
-    Parameters
-    ----------
-    type_url
-        The message that describes a page.
-    items_per_row
-        How many rows of a page are one of the file: the items of fixed-size lists of structs.
-    ranked
-        Whether pages say at which row of the file they start.
-    blobs
-        Whether the column says that its values are descriptors of blobs.
+    type_url: the message that describes a page.
+    items_per_row: how many rows of a page are one of the file: the items of fixed-size lists of
+        structs.
+    ranked: whether pages say at which row of the file they start.
+    blobs: whether the column says that its values are descriptors of blobs.
     """
 
     def __init__(

@@ -101,10 +101,7 @@ class Checksums:
         ``serialised`` are the bytes of the descriptor: damage may have hidden the list in them.
         With `once` each page is compared once.
 
-        Raises
-        ------
-        Damaged
-            The schema, or the list of checksums, is not what was written.
+        Raises Damaged: the schema, or the list of checksums, is not what was written.
         """
         stored = descriptor.schema.metadata.get(KEY)
         if stored is None:
@@ -175,15 +172,9 @@ class Checksums:
 class BlobSource(SourceWrapper):
     """A data file of which blobs are read by their places, each looked at before its first read.
 
-    Parameters
-    ----------
-    source, checksums
-        The file, and what it should hash to.
+    source, checksums: the file, and what it should hash to.
 
-    Raises
-    ------
-    CorruptFileError
-        On a read: the bytes are not what was written.
+    Raises CorruptFileError: on a read: the bytes are not what was written.
     """
 
     def __init__(self, source: RandomAccess, checksums: Checksums) -> None:

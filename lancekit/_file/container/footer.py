@@ -117,10 +117,7 @@ class Container:
     def pages(self, column: int) -> list[StoredPage]:
         """Parse the metadata of one physical column.
 
-        Raises
-        ------
-        Damaged, Unsupported
-            To be called inside of `located`.
+        Raises Damaged, Unsupported: to be called inside of `located`.
         """
         key = None if self.key is None else (self.key, column)
         described = remembered("columns", key, lambda: self.described(column), _described_bytes)
@@ -248,12 +245,8 @@ def open_container(source: RandomAccess, *, compared: bool = False) -> Container
     With `compared` each page is compared with its checksum before it is first decoded, and what is
     decoded is remembered.  The option `verify_checksums` remembers nothing.
 
-    Raises
-    ------
-    CorruptFileError
-        Not a Lance file, or a truncated one.
-    UnsupportedFeatureError
-        A format version that this release does not read.
+    Raises CorruptFileError: not a Lance file, or a truncated one.
+    Raises UnsupportedFeatureError: a format version that this release does not read.
     """
     verify = options.verify_checksums
     # what is to be compared with checksums is read

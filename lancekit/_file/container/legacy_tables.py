@@ -39,19 +39,11 @@ def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> L
     What takes the place of a column's metadata is the part of the page table that is about one
     field; fields are numbered from the file's lowest id on.
 
-    Parameters
-    ----------
-    read
-        Returns bytes from a position on, as many as are asked for.
-    size
-        Of the file.
-    name
-        For errors.
+    read: returns bytes from a position on, as many as are asked for.
+    size: of the file.
+    name: for errors.
 
-    Raises
-    ------
-    Damaged, Unsupported
-        To be called inside of `located`.
+    Raises Damaged, Unsupported: to be called inside of `located`.
     """
     metadata = legacy_metadata(read, size, name)
     offsets = metadata.batch_offsets

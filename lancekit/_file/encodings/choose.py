@@ -75,20 +75,12 @@ def mini_values(
 ) -> EncodedValues:
     """Encode the values of one page.
 
-    Parameters
-    ----------
-    values
-        At least one value of a leaf column; nulls where ``valid`` has them, or none.
-    valid
-        The bitmap of ``values``, from bit 0 on; ``None`` if all count.
-    large
-        Version 2.2: 32-bit chunk sizes.
-    max_values
-        The most values that a chunk may have: a power of two, at least 8.
-    options
-        The column's metadata.
-    goal
-        What text is to be written for.
+    values: at least one value of a leaf column; nulls where ``valid`` has them, or none.
+    valid: the bitmap of ``values``, from bit 0 on; ``None`` if all count.
+    large: version 2.2: 32-bit chunk sizes.
+    max_values: the most values that a chunk may have: a power of two, at least 8.
+    options: the column's metadata.
+    goal: what text is to be written for.
     """
     request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
     kind = values.type
@@ -162,10 +154,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
 def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
     """Return which pages of numbers are surely written as they are, if no option says otherwise.
 
-    Parameters
-    ----------
-    table
-        Unsigned integers without nulls, in each line the values of a page.
+    table: unsigned integers without nulls, in each line the values of a page.
     """
     rows, width = table.shape[1], table.itemsize
     differ = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)

@@ -262,14 +262,9 @@ def pack_blocks(values: NDArray[np.unsignedinteger], width: int) -> NDArray[np.u
 def place_of(positions: Ints, width: Ints | int, bits: int) -> tuple[Ints, Ints]:
     """Return the word, within its block, and the shift at which values start.
 
-    Parameters
-    ----------
-    positions
-        Places of the values in their blocks, 0 to 1023.
-    width
-        Their packed width, one for all or one for each.
-    bits
-        The unpacked width.
+    positions: places of the values in their blocks, 0 to 1023.
+    width: their packed width, one for all or one for each.
+    bits: the unpacked width.
     """
     lanes = BLOCK // bits
     word, shift = np.divmod(_rows_of(bits)[positions] * width, bits)

@@ -17,12 +17,8 @@ Rows = range | Ints
 def parse_rows(rows: object, num_rows: int) -> Rows:
     """Check a caller's rows against the file.
 
-    Raises
-    ------
-    RowOutOfRangeError
-        A position lies outside of the file.
-    InvalidArgumentError
-        A step other than 1, or positions that do not strictly ascend.
+    Raises RowOutOfRangeError: a position lies outside of the file.
+    Raises InvalidArgumentError: a step other than 1, or positions that do not strictly ascend.
     """
     if rows is None:
         return range(num_rows)

@@ -35,10 +35,7 @@ _SMALL = 1 << 20
 def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
     """Return rows as an array of the path's outermost type.
 
-    Raises
-    ------
-    Damaged
-        The levels do not fit the type or the values.
+    Raises Damaged: the levels do not fit the type or the values.
     """
     kinds = path.kinds
     array, levels = leaf.values, leaf.levels
@@ -208,10 +205,7 @@ def _between(
 def joined(parts: Sequence[pa.Array]) -> pa.Array:
     """Return arrays of one type as one; dictionaries that differ are unified.
 
-    Raises
-    ------
-    Unsupported
-        There are more values than keys or offsets of the type can tell apart.
+    Raises Unsupported: there are more values than keys or offsets of the type can tell apart.
     """
     if len(parts) == 1:
         return parts[0]
@@ -233,16 +227,10 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
 def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) -> pa.Array:
     """Join arrays of the same rows, one for each leaf's path, to an array of the node's type.
 
-    Parameters
-    ----------
-    above
-        Where the structs around these values are valid; ``None`` if all are.  Below a null struct
-        each leaf says what its page could: the paths need not agree there.
+    above: where the structs around these values are valid; ``None`` if all are.  Below a null
+        struct each leaf says what its page could: the paths need not agree there.
 
-    Raises
-    ------
-    Damaged
-        The paths disagree about lengths or nulls of what they share.
+    Raises Damaged: the paths disagree about lengths or nulls of what they share.
     """
     first = parts[0]
     if len(parts) == 1 and first.type.equals(node.kind):

@@ -52,18 +52,11 @@ def encode_pages(
 ) -> Iterator[Encoded]:
     """Encode at least one row of a column, as one page where that can be.
 
-    Parameters
-    ----------
-    array, depth
-        The column, as `shred` takes it.
-    large
-        Version 2.2: 32-bit chunk sizes, constants.
-    options
-        The column's metadata.
-    goal
-        What text is to be written for.
-    most
-        Bytes that strings of a page may expand to, if these are not 64 times its own.
+    array, depth: the column, as `shred` takes it.
+    large: version 2.2: 32-bit chunk sizes, constants.
+    options: the column's metadata.
+    goal: what text is to be written for.
+    most: bytes that strings of a page may expand to, if these are not 64 times its own.
     """
     page = shred(array, depth)
     encoded = encode_page_of(page, large=large, options=options, goal=goal)

@@ -435,23 +435,15 @@ def _decode_chunk(
 ) -> tuple[DecodedValues, Words | None]:
     """Decode rows of one chunk of a page without lists.
 
-    Parameters
-    ----------
-    data
-        The whole chunk.
-    count
-        The values that it must hold.
-    rows
-        Those wanted, counted from the first of the chunk.
+    data: the whole chunk.
+    count: the values that it must hold.
+    rows: those wanted, counted from the first of the chunk.
 
     Returns
     -------
     The values, and the definition levels if there are any.
 
-    Raises
-    ------
-    Damaged, Unsupported
-        To be called inside of `located`.
+    Raises Damaged, Unsupported: to be called inside of `located`.
     """
     nullable = layout.HasField("def_compression")
     header = _header(nullable, int(layout.num_buffers), bool(layout.has_large_chunk))

@@ -77,20 +77,13 @@ def _join_chunks(
 ) -> tuple[Bytes, Bytes]:
     """Return the chunk metadata and the chunks.
 
-    Parameters
-    ----------
-    counts, entries
-        The values and the levels of every chunk; without level streams the latter do not matter.
-    levels, buffers
-        The level streams and the value buffers, each as parts that follow each other without
-        padding.
-    large
-        Version 2.2: 32-bit chunk sizes.
+    counts, entries: the values and the levels of every chunk; without level streams the latter do
+        not matter.
+    levels, buffers: the level streams and the value buffers, each as parts that follow each other
+        without padding.
+    large: version 2.2: 32-bit chunk sizes.
 
-    Raises
-    ------
-    ChunkOverflow
-        A chunk is too large for the version.
+    Raises ChunkOverflow: a chunk is too large for the version.
     """
     if len(counts) == 1:
         return _one_chunk(int(entries[0]) if levels else 0, levels, buffers, large)

@@ -158,12 +158,8 @@ def pick(
 ) -> tuple[Levels, slice | Ints]:
     """Return the levels of some rows, and which of the visible values are theirs.
 
-    Parameters
-    ----------
-    starts
-        What `rows_of` returned; ``None`` without lists, where every entry is a row.
-    rows
-        Rows among those that start in ``levels``.
+    starts: what `rows_of` returned; ``None`` without lists, where every entry is a row.
+    rows: rows among those that start in ``levels``.
     """
     index: slice | Ints
     if isinstance(rows, range):
@@ -194,17 +190,10 @@ def pick(
 def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()) -> list[Shape]:
     """Return the shape of every layer, innermost first.
 
-    Parameters
-    ----------
-    rows
-        How many rows the levels must come to.
-    sizes
-        The number of items of a fixed-size-list layer, for every layer; 1 for others.
+    rows: how many rows the levels must come to.
+    sizes: the number of items of a fixed-size-list layer, for every layer; 1 for others.
 
-    Raises
-    ------
-    Damaged
-        Levels that no column can have.
+    Raises Damaged: levels that no column can have.
     """
     levels, largest = _checked(levels, layers)
     definition, count = levels.definition, levels.count

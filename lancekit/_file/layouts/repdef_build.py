@@ -41,22 +41,14 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 class Shredded:
     """Rows of a column as levels and values.
 
-    Parameters
-    ----------
-    rows
-        The rows of the page; each item of fixed-size lists of structs is one.
-    layers
-        The numbers of the layers, innermost first.
-    repetition, definition
-        One level for each entry; ``None`` if there are no lists, or if all are 0.
-    max_repetition
-        The level of an entry that starts a row; 0 without lists.
-    slots
-        The entries that have a value, ascending; ``None`` if all have.
-    values
-        What is at the slots; null where ``valid`` is not set.
-    valid
-        The bitmap of the values, ``None`` if all count.
+    rows: the rows of the page; each item of fixed-size lists of structs is one.
+    layers: the numbers of the layers, innermost first.
+    repetition, definition: one level for each entry; ``None`` if there are no lists, or if all are
+        0.
+    max_repetition: the level of an entry that starts a row; 0 without lists.
+    slots: the entries that have a value, ascending; ``None`` if all have.
+    values: what is at the slots; null where ``valid`` is not set.
+    valid: the bitmap of the values, ``None`` if all count.
     """
 
     rows: int
@@ -80,13 +72,9 @@ class Shredded:
 def shred(array: pa.Array, depth: int) -> Shredded:
     """Return the levels and the values of a column.
 
-    Parameters
-    ----------
-    array
-        Nested ``depth`` times, by lists, structs of one child and fixed-size lists; no extension
+    array: nested ``depth`` times, by lists, structs of one child and fixed-size lists; no extension
         types, and no nulls in dictionaries.
-    depth
-        How many levels of nesting are above the values.
+    depth: how many levels of nesting are above the values.
 
     Examples
     --------

@@ -55,18 +55,12 @@ class ShardingSpec(Part):
 class MemWalDetails(Part):
     """What the table says of its shards.
 
-    Attributes
-    ----------
-    num_shards
-        How many there are to be; 0 if that is open.
-    specs
-        How rows are given to shards.
-    maintained
-        The names of the indices that generations have, unless they have `maintain_all`.
-    compacted, caught_up
-        What was merged of each shard, and what each index covers of it (`merged`, `catch_up`).
-    defaults
-        The settings of writers, as text.
+    num_shards: how many there are to be; 0 if that is open.
+    specs: how rows are given to shards.
+    maintained: the names of the indices that generations have, unless they have `maintain_all`.
+    compacted, caught_up: what was merged of each shard, and what each index covers of it (`merged`,
+        `catch_up`).
+    defaults: the settings of writers, as text.
     """
 
     num_shards: int = wire(c.whole(32), default=0)
@@ -117,12 +111,9 @@ def _highest(compacted: Iterable[CompactedSsTable]) -> dict[UUID, int]:
 def parse_details(details: IndexDetails | None) -> MemWalDetails:
     """Parse the details of the entry; those of no entry say nothing.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        They are of a release before 2, which has another message under the name.
-    CorruptFileError
-        They are damaged.
+    Raises UnsupportedFeatureError: they are of a release before 2, which has another message under
+        the name.
+    Raises CorruptFileError: they are damaged.
     """
     if details is None:
         return MemWalDetails()

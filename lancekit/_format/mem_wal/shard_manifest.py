@@ -59,28 +59,17 @@ _FIELD_VALUES = c.parts(ShardFieldValue)
 class ShardManifest(Part):
     """One version of what a shard holds.
 
-    Attributes
-    ----------
-    shard
-        The shard's id.
-    version
-        From 1, without gaps.
-    spec_id
-        The sharding spec that gives it rows; 0 if none does.
-    writer_epoch
-        That of the writer who has the shard: entries and manifests of earlier ones are void.
-    replay_after
-        Up to which entry of the log the generations have all rows.
-    last_seen
-        An entry that there was; later ones may be.
-    current_generation
-        The number of the next generation.
-    sstables
-        The generations that are written, and not drained.
-    field_values
-        What the fields of the sharding spec are for its rows.
-    status
-        0 if rows may be written, 1 if it is sealed.
+    shard: the shard's id.
+    version: from 1, without gaps.
+    spec_id: the sharding spec that gives it rows; 0 if none does.
+    writer_epoch: that of the writer who has the shard: entries and manifests of earlier ones are
+        void.
+    replay_after: up to which entry of the log the generations have all rows.
+    last_seen: an entry that there was; later ones may be.
+    current_generation: the number of the next generation.
+    sstables: the generations that are written, and not drained.
+    field_values: what the fields of the sharding spec are for its rows.
+    status: 0 if rows may be written, 1 if it is sealed.
     """
 
     shard: UUID = wire(c.UUIDS, name="shard_id")
@@ -113,11 +102,8 @@ class ShardManifest(Part):
 def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
     """Parse a manifest.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are damaged or empty, or have another checksum, or a generation stands outside
-        of the list of generations; the error names `where`.
+    Raises CorruptFileError: the bytes are damaged or empty, or have another checksum, or a
+        generation stands outside of the list of generations; the error names `where`.
     """
     data, checksum = bytes(data), b""
     if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):

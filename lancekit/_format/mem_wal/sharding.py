@@ -67,10 +67,7 @@ _HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Words]
 def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[np.int32]:
     """Return the bucket of each value, from 0; that of a null is 0.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        Values of the type are not given to buckets.
+    Raises UnsupportedTypeError: values of the type are not given to buckets.
 
     Examples
     --------
@@ -129,14 +126,10 @@ def shard_values(
 ) -> pa.RecordBatch:
     """Return what the fields of a spec are for each row.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        The rows lack a source column.
-    InvalidArgumentError
-        The spec has no fields, or none of the columns; or a transform is not known.
-    UnsupportedTypeError
-        Values of the type are not given to buckets.
+    Raises ColumnNotFoundError: the rows lack a source column.
+    Raises InvalidArgumentError: the spec has no fields, or none of the columns; or a transform is
+        not known.
+    Raises UnsupportedTypeError: values of the type are not given to buckets.
 
     Examples
     --------
@@ -354,10 +347,7 @@ def key_tuples(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     highest first, with the sign's bit turned around; bool as one byte; text and binary with each
     zero byte followed by 0xFF, and two zero bytes at the end.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column is of a type that keys cannot have.
+    Raises UnsupportedTypeError: a column is of a type that keys cannot have.
 
     Examples
     --------

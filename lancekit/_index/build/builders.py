@@ -71,26 +71,17 @@ def _nothing(_content: object) -> bytes:
 class Builder:
     """What can be done with what a kind of index holds.
 
-    Attributes
-    ----------
-    parameters
-        Those that may be given, by pylance's names: what `build` calls each, and its check.
-    alike
-        Whether two segments can be put together as they are.
-    more
-        Builds what a segment holds that goes with another one; without it `build` does, with the
+    parameters: those that may be given, by pylance's names: what `build` calls each, and its check.
+    alike: whether two segments can be put together as they are.
+    more: builds what a segment holds that goes with another one; without it `build` does, with the
         parameters of that.
-    model
-        Returns, of a sample of a column that has so many rows and of parameters, an index of no
+    model: returns, of a sample of a column that has so many rows and of parameters, an index of no
         rows, which parts that are to be put together later extend; ``None`` if the sample does not
         tell.  Of the kinds that find out of their rows what they are stored by.
-    details
-        What the manifest says of an index beyond its kind.
-    beside
-        Returns what a segment is to hold so that it goes with others of its index.
-    bare
-        Returns what an index of no rows holds that has the settings of another one, to be extended;
-        of the kinds that generations of shards have.
+    details: what the manifest says of an index beyond its kind.
+    beside: returns what a segment is to hold so that it goes with others of its index.
+    bare: returns what an index of no rows holds that has the settings of another one, to be
+        extended; of the kinds that generations of shards have.
     """
 
     build: Callable[..., Content]
@@ -178,10 +169,7 @@ def builder_of(kind: IndexKind) -> Builder:
 def parsed_parameters(kind: IndexKind, given: Mapping[str, object]) -> dict[str, Any]:
     """Check the parameters of an index that is to be made.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The kind has no such parameter, or it cannot have this value.
+    Raises InvalidArgumentError: the kind has no such parameter, or it cannot have this value.
     """
     known = builder_of(kind).parameters
     for name in given:

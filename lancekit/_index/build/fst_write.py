@@ -33,12 +33,9 @@ _COMMON_CODES[np.frombuffer(COMMON, np.uint8)] = np.arange(1, len(COMMON) + 1)
 def fst_bytes(data: Bytes, offsets: Places, numbers: Words) -> bytes:
     """Return a map.
 
-    Parameters
-    ----------
-    data, offsets
-        The keys, ascending, each once: their bytes, where each begins, and where the last ends.
-    numbers
-        One for each.
+    data, offsets: the keys, ascending, each once: their bytes, where each begins, and where the
+        last ends.
+    numbers: one for each.
     """
     nodes = _fst_nodes(data, offsets, numbers)
     body, root = _body(nodes) if len(nodes.is_final) else (b"", 0)
@@ -52,18 +49,12 @@ def fst_bytes(data: Bytes, offsets: Places, numbers: Words) -> bytes:
 class _Layout:
     """Where nodes are.
 
-    Attributes
-    ----------
-    counts, owners, places
-        How many steps each node has; the node of each step, and how many it has before.
-    is_one, is_next
-        Whether a node is of the forms of one step, and of the shorter of them.
-    wide, out
-        How many bytes the deltas and the outputs of a node have.
-    starts, ends
-        Where each begins, and where it ends.
-    deltas
-        How far before its node's beginning each step leads; 0 if to the empty node.
+    counts, owners, places: how many steps each node has; the node of each step, and how many it has
+        before.
+    is_one, is_next: whether a node is of the forms of one step, and of the shorter of them.
+    wide, out: how many bytes the deltas and the outputs of a node have.
+    starts, ends: where each begins, and where it ends.
+    deltas: how far before its node's beginning each step leads; 0 if to the empty node.
     """
 
     counts: Places
@@ -191,15 +182,11 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 class _FstNodes:
     """Nodes, each behind all to which it leads; the root is the last.
 
-    Attributes
-    ----------
-    is_final, finals
-        Whether a key ends at a node, and what that adds to its number.
-    starts
-        Where the steps of each node begin, which ascend by their inputs, and where the last ends.
-    inputs, targets, outputs
-        The byte of each step, the node to which it leads, and what it adds; -1 is a node at which
-        a key ends, and no more.
+    is_final, finals: whether a key ends at a node, and what that adds to its number.
+    starts: where the steps of each node begin, which ascend by their inputs, and where the last
+        ends.
+    inputs, targets, outputs: the byte of each step, the node to which it leads, and what it adds;
+        -1 is a node at which a key ends, and no more.
     """
 
     is_final: Flags
@@ -214,17 +201,11 @@ class _FstNodes:
 class _Trie:
     """A node for each beginning of a key, those of the first key first.
 
-    Attributes
-    ----------
-    depths, parents, inputs
-        How long that beginning is, the node without its last byte, and that byte; those of the
-        root, which is the first, are 0.
-    heights, sizes
-        How many bytes the longest key goes on, and how many beginnings go on so.
-    least
-        The least number of the keys that begin so; 0 for the root.
-    ends
-        The node of each key.
+    depths, parents, inputs: how long that beginning is, the node without its last byte, and that
+        byte; those of the root, which is the first, are 0.
+    heights, sizes: how many bytes the longest key goes on, and how many beginnings go on so.
+    least: the least number of the keys that begin so; 0 for the root.
+    ends: the node of each key.
     """
 
     depths: Places

@@ -55,16 +55,11 @@ _METADATA = pa.schema([pa.field("deleted_fragments", pa.binary(), nullable=False
 class TextRows:
     """What a full-text index holds.
 
-    Attributes
-    ----------
-    said
-        How its text becomes tokens, and whether it has their positions: JSON, as the index has it.
-    details
-        What the manifest says of the index.
-    partitions
-        Its documents; those that came later are in others.
-    tokens
-        How its files hold tokens, if these are not too many for that.
+    said: how its text becomes tokens, and whether it has their positions: JSON, as the index has
+        it.
+    details: what the manifest says of the index.
+    partitions: its documents; those that came later are in others.
+    tokens: how its files hold tokens, if these are not too many for that.
     """
 
     said: str
@@ -76,10 +71,8 @@ class TextRows:
     def build(cls, column: IndexedColumn, said: str, details: bytes) -> TextRows:
         """Collect the tokens of all rows.
 
-        Raises
-        ------
-        UnsupportedFeatureError
-            Stems or stop words of the language are not known, or such tokens are not made.
+        Raises UnsupportedFeatureError: stems or stop words of the language are not known, or such
+            tokens are not made.
         """
         settings = parse_settings(said, "A full-text index")
         partition = _collected(column, settings, with_position=_has_positions(said))
@@ -134,10 +127,7 @@ class TextRows:
     def staged(self, number: int) -> Iterator[SegmentFile]:
         """Yield the files of a partition that is to be put together with others.
 
-        Parameters
-        ----------
-        number
-            That no other of them has.
+        number: that no other of them has.
         """
         (partition,) = self.partitions
         tokens = self._tokens_written()
@@ -173,10 +163,8 @@ def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[
 def checked_said(_name: str, said: str) -> str:
     """Return what an index says of its settings if such tokens can be made.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        Stems or stop words of the language are not known, or such tokens are not made.
+    Raises UnsupportedFeatureError: stems or stop words of the language are not known, or such
+        tokens are not made.
     """
     analyzer(parse_settings(said, "A full-text index"))
     return said
@@ -190,15 +178,9 @@ def _has_positions(said: str) -> bool:
 def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
     """Read the partitions of a segment that are still to be put together.
 
-    Parameters
-    ----------
-    names
-        Of all files in the folder `STAGING`.
+    names: of all files in the folder `STAGING`.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is none, or they were not made alike.
+    Raises InvalidArgumentError: there is none, or they were not made alike.
     """
     parts = [
         TextRows(

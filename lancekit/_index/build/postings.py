@@ -32,12 +32,8 @@ class Postings:
     def of(cls, keys: pa.Array, rows: Words, places: Places | None = None) -> Postings:
         """Collect the rows of each key.
 
-        Parameters
-        ----------
-        keys
-            In any order, and as often as they come.
-        rows
-            One for each key, or for each of `places`, which says where its key is.
+        keys: in any order, and as often as they come.
+        rows: one for each key, or for each of `places`, which says where its key is.
         """
         order = order_of(keys)
         ordered = ak.take(keys, order)

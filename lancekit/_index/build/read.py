@@ -55,12 +55,8 @@ class OpenSegment:
     ) -> OpenSegment:
         """Open the files of a segment.
 
-        Raises
-        ------
-        CorruptFileError
-            A file is missing, or is none of its kind.
-        UnsupportedFeatureError
-            The segment is of a newer version than is known.
+        Raises CorruptFileError: a file is missing, or is none of its kind.
+        Raises UnsupportedFeatureError: the segment is of a newer version than is known.
         """
         if (index.index_version or 0) > kind.newest:
             raise UnsupportedFeatureError(
@@ -96,10 +92,7 @@ class OpenSegment:
     def rows(self, name: str, key: str) -> Words:
         """Return a set of rows whose number the metadata tell.
 
-        Raises
-        ------
-        UnsupportedFeatureError
-            They tell none.
+        Raises UnsupportedFeatureError: they tell none.
         """
         number = self.metadata(name).get(key)
         if number is None:

@@ -146,10 +146,7 @@ class NewPartition:
 class _StoredPartition:
     """A partition of a segment, whose posting lists stay as they are.
 
-    Attributes
-    ----------
-    rows
-        The row of each document, which may have moved.
+    rows: the row of each document, which may have moved.
     """
 
     stored: StoredPartition
@@ -190,10 +187,7 @@ def read_partitions(
 ) -> tuple[TextPartition, ...]:
     """Return partitions to be written again; those of another form than ours are decoded.
 
-    Raises
-    ------
-    CorruptFileError, UnsupportedFeatureError
-        As `read_whole`.
+    Raises CorruptFileError, UnsupportedFeatureError: as `read_whole`.
     """
     return tuple(
         _StoredPartition(one, one.row_ids)
@@ -264,10 +258,7 @@ _OFFSETS = pa.field("item", pa.uint32(), False)
 def posting_blocks(held: WholePartition, scores: Scores) -> tuple[pa.Array, Scores]:
     """Return the blocks of each token, and the best score of each token.
 
-    Parameters
-    ----------
-    scores
-        Of each token in each of its documents.
+    scores: of each token in each of its documents.
     """
     sizes, starts, firsts = _blocks(held)
     if not len(firsts):

@@ -40,16 +40,10 @@ _CODEBOOK = {"lance:ivf": 1, "codebook": 2}
 class VectorRows:
     """What an index of vectors holds.
 
-    Attributes
-    ----------
-    settings
-        What it is made with.
-    rows, owners
-        Ids or addresses, and the partition of each.
-    stored
-        What stands for their vectors, shape (rows, numbers).
-    details
-        What the manifest says of the index.
+    settings: what it is made with.
+    rows, owners: ids or addresses, and the partition of each.
+    stored: what stands for their vectors, shape (rows, numbers).
+    details: what the manifest says of the index.
     """
 
     settings: VectorSettings
@@ -75,15 +69,10 @@ class VectorRows:
         Without `partitions` there is one for so many rows as the settings say.  Nulls, vectors
         with a NaN or an infinite number, and for cosines those of zeros, are left out.
 
-        Parameters
-        ----------
-        words
-            A codebook, shape (parts, words, numbers), instead of one that is found.
+        words: a codebook, shape (parts, words, numbers), instead of one that is found.
 
-        Raises
-        ------
-        InvalidArgumentError
-            Centroids, words or parts do not fit the vectors, or these are not compared so.
+        Raises InvalidArgumentError: centroids, words or parts do not fit the vectors, or these are
+            not compared so.
         """
         vectors, rows = _vectors(column)
         _check_fit(settings, vectors, centroids, words)
@@ -104,12 +93,8 @@ class VectorRows:
     ) -> VectorRows | None:
         """Return partitions and codes without vectors; ``None`` if a sample has no vector.
 
-        Parameters
-        ----------
-        sample
-            Some of the vectors that are to be indexed.
-        rows
-            How many there are in all.
+        sample: some of the vectors that are to be indexed.
+        rows: how many there are in all.
         """
         vectors, places = _vectors(sample)
         _check_fit(settings, vectors, centroids, words)
@@ -130,12 +115,8 @@ class VectorRows:
     ) -> VectorRows:
         """Return an index without vectors: partitions and codes, found if they are not given.
 
-        Parameters
-        ----------
-        wide
-            Vectors in the form they are compared in, all or a sample.
-        stored
-            The type of the numbers in the files.
+        wide: vectors in the form they are compared in, all or a sample.
+        stored: the type of the numbers in the files.
         """
         loss = 0.0
         if centroids is None:
@@ -266,10 +247,8 @@ def _partitions(settings: VectorSettings, rows: int) -> int:
 def read_vectors(found: OpenSegment) -> VectorRows:
     """Read an index of vectors.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        It has more than codes of the vectors, or of vectors that are no floats.
+    Raises UnsupportedFeatureError: it has more than codes of the vectors, or of vectors that are no
+        floats.
     """
     if not pa.types.is_fixed_size_list(found.column):
         raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")

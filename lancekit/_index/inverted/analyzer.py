@@ -41,10 +41,8 @@ class Token(NamedTuple):
 class TokenTable:
     """The tokens of some texts, one after the other.
 
-    Attributes
-    ----------
-    texts, codes, positions
-        For each token: in which text it is, which of the `vocabulary`, and which word of its text.
+    texts, codes, positions: for each token: in which text it is, which of the `vocabulary`, and
+        which word of its text.
     """
 
     texts: npt.NDArray[np.int64]
@@ -148,10 +146,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
 def analyzer(settings: AnalyzerSettings) -> Analyzer:
     """Return what makes tokens by some settings.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        The language's stems or stop words are not known.
+    Raises UnsupportedFeatureError: the language's stems or stop words are not known.
     """
     return Analyzer(settings)
 

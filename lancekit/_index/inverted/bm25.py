@@ -249,12 +249,8 @@ def with_phrase(
 ) -> npt.NDArray[np.bool_]:
     """Return which of some documents, that have all tokens of a phrase, have the phrase.
 
-    Parameters
-    ----------
-    docs
-        Ascending.
-    slop
-        How many words more there may be between a token and the next.
+    docs: ascending.
+    slop: how many words more there may be between a token and the next.
     """
     reached = _keys(partition, phrase[0].text, docs)
     for before, token in pairwise(phrase):

@@ -38,15 +38,9 @@ class _Node:
 class Fst:
     """A map of byte strings to numbers.
 
-    Attributes
-    ----------
-    data, root, count
-        Its bytes, the address of the node where keys begin, and how many there are.
+    data, root, count: its bytes, the address of the node where keys begin, and how many there are.
 
-    Raises
-    ------
-    CorruptFileError
-        The bytes are no such map, or of a version that is not known.
+    Raises CorruptFileError: the bytes are no such map, or of a version that is not known.
     """
 
     def __init__(self, data: bytes, where: str) -> None:
@@ -172,14 +166,9 @@ _AT_ONCE = 1 << 22
 class Spelling:
     """How far tokens may be from those that are asked for.
 
-    Attributes
-    ----------
-    edits
-        How many letters may differ.
-    prefix
-        How many bytes at the beginning may not.
-    most
-        How many tokens are looked for in the place of all that are asked for.
+    edits: how many letters may differ.
+    prefix: how many bytes at the beginning may not.
+    most: how many tokens are looked for in the place of all that are asked for.
     """
 
     edits: int

@@ -68,12 +68,8 @@ class Partition(Protocol):
 class StoredPartition:
     """A partition of an index.
 
-    Attributes
-    ----------
-    tokens_file, postings_file, documents_file
-        Its files.
-    form
-        How posting lists are held.
+    tokens_file, postings_file, documents_file: its files.
+    form: how posting lists are held.
     """
 
     token_set: TokenSet
@@ -129,10 +125,7 @@ class StoredPartition:
     def positions(self, token: str) -> Numbers:
         """Return at which words of these documents a token is.
 
-        Raises
-        ------
-        UnsupportedFeatureError
-            The index holds no positions.
+        Raises UnsupportedFeatureError: the index holds no positions.
         """
         number, found = self._number(token), self.postings(token)
         if number is None or found is None:
@@ -256,12 +249,8 @@ def _rounded(lengths: Numbers) -> Numbers:
 class FreshPartition:
     """Rows that no index covers, with those of their tokens that are asked for.
 
-    Parameters
-    ----------
-    blocks
-        The positions of rows, and their tokens.
-    wanted
-        The tokens to keep; ``None`` keeps all.
+    blocks: the positions of rows, and their tokens.
+    wanted: the tokens to keep; ``None`` keeps all.
     """
 
     def __init__(

@@ -31,10 +31,7 @@ def unpacked(data: Bytes, starts: Places, widths: Bytes, count: int = PACKED) ->
     Number ``j`` is in lane ``j % 4`` of 128 numbers, ``j % 8`` of 256, in which the lowest bits
     come first; a word of each lane follows the other.
 
-    Parameters
-    ----------
-    starts, widths
-        Where each block begins, and the bits of its numbers.
+    starts, widths: where each block begins, and the bits of its numbers.
     """
     out = np.zeros((len(starts), count), np.uint32)
     for width in np.unique(widths).tolist():
@@ -209,10 +206,7 @@ def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
 def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
     """Return stretches of bytes that each have something of several parts, and where each ends.
 
-    Parameters
-    ----------
-    parts
-        Bytes, and how many of them each stretch has.
+    parts: bytes, and how many of them each stretch has.
 
     Examples
     --------
@@ -276,12 +270,8 @@ TAILS: Mapping[str, Callable[[Bytes, int], tuple[Numbers, Numbers]]] = {
 class PostingForm:
     """How posting lists are held.
 
-    Attributes
-    ----------
-    tail
-        How the last documents are, one of `TAILS`.
-    block
-        How many documents are in a block, one of `BLOCKS`.
+    tail: how the last documents are, one of `TAILS`.
+    block: how many documents are in a block, one of `BLOCKS`.
     """
 
     tail: str
@@ -305,17 +295,10 @@ class PostingForm:
 def decode_postings(data: Bytes, ends: Places, length: int, form: PostingForm) -> Postings:
     """Return the documents of a token.
 
-    Parameters
-    ----------
-    data, ends
-        Its blocks, one after the other, and where each ends.
-    length
-        How many documents there are.
+    data, ends: its blocks, one after the other, and where each ends.
+    length: how many documents there are.
 
-    Raises
-    ------
-    ValueError, IndexError
-        The bytes are damaged.
+    Raises ValueError, IndexError: the bytes are damaged.
     """
     full, rest = divmod(length, form.block)
     if len(ends) != full + (rest > 0):
@@ -339,19 +322,11 @@ def decode_postings(data: Bytes, ends: Places, length: int, form: PostingForm) -
 def decode_positions(data: Bytes, starts: Places, counts: Numbers, block: int) -> Numbers:
     """Return at which words of its documents a token is, one document after the other.
 
-    Parameters
-    ----------
-    data, starts
-        Its blocks, one after the other, and where each begins.
-    counts
-        How often it is in each document.
-    block
-        How many documents are in a block.
+    data, starts: its blocks, one after the other, and where each begins.
+    counts: how often it is in each document.
+    block: how many documents are in a block.
 
-    Raises
-    ------
-    ValueError, IndexError
-        The bytes are damaged.
+    Raises ValueError, IndexError: the bytes are damaged.
     """
     before = np.append(0, np.cumsum(counts, dtype=np.int64))
     if len(starts) != -(-len(counts) // block):

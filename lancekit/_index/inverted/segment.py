@@ -38,10 +38,8 @@ class OpenSegment:
 def open_segment(segment: Segment) -> OpenSegment:
     """Open a segment.
 
-    Raises
-    ------
-    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
-        A file of it is missing, damaged, or of a form that is not known.
+    Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: a file of it is
+        missing, damaged, or of a form that is not known.
     """
     settings = parse_settings(*params_of(segment.file(_METADATA)))
     return OpenSegment(settings, open_partitions(segment))
@@ -50,10 +48,7 @@ def open_segment(segment: Segment) -> OpenSegment:
 def params_of(file: IndexFileReader) -> tuple[str, str]:
     """Return what the metadata file of an index says of its tokens, in JSON, and where.
 
-    Raises
-    ------
-    CorruptFileError
-        It says nothing that can be understood.
+    Raises CorruptFileError: it says nothing that can be understood.
     """
     said = file.metadata.get("params", "{}")
     if not isinstance(_parsed(said), dict):
@@ -78,15 +73,9 @@ def open_partitions(
 ) -> tuple[StoredPartition, ...]:
     """Open the partitions of a segment, however its text became tokens.
 
-    Parameters
-    ----------
-    metadata, folder
-        Which file tells of them, and in which folder of the segment's they are.
+    metadata, folder: which file tells of them, and in which folder of the segment's they are.
 
-    Raises
-    ------
-    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
-        As `open_segment`.
+    Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: as `open_segment`.
     """
     file = segment.file(f"{folder}{metadata}")
     said = file.metadata

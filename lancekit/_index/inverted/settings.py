@@ -22,19 +22,14 @@ _TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
 class AnalyzerSettings:
     """How text becomes tokens, by the names and with the defaults that the reference has.
 
-    Attributes
-    ----------
-    base_tokenizer
-        Where words end: ``"simple"`` at all that is no letter and no digit, ``"whitespace"``
-        there, ``"raw"`` nowhere; ``"ngram"`` takes all pieces of a text, whatever they hold.
-    language
-        Of stems and stop words.
-    max_token_length
-        Words of so many bytes and more are left out; ``None`` takes all.
-    custom_stop_words
-        In the place of those of the language.
-    min_ngram_length, max_ngram_length, prefix_only
-        How many letters a piece has, and whether only those count that a text begins with.
+    base_tokenizer: where words end: ``"simple"`` at all that is no letter and no digit,
+        ``"whitespace"`` there, ``"raw"`` nowhere; ``"ngram"`` takes all pieces of a text, whatever
+        they hold.
+    language: of stems and stop words.
+    max_token_length: words of so many bytes and more are left out; ``None`` takes all.
+    custom_stop_words: in the place of those of the language.
+    min_ngram_length, max_ngram_length, prefix_only: how many letters a piece has, and whether only
+        those count that a text begins with.
     """
 
     base_tokenizer: str = "simple"
@@ -53,12 +48,8 @@ class AnalyzerSettings:
 def parse_settings(text: str, where: str) -> AnalyzerSettings:
     """Return what an index says of its tokens, in JSON.
 
-    Raises
-    ------
-    CorruptFileError
-        It says nothing that can be understood.
-    UnsupportedFeatureError
-        It asks for a tokenizer that this release does not have.
+    Raises CorruptFileError: it says nothing that can be understood.
+    Raises UnsupportedFeatureError: it asks for a tokenizer that this release does not have.
     """
     try:
         given: dict[str, Any] = json.loads(text)
@@ -87,10 +78,7 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
 def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
     """Return settings that a user asks for.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such setting, or it cannot have this value.
+    Raises InvalidArgumentError: there is no such setting, or it cannot have this value.
     """
     for name, value in given.items():
         test, what = _CHECKS.get(name, (None, ""))

@@ -264,10 +264,7 @@ LANGUAGES = tuple(_WORDS)
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        They are not known.
+    Raises UnsupportedFeatureError: they are not known.
 
     Examples
     --------

@@ -23,10 +23,7 @@ FST, ARROW = "fst", "arrow"
 class TokenSet(Protocol):
     """Tokens and their numbers.
 
-    Attributes
-    ----------
-    form
-        How its file holds them.
+    form: how its file holds them.
     """
 
     @property
@@ -39,10 +36,7 @@ class TokenSet(Protocol):
     def words(self) -> pa.Array:
         """Return all of them, in the order of their numbers.
 
-        Raises
-        ------
-        CorruptFileError
-            They are not numbered from 0 on.
+        Raises CorruptFileError: they are not numbered from 0 on.
         """
 
 
@@ -90,12 +84,8 @@ def _check_numbers(ascending: npt.NDArray[np.generic], where: str) -> None:
 def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
     """Return the tokens of a file; ``form`` is how it holds them.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        The form is not known.
-    LancekitError
-        The file is damaged.
+    Raises UnsupportedFeatureError: the form is not known.
+    Raises LancekitError: the file is damaged.
     """
     if form == FST:
         return file.remembered("fst", lambda: _read_map(file), lambda made: len(made.fst.data))
@@ -134,14 +124,10 @@ _COMMON_BYTES = np.frombuffer(b"\0" + COMMON, np.uint8)
 class _Nodes:
     """Nodes at some addresses.
 
-    Attributes
-    ----------
-    is_final, finals
-        Whether a key ends at each, and what that adds to its number.
-    owners
-        From which of them each step leads.
-    inputs, targets, outputs
-        The byte of each step, the address to which it leads, and what it adds.
+    is_final, finals: whether a key ends at each, and what that adds to its number.
+    owners: from which of them each step leads.
+    inputs, targets, outputs: the byte of each step, the address to which it leads, and what it
+        adds.
     """
 
     is_final: npt.NDArray[np.bool_]
@@ -163,10 +149,7 @@ class _Level:
 def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
     """Return all keys in the order of their numbers, and these.
 
-    Raises
-    ------
-    CorruptFileError
-        The map is damaged.
+    Raises CorruptFileError: the map is damaged.
     """
     data = np.frombuffer(fst.data, np.uint8)
     if fst.root >= len(data):

@@ -30,16 +30,10 @@ _FIRST = 4
 class WholePartition:
     """All that a partition holds.
 
-    Attributes
-    ----------
-    rows, lengths
-        The documents: their rows, and how many tokens each has.
-    tokens, ends
-        All tokens by their numbers, and where the documents of each end among `docs`.
-    docs, counts
-        In which documents each token is, ascending, and how often.
-    positions
-        Which words of these documents it is; ``None`` if that is not kept.
+    rows, lengths: the documents: their rows, and how many tokens each has.
+    tokens, ends: all tokens by their numbers, and where the documents of each end among `docs`.
+    docs, counts: in which documents each token is, ascending, and how often.
+    positions: which words of these documents it is; ``None`` if that is not kept.
     """
 
     rows: npt.NDArray[np.uint64]
@@ -113,12 +107,8 @@ class WholePartition:
 def read_whole(partition: StoredPartition) -> WholePartition:
     """Decode a partition.
 
-    Raises
-    ------
-    CorruptFileError
-        It is damaged.
-    UnsupportedFeatureError
-        It is of a form that is not known.
+    Raises CorruptFileError: it is damaged.
+    Raises UnsupportedFeatureError: it is of a form that is not known.
     """
     file = partition.postings_file
     try:

@@ -33,14 +33,9 @@ _BY_LENGTHS = ("l2", "cosine")
 class Ready:
     """What is stored of a partition, in the form that queries are compared with.
 
-    Attributes
-    ----------
-    stored
-        It owns its memory if the partition is kept.
-    lengths
-        The squares of the rows' lengths, where they are asked for.
-    compared_as
-        The type of numbers that are cast for each query; what is kept has it already.
+    stored: it owns its memory if the partition is kept.
+    lengths: the squares of the rows' lengths, where they are asked for.
+    compared_as: the type of numbers that are cast for each query; what is kept has it already.
     """
 
     stored: Vectors
@@ -57,12 +52,8 @@ class Ready:
 class Compared:
     """How far the rows of a partition are from a query.
 
-    Attributes
-    ----------
-    error
-        By how much distances may be wrong; where codes stand for vectors, these tell no more.
-    exactly
-        Gives the distances of some of the rows, if others may be wrong.
+    error: by how much distances may be wrong; where codes stand for vectors, these tell no more.
+    exactly: gives the distances of some of the rows, if others may be wrong.
     """
 
     distances: Distances
@@ -73,20 +64,12 @@ class Compared:
 class Codes(Protocol):
     """What is stored of vectors.
 
-    Attributes
-    ----------
-    metric
-        What they are compared by.
-    settings
-        What their file says of them.
-    column
-        The column that they are in.
-    are_exact
-        Whether distances are those of the vectors.
-    by_parts
-        Whether a partition has the first number of all its rows, then the second, and so on.
-    codebook
-        A buffer of the file that they need; empty if there is none.
+    metric: what they are compared by.
+    settings: what their file says of them.
+    column: the column that they are in.
+    are_exact: whether distances are those of the vectors.
+    by_parts: whether a partition has the first number of all its rows, then the second, and so on.
+    codebook: a buffer of the file that they need; empty if there is none.
     """
 
     @property
@@ -186,13 +169,9 @@ class _Scaled:
 class _Products:
     """Of each part of a vector the nearest of 256 or 16 words; of a partition part by part.
 
-    Attributes
-    ----------
-    words
-        Shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the first
-        in its lower bits.
-    lengths
-        The squares of the words' lengths.
+    words: shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the
+        first in its lower bits.
+    lengths: the squares of the words' lengths.
     """
 
     metric: str
@@ -254,21 +233,12 @@ def codes_of(
 ) -> Codes:
     """Return what is stored of vectors.
 
-    Parameters
-    ----------
-    kind
-        Such as ``IVF_PQ``; graphs over the vectors change nothing of what is stored.
-    settings
-        A list of one text of JSON, as it stands in the metadata of the file.
-    buffer
-        Gives a buffer of the file by its number.
+    kind: such as ``IVF_PQ``; graphs over the vectors change nothing of what is stored.
+    settings: a list of one text of JSON, as it stands in the metadata of the file.
+    buffer: gives a buffer of the file by its number.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        This release does not read such codes.
-    CorruptFileError
-        The settings are none.
+    Raises UnsupportedFeatureError: this release does not read such codes.
+    Raises CorruptFileError: the settings are none.
     """
     try:
         found = json.loads(json.loads(settings)[0] or "{}")
@@ -374,10 +344,7 @@ def clustered(
 
     Of bytes, whose bits are compared, it is the sum of the bits that differ, about.
 
-    Parameters
-    ----------
-    vectors
-        Shape (rows, dimensions), of float32, float64 or uint8; not fewer rows than centroids.
+    vectors: shape (rows, dimensions), of float32, float64 or uint8; not fewer rows than centroids.
 
     Examples
     --------
@@ -419,10 +386,7 @@ def nearest_of(
 ) -> tuple[npt.NDArray[np.int64], Vectors]:
     """Return the place of the centroid that is nearest to each vector, and how far it is.
 
-    Parameters
-    ----------
-    metric
-        ``"l2"``, ``"dot"``, or ``"hamming"`` of bytes.
+    metric: ``"l2"``, ``"dot"``, or ``"hamming"`` of bytes.
     """
     if metric == "hamming":
         centroids = _bits_of(centroids)

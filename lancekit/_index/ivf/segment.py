@@ -60,10 +60,8 @@ class VectorSegment:
     def open(cls, index: IndexFileReader, vectors: IndexFileReader) -> VectorSegment:
         """Read what leads to the vectors; of a file that was looked at before from memory.
 
-        Raises
-        ------
-        CorruptFileError, UnsupportedFeatureError
-            Its files are none, or such as this release does not read.
+        Raises CorruptFileError, UnsupportedFeatureError: its files are none, or such as this
+            release does not read.
         """
         known = index.remembered("partitions", lambda: _partitions(index), _size)
         rows = vectors.remembered("rows", lambda: _partitions(vectors), _size)

@@ -42,12 +42,8 @@ def trained_centroids(
 ) -> tuple[Vectors, float]:
     """Return so many centroids of vectors, no more than these, and what is lost by them.
 
-    Parameters
-    ----------
-    vectors
-        Shape (rows, dimensions), in the form that they are compared in.
-    sampled
-        Rows that are looked at for each centroid.
+    vectors: shape (rows, dimensions), in the form that they are compared in.
+    sampled: rows that are looked at for each centroid.
     """
     count = min(count, len(vectors))
     if not count:
@@ -70,14 +66,9 @@ def trained_codes(
 ) -> Codes | None:
     """Return what is to be stored of vectors; ``None`` if there are none to find that out of.
 
-    Parameters
-    ----------
-    vectors
-        Shape (rows, dimensions), in the form that they are compared in.
-    centroids
-        Of the type that is stored.
-    words
-        A codebook that is given.
+    vectors: shape (rows, dimensions), in the form that they are compared in.
+    centroids: of the type that is stored.
+    words: a codebook that is given.
     """
     if settings.label == "IVF_FLAT":
         return whole_vectors(settings.metric, vectors.shape[1])

@@ -72,10 +72,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
 
     ``None`` if it pays to look at the column itself, unless it is `always` to be answered.
 
-    Raises
-    ------
-    LancekitError, OSError
-        The files cannot be read.
+    Raises LancekitError, OSError: the files cannot be read.
     """
     pages, num_rows = _known(segment)
     wanted = np.flatnonzero(pages.that_may_hold(question))

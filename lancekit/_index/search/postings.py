@@ -45,10 +45,8 @@ def load_bitmap(segment: Segment) -> pa.Array:
 def _values(file: IndexFileReader) -> pa.Array:
     """Return the values, of which no row has two.
 
-    Raises
-    ------
-    CorruptFileError
-        Rows have two NaNs: when 4.0.0 puts segments together, it gives the rows of one to both.
+    Raises CorruptFileError: rows have two NaNs: when 4.0.0 puts segments together, it gives the
+        rows of one to both.
     """
     values = owned(file.read("keys"))
     if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):

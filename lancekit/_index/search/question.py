@@ -27,23 +27,15 @@ Holds: TypeAlias = Callable[[pa.Array], Flags]
 class Question:
     """A condition of one column.
 
-    Attributes
-    ----------
-    column
-        The column's path.
-    type
-        The type of its values, as `holds` takes them.
-    holds
-        Tells of which values it holds: the filter's own kernels, so that an index finds what a
+    column: the column's path.
+    type: the type of its values, as `holds` takes them.
+    holds: tells of which values it holds: the filter's own kernels, so that an index finds what a
         scan would.  A value for which the condition is null is none.
-    reach
-        Where the values lie of which it may hold, ``None`` if they may lie anywhere.  Nulls lie
+    reach: where the values lie of which it may hold, ``None`` if they may lie anywhere.  Nulls lie
         nowhere: `holds` is to be asked.
-    runs
-        Texts that are somewhere in each value of which it holds.
-    items
-        Of lists: conditions of lists of one item.  It holds of a list if each of these does of one
-        of its items; if there are none, it asks for something else.
+    runs: texts that are somewhere in each value of which it holds.
+    items: of lists: conditions of lists of one item.  It holds of a list if each of these does of
+        one of its items; if there are none, it asks for something else.
     """
 
     column: str

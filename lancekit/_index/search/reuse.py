@@ -148,10 +148,7 @@ class Reuse:
     def rows(self, rows: Rows) -> Rows:
         """Return where the rows are now that an index names.
 
-        Raises
-        ------
-        CorruptFileError
-            It is not said of all of them.
+        Raises CorruptFileError: it is not said of all of them.
         """
         for step in self._steps:
             rows = step.rows(rows)
@@ -205,10 +202,7 @@ def found_reuse(snapshot: Snapshot) -> Reuse | None:
 def reuse_of(snapshot: Snapshot) -> Reuse | None:
     """Return what became of rows of a version, ``None`` if all indices have their addresses.
 
-    Raises
-    ------
-    LancekitError, OSError
-        It cannot be read.
+    Raises LancekitError, OSError: it cannot be read.
     """
     entry = fragment_reuse_of(snapshot.indices)
     return None if entry is None else _read(entry, snapshot)

@@ -60,10 +60,7 @@ def numbers(file: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
 def read_zones(file: IndexFileReader) -> Zones:
     """Return which rows the zones are.
 
-    Raises
-    ------
-    CorruptFileError
-        They are none that a fragment has.
+    Raises CorruptFileError: they are none that a fragment has.
     """
     zones = Zones(
         numbers(file, "fragment_id"), numbers(file, "zone_start"), numbers(file, "zone_length")
@@ -82,13 +79,9 @@ def wanted_rows(
 ) -> Rows:
     """Return the rows of some zones, and those of nulls if they are asked for.
 
-    Parameters
-    ----------
-    opened
-        Opens the file, which may list the nulls.
-    with_nulls
-        Tells which zones have nulls, where the index does not list them; ``None`` if they are not
-        asked for.
+    opened: opens the file, which may list the nulls.
+    with_nulls: tells which zones have nulls, where the index does not list them; ``None`` if they
+        are not asked for.
     """
     if with_nulls is None:
         return zones.rows(wanted)

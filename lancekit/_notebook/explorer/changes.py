@@ -61,12 +61,8 @@ class Plan:
 def plan_change(reader: Reader, change: Change) -> Plan:
     """Return what a change would do; nothing is changed.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It needs a name, or cannot be done here.
-    LancekitError
-        As the change itself.
+    Raises InvalidArgumentError: it needs a name, or cannot be done here.
+    Raises LancekitError: as the change itself.
     """
     if change.kind in NAMED and not change.name:
         raise InvalidArgumentError(f"Write a name first: {NAMED[change.kind]}.")
@@ -76,10 +72,7 @@ def plan_change(reader: Reader, change: Change) -> Plan:
 def apply_plan(reader: Reader, plan: Plan) -> object:
     """Do what a plan says, and return what has a card.
 
-    Raises
-    ------
-    RetryableConflictError
-        Somebody committed, or moved the tag, since the plan was shown.
+    Raises RetryableConflictError: somebody committed, or moved the tag, since the plan was shown.
     """
     reader.forget()
     for branch, head in plan.heads.items():

@@ -61,12 +61,9 @@ def read_page(
 ) -> Page | Cost | None:
     """Return the page that a state wants; ``None`` if somebody wants something else meanwhile.
 
-    Raises
-    ------
-    ColumnNotFoundError, PredicateError
-        There is no such column, or the filter does not parse.
-    InvalidArgumentError
-        The values of the column have no order.
+    Raises ColumnNotFoundError, PredicateError: there is no such column, or the filter does not
+        parse.
+    Raises InvalidArgumentError: the values of the column have no order.
     """
     began = time.perf_counter()
     names = _names(handle, state)
@@ -272,20 +269,14 @@ class Reader:
     def fresh(self, place: Place) -> LanceDataset:
         """Return a handle that nobody else has, and that may move; `handle` gives one that is kept.
 
-        Raises
-        ------
-        VersionNotFoundError, BranchNotFoundError
-            It is gone.
+        Raises VersionNotFoundError, BranchNotFoundError: it is gone.
         """
         return self._base.checkout_version(place)
 
     def stop(self, place: Place) -> Stop:
         """Return a version.
 
-        Raises
-        ------
-        VersionNotFoundError, BranchNotFoundError
-            It is gone.
+        Raises VersionNotFoundError, BranchNotFoundError: it is gone.
         """
         tags = self.tags
         at = None if tags is None else tuple(sorted(n for n, to in tags.items() if to == place))

@@ -21,24 +21,16 @@ MOST_SORTED = 10_000
 class ExplorerState:
     """Where an explorer stands.
 
-    Attributes
-    ----------
-    branch, versions
-        The branch, and its versions, ascending; gaps are versions that were cleaned up.
-    version
-        The one that is looked at.
-    home
-        The branch of the handle that the explorer was made from.
-    pinned
-        What it is compared with; ``None`` for the version before.
-    view
-        What is shown of it.
-    filter, order, page, page_rows
-        Which rows: an SQL condition, or none; a column and whether it ascends; which page.
-    column
-        Whose summary is wanted, if any.
-    is_asked
-        Whether somebody asked for what takes reading all rows, as it is now.
+    branch, versions: the branch, and its versions, ascending; gaps are versions that were cleaned
+        up.
+    version: the one that is looked at.
+    home: the branch of the handle that the explorer was made from.
+    pinned: what it is compared with; ``None`` for the version before.
+    view: what is shown of it.
+    filter, order, page, page_rows: which rows: an SQL condition, or none; a column and whether it
+        ascends; which page.
+    column: whose summary is wanted, if any.
+    is_asked: whether somebody asked for what takes reading all rows, as it is now.
     """
 
     branch: str

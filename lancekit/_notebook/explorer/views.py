@@ -405,10 +405,7 @@ def read_summary(
 
     The column is read once, and once more for the bars of numbers with very many different values.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
+    Raises ColumnNotFoundError: there is no such column.
     """
     path = show_path([column])
 

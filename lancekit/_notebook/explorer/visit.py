@@ -42,14 +42,9 @@ def _never() -> bool:
 class Visit:
     """Where somebody stands among the versions of a dataset, and the cards of that.
 
-    Attributes
-    ----------
-    state
-        Where it stands.
-    reader
-        What reads versions.
-    name
-        What the dataset is called.
+    state: where it stands.
+    reader: what reads versions.
+    name: what the dataset is called.
     """
 
     def __init__(self, ds: LanceDataset, at: Ref | None = None, against: Ref | None = None) -> None:

@@ -335,10 +335,7 @@ def compare(
 ) -> _Compared | None:
     """Return how a column differs; ``None`` for values that have neither order nor equality here.
 
-    Parameters
-    ----------
-    measure
-        ``"psi"`` or ``"ks"``; of values that are no numbers or times it is the first.
+    measure: ``"psi"`` or ``"ks"``; of values that are no numbers or times it is the first.
     """
     nulls = ak.null_count(old) / max(len(old), 1), ak.null_count(new) / max(len(new), 1)
     numbers = _numbers(old), _numbers(new)

@@ -97,22 +97,13 @@ def drawn(
 ) -> Picture:
     """Return a picture of what ``paint`` draws; of words alone where matplotlib is missing.
 
-    Parameters
-    ----------
-    title, alt, text
-        What it is, in few words; what it shows, in sentences; the same in lines.
-    paint
-        Draws.
-    heights
-        The rows of axes, and how high each is beside the others.
-    columns
-        How many axes stand in a row.
-    inches
-        How wide and how high.
-    share
-        Whether axes that stand in a column have one abscissa.
-    ax
-        The user's axes, one or several, which are drawn on instead.
+    title, alt, text: what it is, in few words; what it shows, in sentences; the same in lines.
+    paint: draws.
+    heights: the rows of axes, and how high each is beside the others.
+    columns: how many axes stand in a row.
+    inches: how wide and how high.
+    share: whether axes that stand in a column have one abscissa.
+    ax: the user's axes, one or several, which are drawn on instead.
     """
     title = cut(title, _TITLE)
     said = f"{title}. {alt}"

@@ -59,15 +59,10 @@ def _in_thread(run: Callable[[], None]) -> None:
 class Latest(Generic[T]):
     """Does what was asked last, one at a time; what was overtaken before its turn is never done.
 
-    Parameters
-    ----------
-    work
-        What is done with a request, beside the kernel's messages.  It is given the request, and a
+    work: what is done with a request, beside the kernel's messages.  It is given the request, and a
         function that tells whether a newer one waits, so that long work can end early.
-    failed
-        What is done with an exception of ``work``.
-    start
-        How a thread is started.  Where there are none, ``work`` is done by whoever asks.
+    failed: what is done with an exception of ``work``.
+    start: how a thread is started.  Where there are none, ``work`` is done by whoever asks.
 
     Examples
     --------
@@ -156,17 +151,11 @@ def drawn(value: object) -> str:
 def page_table(rows: pa.Table, caption: str, start: int, total: int | None) -> Table:
     """Return some rows as a table that says which of how many they are.
 
-    Parameters
-    ----------
-    rows
-        The rows of a page, with all of their columns: of these, `options.display_columns` are shown
-        at most.
-    caption
-        What they are.
-    start
-        How many rows come before them.
-    total
-        How many rows there are in all; ``None`` if nobody counted them.
+    rows: the rows of a page, with all of their columns: of these, `options.display_columns` are
+        shown at most.
+    caption: what they are.
+    start: how many rows come before them.
+    total: how many rows there are in all; ``None`` if nobody counted them.
     """
     width = min(options.display_columns, rows.num_columns)
     fields, columns = list(rows.schema)[:width], rows.columns[:width]
@@ -236,15 +225,10 @@ class Confirmed(Generic[T]):
 
     Both are done beside the kernel's messages; what they raise is shown in the card's place.
 
-    Parameters
-    ----------
-    text, about
-        What the button says, and what it is called.
-    plan
-        Makes the plan, an object with a card, and changes nothing.
-    apply
-        Makes the change that a plan is of, and returns what has a card, or nothing.  It is up to it
-        to refuse a plan that is out of date.
+    text, about: what the button says, and what it is called.
+    plan: makes the plan, an object with a card, and changes nothing.
+    apply: makes the change that a plan is of, and returns what has a card, or nothing.  It is up to
+        it to refuse a plan that is out of date.
     """
 
     def __init__(
@@ -326,10 +310,7 @@ class Interactive(Displayed):
         In one output the widget would be all that JupyterLab and nbconvert look at, and what they
         show of one whose kernel is gone is an error, or nothing.
 
-        Raises
-        ------
-        NotImplementedError
-            It is one output: there is no widget, or pages would show both.
+        Raises NotImplementedError: it is one output: there is no widget, or pages would show both.
         """
         shell = active_shell()
         bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}

@@ -56,14 +56,9 @@ R = TypeVar("R", bound=Result)
 class Bench(Interactive, Generic[C, P, R]):
     """Choices that are previewed, applied and taken back; subclasses know of what.
 
-    Parameters
-    ----------
-    chosen
-        What is chosen at first.
-    panel
-        Makes the widgets, and has `watch` tell it of what happens.
-    on_demand
-        Whether previews are made only when somebody asks.
+    chosen: what is chosen at first.
+    panel: makes the widgets, and has `watch` tell it of what happens.
+    on_demand: whether previews are made only when somebody asks.
     """
 
     def __init__(
@@ -193,12 +188,8 @@ class Bench(Interactive, Generic[C, P, R]):
 def taken_back(line: Line, version: int) -> tuple[Snapshot, None]:
     """Take the newest version of a line back, and return the new one, for a handle to move.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Others have written since, which it names.
-    RetryableConflictError
-        They do so now.
+    Raises InvalidArgumentError: others have written since, which it names.
+    Raises RetryableConflictError: they do so now.
     """
     newer, names = named_versions(History(line), version)
     if newer:
@@ -262,12 +253,8 @@ def shown_if(widget: w.DOMWidget, condition: bool) -> None:
 class Shell(Generic[C, P, R]):
     """What stands below the choices: the code, the buttons, what happened, what came of it.
 
-    Parameters
-    ----------
-    bench
-        What the buttons do.
-    verb
-        What *apply* is called here.
+    bench: what the buttons do.
+    verb: what *apply* is called here.
     """
 
     def __init__(self, bench: Bench[C, P, R], verb: str) -> None:

@@ -36,12 +36,8 @@ _State: TypeAlias = State[Picks, BranchMergePlan, ApplyResult]
 class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     """A merge of one branch into another; `BranchMergePlan.interactive` makes it.
 
-    Parameters
-    ----------
-    plan
-        The merge, and what was said of its conflicts before.
-    panel
-        Makes the widgets.
+    plan: the merge, and what was said of its conflicts before.
+    panel: makes the widgets.
     """
 
     def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], w.Widget]) -> None:

@@ -46,14 +46,9 @@ _State: TypeAlias = State[Rules, MergePlan, MergeResult]
 class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     """A merge-insert of held rows; `MergeInsertBuilder.interactive` makes it.
 
-    Parameters
-    ----------
-    builder
-        What was said of the merge before.
-    data, schema
-        The source, as of `MergeInsertBuilder.execute`.
-    panel
-        Makes the widgets.
+    builder: what was said of the merge before.
+    data, schema: the source, as of `MergeInsertBuilder.execute`.
+    panel: makes the widgets.
     """
 
     def __init__(
@@ -145,16 +140,10 @@ def _merge_bench_card(
 ) -> Card:
     """Return the preview of a merge, or that there is none.
 
-    Parameters
-    ----------
-    state
-        Where the workbench is.
-    held, schema
-        The source, and the dataset's columns.
-    now
-        What ages are counted from.
-    why
-        Whether to say why there is none.
+    state: where the workbench is.
+    held, schema: the source, and the dataset's columns.
+    now: what ages are counted from.
+    why: whether to say why there is none.
     """
     rules, plan = state.chosen, state.plan
     odd, differing = held.odd(rules.on), drift(held.schema, schema)
@@ -266,12 +255,8 @@ def code_fact(code: str) -> Fact:
 class Odd:
     """What is odd about the keys of a source.
 
-    Attributes
-    ----------
-    nulls
-        How many rows have a null in the key.
-    repeated
-        Some keys that occur more than once.
+    nulls: how many rows have a null in the key.
+    repeated: some keys that occur more than once.
     """
 
     nulls: int = 0
@@ -282,16 +267,10 @@ class Odd:
 class _Held:
     """A merge's source.
 
-    Attributes
-    ----------
-    rows
-        What every preview and the merge are given.
-    schema
-        Its columns.
-    on_demand
-        Whether a look at it is work on Spark.
-    cast
-        What the rows are still to be cast to.
+    rows: what every preview and the merge are given.
+    schema: its columns.
+    on_demand: whether a look at it is work on Spark.
+    cast: what the rows are still to be cast to.
     """
 
     rows: object
@@ -313,15 +292,9 @@ class _Held:
 def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
     """Hold rows: those in memory as an Arrow table, others as they are.
 
-    Parameters
-    ----------
-    data, schema, like
-        As in `open_source`.
+    data, schema, like: as in `open_source`.
 
-    Raises
-    ------
-    InvalidTypeError, SchemaMismatchError
-        As of `open_source`.
+    Raises InvalidTypeError, SchemaMismatchError: as of `open_source`.
     """
     on_demand = choose_source(data, is_frame=is_spark_dataframe(data)).engine == "spark"
     if on_demand or (is_replayable(data) and not in_memory(data)):

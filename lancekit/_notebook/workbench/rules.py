@@ -115,10 +115,7 @@ def _calls(rules: Rules) -> Iterator[Call]:
 def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
     """Return a builder with other rules; how it works stays.
 
-    Raises
-    ------
-    PredicateError, InvalidArgumentError
-        A rule asks for something that is not there.
+    Raises PredicateError, InvalidArgumentError: a rule asks for something that is not there.
     """
     made = copy(builder)._with(
         on=rules.on,

@@ -33,24 +33,14 @@ Phase = Literal["waiting", "looking", "ready", "failed", "applying", "done", "un
 class State(Generic[C, P, R]):
     """Where a workbench is.
 
-    Attributes
-    ----------
-    chosen
-        What was clicked.
-    phase
-        What is being done, or can be.
-    on_demand
-        Whether previews are made only when somebody asks.
-    plan
-        The newest preview; of other choices while a newer one is made.
-    result
-        What was applied last, and not taken back.
-    error
-        What went wrong last.
-    notice
-        A line on what happened.
-    page
-        Which part of a long list is shown.
+    chosen: what was clicked.
+    phase: what is being done, or can be.
+    on_demand: whether previews are made only when somebody asks.
+    plan: the newest preview; of other choices while a newer one is made.
+    result: what was applied last, and not taken back.
+    error: what went wrong last.
+    notice: a line on what happened.
+    page: which part of a long list is shown.
     """
 
     chosen: C

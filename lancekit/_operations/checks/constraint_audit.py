@@ -62,16 +62,11 @@ class Audit:
     def __call__(self, latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
         """Try what has to be met by the version that would follow ``latest``.
 
-        Raises
-        ------
-        ConstraintViolationError
-            Rows that it adds or changes break a constraint, or the table does.
-        InvalidArgumentError
-            It drops or renames a column that a constraint names.
-        UnsupportedFeatureError
-            A constraint cannot be read by this release.
-        PredicateError
-            A condition cannot be computed for a row, such as a division by zero.
+        Raises ConstraintViolationError: rows that it adds or changes break a constraint, or the
+            table does.
+        Raises InvalidArgumentError: it drops or renames a column that a constraint names.
+        Raises UnsupportedFeatureError: a constraint cannot be read by this release.
+        Raises PredicateError: a condition cannot be computed for a row, such as a division by zero.
         """
         self._warnings.clear()
         if not (has_constraints(manifest.config) or has_constraints(latest.manifest.config)):
@@ -289,12 +284,8 @@ class RowConstraints:
     def of(cls, snapshot: Snapshot) -> RowConstraints:
         """Return those of a version.
 
-        Raises
-        ------
-        UnsupportedFeatureError
-            One cannot be read by this release.
-        PredicateError
-            One does not fit the columns.
+        Raises UnsupportedFeatureError: one cannot be read by this release.
+        Raises PredicateError: one does not fit the columns.
         """
         found = []
         for constraint in stored_constraints(snapshot.manifest.config).values():
@@ -307,10 +298,7 @@ class RowConstraints:
     def check(self, rows: pa.RecordBatch) -> None:
         """Try them on rows with the version's columns.
 
-        Raises
-        ------
-        ConstraintViolationError
-            Some rows break one.
+        Raises ConstraintViolationError: some rows break one.
         """
         for constraint, condition, first in self.conditions:
             broken = ak.filter(rows, condition.broken.mask(rows))

@@ -40,14 +40,9 @@ SAMPLE_ROWS = 5
 class Outcome:
     """What came of a condition.
 
-    Attributes
-    ----------
-    holds
-        Whether it is met.
-    violations
-        How many rows break it; ``None`` for a condition of the table.
-    sample
-        The first of these rows, at most 5, with all columns but blobs; for a condition of the
+    holds: whether it is met.
+    violations: how many rows break it; ``None`` for a condition of the table.
+    sample: the first of these rows, at most 5, with all columns but blobs; for a condition of the
         table, one row with its aggregates.
     """
 
@@ -64,10 +59,8 @@ def condition_of(snapshot: Snapshot, text: str) -> Condition:
 def holds(snapshot: Snapshot, condition: str | Condition) -> bool:
     """Tell whether a version meets a condition.
 
-    Raises
-    ------
-    PredicateError
-        The text does not fit the version's schema, or a value cannot be computed.
+    Raises PredicateError: the text does not fit the version's schema, or a value cannot be
+        computed.
 
     Examples
     --------
@@ -202,10 +195,7 @@ def changed_fragments(
 ) -> _Changed:
     """Return which fragments of a version have rows that the one before had not.
 
-    Parameters
-    ----------
-    latest
-        The version before; ``None`` to look at all rows.
+    latest: the version before; ``None`` to look at all rows.
     """
     sources = fragment_sources(candidate, blob_view(candidate.manifest.schema))
     if latest is None or isinstance(operation, Overwrite):

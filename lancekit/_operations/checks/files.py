@@ -75,10 +75,7 @@ class _Ended:
 def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileReader, int]:
     """Return a file that must be there, opened, and its size, which may be known.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It is not there, of another size, or no data file.
+    Raises InvalidArgumentError: it is not there, of another size, or no data file.
     """
     try:
         tail, found = location.store.tail(location.name, _TAIL)
@@ -206,11 +203,8 @@ _SYSTEM: Mapping[str, str] = {
 def check_indices(indices: Iterable[IndexMetadata], read: Snapshot) -> None:
     """Raise if new segments could not be used.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A segment has no files, is of a field that is not there, or takes a name that the format
-        keeps for itself.
+    Raises InvalidArgumentError: a segment has no files, is of a field that is not there, or takes a
+        name that the format keeps for itself.
     """
     known = {index.uuid for index in read.indices}
     fields = {field.id for field in read.manifest.schema.walk()}

@@ -67,23 +67,15 @@ def check_operation(
 
     Whether a column that cannot be null has nulls is not looked up: that would take its values.
 
-    Parameters
-    ----------
-    read
-        That version; ``None`` for an overwrite that creates the dataset.
-    locate
-        Where a data file lies, if there is no version to say so.
-    may_have_landed
-        Whether it is part of a transaction that somebody kept: new rows whose files the table has
-        already are refused then.
+    read: that version; ``None`` for an overwrite that creates the dataset.
+    locate: where a data file lies, if there is no version to say so.
+    may_have_landed: whether it is part of a transaction that somebody kept: new rows whose files
+        the table has already are refused then.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Names what is wrong: a schema that rows could not be read by, a file that is not there or
-        not what is said of it, a field that is not in the schema, a column without values that may
-        not be null, an id that is named twice or that no fragment has, rows that would be there
-        twice, an index without files.
+    Raises InvalidArgumentError: names what is wrong: a schema that rows could not be read by, a
+        file that is not there or not what is said of it, a field that is not in the schema, a
+        column without values that may not be null, an id that is named twice or that no fragment
+        has, rows that would be there twice, an index without files.
     """
     for kind, check in _OTHERWISE.items():
         if isinstance(operation, kind) and read is not None:
@@ -380,12 +372,8 @@ def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]
 def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
     """Return what a manifest says of a data file in the folder ``data``, and its rows.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such file, or no such base path.
-    ColumnNotFoundError
-        It stores a column that the dataset does not have.
+    Raises InvalidArgumentError: there is no such file, or no such base path.
+    Raises ColumnNotFoundError: it stores a column that the dataset does not have.
     """
     known = [base.id for base in read.manifest.base_paths]
     if base_id is not None and base_id not in known:

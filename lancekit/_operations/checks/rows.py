@@ -62,12 +62,8 @@ def check_not_there(
 ) -> None:
     """Raise ``InvalidArgumentError`` if another fragment has one of some files.
 
-    Parameters
-    ----------
-    files
-        Each with the fragment that it is for, ``None`` for a new one.
-    removed
-        The fragments that the operation removes.
+    files: each with the fragment that it is for, ``None`` for a new one.
+    removed: the fragments that the operation removes.
     """
     fragments = read.manifest.fragments
     if not files or not fragments:
@@ -92,17 +88,11 @@ def check_changed(
 ) -> None:
     """Raise if fragments in their new state are not those that there are.
 
-    Parameters
-    ----------
-    schema
-        Of the version that is to be.
-    same_files
-        The operation does not write columns.
+    schema: of the version that is to be.
+    same_files: the operation does not write columns.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A fragment has other rows or other row ids than it had, or lost a column.
+    Raises InvalidArgumentError: a fragment has other rows or other row ids than it had, or lost a
+        column.
     """
     live = {field.id for field in schema.walk()}
     for fragment in changed:
@@ -150,10 +140,8 @@ def _changed_to(fragment: Fragment, now: str, before: str) -> InvalidArgumentErr
 def check_deletions(fragment: Fragment, read: Snapshot) -> BitMap:
     """Return the deleted rows of a fragment's new state.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The deletion file is not there, damaged, or marks other rows than is said.
+    Raises InvalidArgumentError: the deletion file is not there, damaged, or marks other rows than
+        is said.
     """
     try:
         return read.deleted_rows(fragment)
@@ -178,12 +166,8 @@ def check_row_ids(
 ) -> None:
     """Raise ``InvalidArgumentError`` if new fragments bring row ids that rows have already.
 
-    Parameters
-    ----------
-    states
-        The new state of fragments that change.
-    replaces_all
-        No row that is there stays.
+    states: the new state of fragments that change.
+    replaces_all: no row that is there stays.
     """
     given = [fragment for fragment in new if fragment.row_ids is not None]
     if not given:
@@ -287,10 +271,8 @@ _KEEP_IDS = "Derive the new schema from ds.lance_schema: a schema of Arrow is nu
 def check_schema(schema: LanceSchema) -> None:
     """Raise if no table could have a schema.
 
-    Raises
-    ------
-    InvalidArgumentError
-        An id is repeated or none, a name is repeated or cannot be used, a type is not known.
+    Raises InvalidArgumentError: an id is repeated or none, a name is repeated or cannot be used, a
+        type is not known.
     """
     for top in schema.fields:
         check_column_name(top.name)
@@ -345,18 +327,12 @@ def check_change(
 ) -> None:
     """Raise if the rows that there are could not be read by a new schema.
 
-    Parameters
-    ----------
-    rewritten
-        The fields that are stored anew for all rows; ``None`` if no rows were written, which is
-        how a column is said to have no nulls: whether that holds is not looked up.
+    rewritten: the fields that are stored anew for all rows; ``None`` if no rows were written, which
+        is how a column is said to have no nulls: whether that holds is not looked up.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A field takes the name of another one, which does not take a new one, is of another type
-        or at another place without being written anew, or has no values where it must have some;
-        nothing is left.
+    Raises InvalidArgumentError: a field takes the name of another one, which does not take a new
+        one, is of another type or at another place without being written anew, or has no values
+        where it must have some; nothing is left.
     """
     if has_rows and not new.fields:
         raise InvalidArgumentError("The schema has no columns, and rows need one.")

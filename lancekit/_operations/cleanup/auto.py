@@ -177,10 +177,7 @@ class AutoCleanup:
     def of(cls, config: Mapping[str, str]) -> AutoCleanup | None:
         """Read a table's config; ``None`` if it asks for no cleanup.
 
-        Raises
-        ------
-        InvalidArgumentError
-            A setting cannot be read, or nothing bounds what would go.
+        Raises InvalidArgumentError: a setting cannot be read, or nothing bounds what would go.
         """
         interval = _number(config, "interval", least=0)
         if not interval:
@@ -279,15 +276,9 @@ def _clean_after(landed: Snapshot) -> None:
 def auto_cleanup_config(wanted: object) -> dict[str, str]:
     """Return the table's config for pylance's ``AutoCleanupConfig``.
 
-    Parameters
-    ----------
-    wanted
-        ``interval`` (versions), ``older_than_seconds``, and ours: ``retain_versions``.
+    wanted: ``interval`` (versions), ``older_than_seconds``, and ours: ``retain_versions``.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A value cannot be used, or nothing bounds what would go.
+    Raises InvalidArgumentError: a value cannot be used, or nothing bounds what would go.
     """
     keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
     if not isinstance(wanted, Mapping):

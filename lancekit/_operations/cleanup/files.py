@@ -185,14 +185,9 @@ def column_versions_among(
 ) -> Mapping[int, tuple[str, str]]:
     """Return versions that alone show renamed columns, with the two branches that need each.
 
-    Parameters
-    ----------
-    line
-        The line that is cleaned up.
-    there
-        Its versions, oldest first.
-    removed
-        Those that would be removed.
+    line: the line that is cleaned up.
+    there: its versions, oldest first.
+    removed: those that would be removed.
     """
     names = branch_files(line.root)
     if not (removed and names):
@@ -232,10 +227,8 @@ def _heads(
 def _newest(line: Line) -> Snapshot | None:
     """Return the newest version of a branch; a damaged branch cannot be merged.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        A newer release can read the branch, or knows of its merge bases what this one does not.
+    Raises UnsupportedFeatureError: a newer release can read the branch, or knows of its merge bases
+        what this one does not.
     """
     try:
         newest = latest_snapshot(line)
@@ -258,14 +251,9 @@ def _newest(line: Line) -> Snapshot | None:
 class NamedBlobs:
     """Paths of files with blobs, below whichever folder: paths are unique.
 
-    Attributes
-    ----------
-    needed
-        Those that versions which stay name; ``None`` if that is not known.
-    ever
-        Those that any version names.
-    managed
-        There may be any.
+    needed: those that versions which stay name; ``None`` if that is not known.
+    ever: those that any version names.
+    managed: there may be any.
     """
 
     needed: frozenset[str] | None = frozenset()
@@ -292,12 +280,8 @@ def is_blob_file(path: str) -> bool:
 def named_blobs(line: Line, kept: Sequence[Snapshot], loaded: Sequence[Snapshot]) -> NamedBlobs:
     """Return what the data files of a dataset name.
 
-    Parameters
-    ----------
-    line
-        The line to clean up.
-    kept, loaded
-        Its versions that stay, and all of them.
+    line: the line to clean up.
+    kept, loaded: its versions that stay, and all of them.
     """
     lines = [line.on(name) for name in (MAIN, *branch_files(line.root)) if name != line.name]
     try:

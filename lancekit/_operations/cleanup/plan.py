@@ -76,10 +76,7 @@ def cleanup_request(
 ) -> CleanupRequest:
     """Check what was asked for.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A value that cannot be used.
+    Raises InvalidArgumentError: a value that cannot be used.
     """
     if older_than is not None and not isinstance(older_than, timedelta):
         raise InvalidTypeError(
@@ -198,14 +195,10 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     from, merge bases of two branches, versions that alone show renamed columns to the next merge,
     detached ones, and what any of these refers to; nor anything outside of the line's own folder.
 
-    Raises
-    ------
-    RefConflictError
-        A version that is old enough is tagged, and that was not to be passed over; or a branch, or
-        the next merge of two, needs a version that was named.
-    FormatError
-        A version cannot be read, so it is not known what it needs; or the table, or one of its
-        branches, requires a newer lancekit.
+    Raises RefConflictError: a version that is old enough is tagged, and that was not to be passed
+        over; or a branch, or the next merge of two, needs a version that was named.
+    Raises FormatError: a version cannot be read, so it is not known what it needs; or the table, or
+        one of its branches, requires a newer lancekit.
     """
     line = snapshot.line
     now = time.time()

@@ -140,12 +140,8 @@ def clean_up(
     Manifests go first, oldest first: a cleanup that dies leaves files that no version refers to,
     and never a version without its files.
 
-    Parameters
-    ----------
-    per_second
-        The most files that are removed in a second.
-    concurrency
-        The most that are removed at a time.
+    per_second: the most files that are removed in a second.
+    concurrency: the most that are removed at a time.
     """
     line = snapshot.line
     plan = plan_cleanup(snapshot, request)

@@ -29,10 +29,8 @@ T = TypeVar("T")
 class RetryPolicy:
     """How often and how long a change is worked out anew.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The number of retries is negative, or the timeout is not a `timedelta`.
+    Raises InvalidArgumentError: the number of retries is negative, or the timeout is not a
+        `timedelta`.
     """
 
     conflict_retries: int = CONFLICT_RETRIES
@@ -64,10 +62,7 @@ def retried(
     tuple
         What the attempt returned, and how many there were.
 
-    Raises
-    ------
-    RetriesExhaustedError
-        Other writers landed before each attempt, or the time is up.
+    Raises RetriesExhaustedError: other writers landed before each attempt, or the time is up.
     """
     clock = clock or Clock()
     started = clock.elapsed()

@@ -27,10 +27,7 @@ def write_task(
 ) -> WriteTask:
     """Return how to write rows that are to be added to a version.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Its files are of another format than the one that was asked for.
+    Raises InvalidArgumentError: its files are of another format than the one that was asked for.
     """
     if storage_version is not None:
         check_format(snapshot.manifest, storage_version)
@@ -68,10 +65,8 @@ def removed_unless_landed(
 def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePath, ...]:
     """Return the base paths of a dataset that is there, or those of one that is made.
 
-    Raises
-    ------
-    InvalidArgumentError
-        New ones for a dataset that is there, or a name, a path or an id twice.
+    Raises InvalidArgumentError: new ones for a dataset that is there, or a name, a path or an id
+        twice.
     """
     if current is None:
         return with_bases((), new)
@@ -94,23 +89,15 @@ def chosen_places(
 ) -> tuple[WriteTarget, ...]:
     """Return where to write files in turn; nothing if that is the dataset's own folder alone.
 
-    Parameters
-    ----------
-    line
-        Where the dataset is.
-    bases
-        Its base paths.
-    wanted
-        The names or paths of those to write to; the dataset's own place is its folder.
-    every, primary
-        Write to all base paths, and to the dataset's folder unless ``primary`` is false.
+    line: where the dataset is.
+    bases: its base paths.
+    wanted: the names or paths of those to write to; the dataset's own place is its folder.
+    every, primary: write to all base paths, and to the dataset's folder unless ``primary`` is
+        false.
 
-    Raises
-    ------
-    InvalidArgumentError
-        No base path has such a name, both were asked for, or there is nowhere to write to.
-    UntrustedBaseError
-        A base path is in a store that is not trusted.
+    Raises InvalidArgumentError: no base path has such a name, both were asked for, or there is
+        nowhere to write to.
+    Raises UntrustedBaseError: a base path is in a store that is not trusted.
     """
     if every and wanted:
         raise InvalidArgumentError(

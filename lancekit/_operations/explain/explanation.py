@@ -54,16 +54,10 @@ class Writes:
 class PlanNode:
     """A step of a plan, and the steps whose rows it takes.
 
-    Attributes
-    ----------
-    name
-        What it is, such as ``"Read"`` or ``"Filter"``.
-    does
-        What it does, in words.
-    reads
-        What it reads; ``None`` if it takes all from its inputs.
-    inputs
-        The steps below it.
+    name: what it is, such as ``"Read"`` or ``"Filter"``.
+    does: what it does, in words.
+    reads: what it reads; ``None`` if it takes all from its inputs.
+    inputs: the steps below it.
     """
 
     name: str
@@ -183,14 +177,9 @@ def reads(
 ) -> Reads:
     """Return what it takes to read columns of fragments, all of them by default.
 
-    Parameters
-    ----------
-    columns
-        Names and paths.
-    sources
-        The fragments.
-    rows
-        How many rows, if fewer than the fragments have.
+    columns: names and paths.
+    sources: the fragments.
+    rows: how many rows, if fewer than the fragments have.
     """
     manifest = snapshot.manifest
     chosen = fragment_sources(snapshot) if sources is None else sources
@@ -254,14 +243,9 @@ def stored_bytes(
     Of all files the manifest has the sizes.  How a size is divided among columns is looked up in
     one file of each layout.
 
-    Parameters
-    ----------
-    sources
-        The fragments.
-    schema
-        The dataset's schema.
-    columns
-        Names and paths; hidden columns have no bytes.
+    sources: the fragments.
+    schema: the dataset's schema.
+    columns: names and paths; hidden columns have no bytes.
     """
     tops = {parse_path(name)[0] for name in columns if name not in META_COLUMNS}
     ids = frozenset(field.id for name in tops for field in schema.field(name).walk())

@@ -192,20 +192,12 @@ def preview_merge(
 ) -> MergePlan:
     """Work a merge out without writing anything; errors as in `merge_rows`.
 
-    Parameters
-    ----------
-    snapshot
-        The version that is looked at.
-    source
-        The rows, which the plan keeps.
-    clauses, policy
-        As in `merge_rows`.
-    land
-        How the merge is done when the plan is applied.
-    choice
-        Why the source is where it is.
-    merge
-        What applying the plan does, where that is not to merge the same rows.
+    snapshot: the version that is looked at.
+    source: the rows, which the plan keeps.
+    clauses, policy: as in `merge_rows`.
+    land: how the merge is done when the plan is applied.
+    choice: why the source is where it is.
+    merge: what applying the plan does, where that is not to merge the same rows.
     """
     pending = _Pending(
         land, source, merge or (lambda newest: merge_rows(newest, source, clauses, policy))
@@ -395,18 +387,11 @@ def _explained(
 ) -> Explanation:
     """Return what is to be said of a merge.
 
-    Parameters
-    ----------
-    source
-        The source's columns.
-    match
-        How its keys are found, if that is known.
-    rows
-        How many new rows there are, or are at most.
-    touched
-        The fragments of which rows change, if the merge was worked out.
-    read
-        What indices leave to be looked at, if they were asked.
+    source: the source's columns.
+    match: how its keys are found, if that is known.
+    rows: how many new rows there are, or are at most.
+    touched: the fragments of which rows change, if the merge was worked out.
+    read: what indices leave to be looked at, if they were asked.
     """
     schema = snapshot.manifest.schema
     known = clauses.worked_from if clauses.by_address else clauses.on

@@ -124,12 +124,8 @@ def read_node(
 ) -> PlanNode:
     """Return the node of columns that are read, above the lookup that tells of which rows.
 
-    Parameters
-    ----------
-    read
-        The rows; by default all of the version's.
-    rows
-        How many of them are read, if not all.
+    read: the rows; by default all of the version's.
+    rows: how many of them are read, if not all.
     """
     if read is None:
         return PlanNode("Read", reads=reads(snapshot, columns, None, rows))
@@ -211,10 +207,7 @@ def advice(
 ) -> list[str]:
     """Return what would let indices tell which rows a filter wants; no rows are read for it.
 
-    Parameters
-    ----------
-    lookup
-        What is asked already.
+    lookup: what is asked already.
     """
     rows = snapshot.manifest.num_rows
     if predicate is None or rows < LEAST_ROWS:

@@ -60,10 +60,7 @@ def explain_index(plan: IndexPlan, operation: str) -> Explanation:
 def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Explanation:
     """Explain which rows would be put into which indices; of index files none is read.
 
-    Raises
-    ------
-    IndexNotFoundError, NotOfferedError
-        As `optimize_indices`.
+    Raises IndexNotFoundError, NotOfferedError: as `optimize_indices`.
     """
     plans = plan_upkeep(snapshot, request)
     if not plans:

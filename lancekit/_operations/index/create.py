@@ -113,10 +113,8 @@ class IndexPlan:
 def plan_index(snapshot: Snapshot, request: IndexRequest) -> IndexPlan:
     """Plan an index; nothing but metadata is read.
 
-    Raises
-    ------
-    ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError
-        As `create_index`.
+    Raises ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError: as
+        `create_index`.
     """
     parsed_parameters(request.kind, request.parameters)
     check_readable(request.kind, snapshot)
@@ -134,14 +132,9 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     On Spark groups of fragments are indexed each by a task.  Where another writer rewrote fragments
     meanwhile, only the groups of these are made again.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    InvalidTypeError
-        An index of this kind cannot be made of its type.
-    IndexExistsError
-        Another index has the name.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidTypeError: an index of this kind cannot be made of its type.
+    Raises IndexExistsError: another index has the name.
     """
     parsed_parameters(request.kind, request.parameters)
     rows = snapshot.manifest.num_rows
@@ -186,12 +179,8 @@ def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> s
 def check_name(snapshot: Snapshot, column: IndexedField, name: str, *, replace: bool) -> None:
     """Check the name of an index that is to be made of a column.
 
-    Raises
-    ------
-    IndexExistsError
-        It is that of an index of another column, or is not to be replaced.
-    InvalidArgumentError
-        It is none that an index can have.
+    Raises IndexExistsError: it is that of an index of another column, or is not to be replaced.
+    Raises InvalidArgumentError: it is none that an index can have.
     """
     if not name or name.startswith(_OWN):
         raise InvalidArgumentError(
@@ -237,12 +226,8 @@ def put_segments(
 def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
     """Drop an index, or the entry of the shards; its files stay for older versions.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of the name.
-    InvalidArgumentError
-        Shards have rows that are in no version.
+    Raises IndexNotFoundError: there is no index of the name.
+    Raises InvalidArgumentError: shards have rows that are in no version.
     """
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -265,10 +250,7 @@ def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
 def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
     """Return the segments of an index.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is none of the name.
+    Raises IndexNotFoundError: there is none of the name.
     """
     found = tuple(index for index in snapshot.indices if index.name == name and not index.is_system)
     if not found:
@@ -341,10 +323,7 @@ class _Groups:
 
     Of those that were made of an older version, the ones stay whose fragments are as they were.
 
-    Attributes
-    ----------
-    written
-        All that was written of segments, to be removed but for what a version refers to.
+    written: all that was written of segments, to be removed but for what a version refers to.
     """
 
     runner: Runner

@@ -143,12 +143,8 @@ def _type(index: IndexMetadata) -> str:
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, object]:
     """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of the name.
-    FormatError
-        A file of it cannot be read.
+    Raises IndexNotFoundError: there is no index of the name.
+    Raises FormatError: a file of it cannot be read.
     """
     segments = list(segments_of(snapshot, name))
     covered = _covered(snapshot, segments)

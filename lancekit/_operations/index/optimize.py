@@ -81,24 +81,14 @@ class OptimizeRequest:
 class IndexUpkeep:
     """What brings one index up to date: one new segment takes the place of others.
 
-    Attributes
-    ----------
-    snapshot
-        The version.
-    kind, column
-        The index's kind, and the column that it is of.
-    segments
-        All segments of the index, the oldest first.
-    fresh
-        The fragments that are in none of them; of an index that is made anew, all.
-    joined
-        The segments whose place the new one takes.
-    anew
-        Whether the index is made anew, and nothing of its segments is kept.
-    behind
-        Those of the joined segments that may name rows as they were before a change.
-    reuse
-        Tells where compactions moved rows, if indices were not told.
+    snapshot: the version.
+    kind, column: the index's kind, and the column that it is of.
+    segments: all segments of the index, the oldest first.
+    fresh: the fragments that are in none of them; of an index that is made anew, all.
+    joined: the segments whose place the new one takes.
+    anew: whether the index is made anew, and nothing of its segments is kept.
+    behind: those of the joined segments that may name rows as they were before a change.
+    reuse: tells where compactions moved rows, if indices were not told.
     """
 
     snapshot: Snapshot
@@ -124,12 +114,8 @@ class IndexUpkeep:
 def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: RetryPolicy) -> Snapshot:
     """Bring indices up to date; nothing to do makes no version.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of a name.
-    NotOfferedError
-        One of a kind that is not made here.
+    Raises IndexNotFoundError: there is no index of a name.
+    Raises NotOfferedError: one of a kind that is not made here.
     """
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -161,10 +147,7 @@ def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
 def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkeep]:
     """Plan what brings indices up to date, for each that is not; no rows are read.
 
-    Raises
-    ------
-    IndexNotFoundError, NotOfferedError
-        As `optimize_indices`.
+    Raises IndexNotFoundError, NotOfferedError: as `optimize_indices`.
     """
     planned = []
     for name in _names(snapshot, request):
@@ -364,10 +347,8 @@ def stored_content(
 ) -> Content | None:
     """Return what a segment holds; ``None``, with a warning, if that cannot be read.
 
-    Raises
-    ------
-    CorruptFileError, UnsupportedFeatureError
-        It is of text or vectors, which are not made anew.
+    Raises CorruptFileError, UnsupportedFeatureError: it is of text or vectors, which are not made
+        anew.
     """
     try:
         return builder_of(kind).read(_opened(snapshot, index, kind, column))

@@ -56,12 +56,8 @@ class IndexedField:
 def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedField:
     """Return the column of an index that is to be made.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    InvalidTypeError
-        An index of this kind cannot be made of its type.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidTypeError: an index of this kind cannot be made of its type.
     """
     found = column_of(snapshot, path)
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
@@ -86,10 +82,7 @@ def column_of(snapshot: Snapshot, path: str) -> IndexedField:
 def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
     """Raise if the oldest reader that is to be served would lose rows by an index of this kind.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It takes zones for row ids in tables that have such.
+    Raises InvalidArgumentError: it takes zones for row ids in tables that have such.
     """
     if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
         raise InvalidArgumentError(

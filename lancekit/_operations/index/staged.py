@@ -48,12 +48,8 @@ def stage_part(
 ) -> None:
     """Make a part of a full-text index, of some fragments.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A fragment is not there, or none is named.
-    ColumnNotFoundError, InvalidTypeError
-        There is no such column, or it holds no text.
+    Raises InvalidArgumentError: a fragment is not there, or none is named.
+    Raises ColumnNotFoundError, InvalidTypeError: there is no such column, or it holds no text.
     """
     column = indexed_field(snapshot, path, INVERTED)
     _check_fragments(snapshot, fragment_ids)
@@ -67,10 +63,7 @@ def stage_part(
 def merge_staged(snapshot: Snapshot, uuid: UUID) -> None:
     """Put the parts of an index together; nothing is done if they were before.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There are no such parts, or they were not made alike.
+    Raises InvalidArgumentError: there are no such parts, or they were not made alike.
     """
     store, folder = snapshot.store, segment_folder(uuid)
     there = {info.name for info in store.list_tree(folder)}
@@ -122,12 +115,8 @@ def make_part(
 ) -> IndexMetadata:
     """Index some fragments; nothing refers to the files before `commit_parts`.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A fragment is not there, or none is named.
-    ColumnNotFoundError, InvalidTypeError
-        As `create_index`.
+    Raises InvalidArgumentError: a fragment is not there, or none is named.
+    Raises ColumnNotFoundError, InvalidTypeError: as `create_index`.
     """
     check_readable(kind, snapshot)
     column = indexed_field(snapshot, path, kind)
@@ -158,10 +147,7 @@ def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
 def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexMetadata:
     """Put segments together that are not committed yet; their own files stay.
 
-    Raises
-    ------
-    InvalidArgumentError
-        They are not of one column and kind, or cover a fragment twice.
+    Raises InvalidArgumentError: they are not of one column and kind, or cover a fragment twice.
     """
     kind = _of_one_kind(segments)
     return joined_segments(snapshot, column_of_index(snapshot, segments[0]), kind, segments)
@@ -172,14 +158,10 @@ def commit_parts(
 ) -> Snapshot:
     """Commit an index of segments that were made before; it takes the place of one of its name.
 
-    Raises
-    ------
-    InvalidArgumentError
-        They are not of this column and of one kind, cover a fragment twice, or have no files.
-    IndexExistsError
-        An index of another column has the name.
-    CommitConflictError
-        Fragments that they cover were changed since they were made.
+    Raises InvalidArgumentError: they are not of this column and of one kind, cover a fragment
+        twice, or have no files.
+    Raises IndexExistsError: an index of another column has the name.
+    Raises CommitConflictError: fragments that they cover were changed since they were made.
     """
     check_writable(snapshot)
     kind, column = _of_one_kind(segments), column_of(snapshot, path)

@@ -41,12 +41,8 @@ _PLACES = ("codebook_position", "codebook_tensor")
 def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
     """Return the segments of an index that have vectors.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of the name.
-    InvalidArgumentError
-        It is none of vectors.
+    Raises IndexNotFoundError: there is no index of the name.
+    Raises InvalidArgumentError: it is none of vectors.
     """
     found = segments_of(snapshot, name)
     if not all(map(VECTORS.describes, found)):
@@ -62,10 +58,7 @@ def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
 def name_of_vectors(snapshot: Snapshot, path: str) -> str:
     """Return the name of the first index of vectors that a column has.
 
-    Raises
-    ------
-    IndexNotFoundError
-        It has none.
+    Raises IndexNotFoundError: it has none.
     """
     found = first_of(VECTORS, snapshot.indices, find_field(snapshot.manifest.schema, path)[-1].id)
     if not found:
@@ -102,10 +95,8 @@ def read_partition(
 ) -> pa.Table:
     """Return the rows of a partition, of all segments, by what the index calls them.
 
-    Parameters
-    ----------
-    with_vector
-        Whether what stands for their vectors is read, too: for each row the codes of its parts.
+    with_vector: whether what stands for their vectors is read, too: for each row the codes of its
+        parts.
     """
     parts = []
     for segment in vector_segments(snapshot, name):
@@ -140,14 +131,9 @@ def prewarm_index(
 
     Of kinds that are not read, nothing is.
 
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of the name, or no such segment of it.
-    InvalidArgumentError
-        Positions are asked for of an index that has none.
-    FormatError
-        A file of it cannot be read.
+    Raises IndexNotFoundError: there is no index of the name, or no such segment of it.
+    Raises InvalidArgumentError: positions are asked for of an index that has none.
+    Raises FormatError: a file of it cannot be read.
     """
     segments = segments_of(snapshot, name)
     if with_position and not all(_has_positions(snapshot, index) for index in segments):
@@ -281,10 +267,7 @@ def write_codes(store: Store, name: str, tables: Iterable[pa.Table]) -> None:
 def in_order(parts: Sequence[pa.Table], partitions: int) -> pa.Table:
     """Put what `transformed` gave in the order of its partitions.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It has more partitions than there are.
+    Raises InvalidArgumentError: it has more partitions than there are.
     """
     table = ak.sort_by(pa.concat_tables(parts), PARTITION)
     _check_models(table, partitions)
@@ -309,12 +292,8 @@ def load_vectors(
 ) -> Snapshot:
     """Commit an index of what `transformed` gave of all fragments.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A partition or a code is none of the models.
-    IndexExistsError
-        An index of another column has the name.
+    Raises InvalidArgumentError: a partition or a code is none of the models.
+    Raises IndexExistsError: an index of another column has the name.
     """
     column = indexed_field(snapshot, path, VECTORS)
     name = name or default_name(snapshot, column, VECTORS)

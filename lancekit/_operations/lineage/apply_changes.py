@@ -81,29 +81,17 @@ def apply_changes(
 ) -> tuple[Snapshot, ApplyResult]:
     """Put changes into a version, or into the newest as long as others land first.
 
-    Parameters
-    ----------
-    ours
-        The version that is changed.
-    changed
-        Says whose changes come, for each version that is tried.
-    how
-        How conflicts are found and settled.
-    policy
-        How often to do it again.
-    quick
-        What is tried first: it returns nothing if it cannot be done so.
+    ours: the version that is changed.
+    changed: says whose changes come, for each version that is tried.
+    how: how conflicts are found and settled.
+    policy: how often to do it again.
+    quick: what is tried first: it returns nothing if it cannot be done so.
 
-    Raises
-    ------
-    MergeConflictError
-        Both sides changed a row, and nobody said whose values count.
-    InvalidArgumentError
-        Nothing tells which rows are the same.
-    SchemaMismatchError
-        Columns changed, too.
-    DuplicateKeysError
-        One side set a primary key, and rows of the other side repeat its values.
+    Raises MergeConflictError: both sides changed a row, and nobody said whose values count.
+    Raises InvalidArgumentError: nothing tells which rows are the same.
+    Raises SchemaMismatchError: columns changed, too.
+    Raises DuplicateKeysError: one side set a primary key, and rows of the other side repeat its
+        values.
     """
     started = time.monotonic()
 
@@ -140,12 +128,8 @@ def apply_changes(
 def check_change(change: Changed, ours: Snapshot, how: How) -> None:
     """Refuse what cannot be merged, before conflicts are looked for.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        A side requires a newer lancekit.
-    ColumnNotFoundError
-        No version has a column for which a side was chosen.
+    Raises UnsupportedFeatureError: a side requires a newer lancekit.
+    Raises ColumnNotFoundError: no version has a column for which a side was chosen.
     """
     for side in (change.theirs, ours):
         check_requirements(side, f"The {how.doing}")
@@ -242,10 +226,7 @@ def _commit_columns(
     all rows deleted, pylance can neither compact nor extend them.  The reference refuses a `Merge`
     of its own that lacks fragments, as it may be late, which this one is not.
 
-    Raises
-    ------
-    RetryableConflictError
-        Another writer landed first.
+    Raises RetryableConflictError: another writer landed first.
     """
     ours, work = plan.ours, write_rows(plan, settled, given)
     with removed_unless_landed(ours.store, work.new_fragments):
@@ -277,10 +258,7 @@ def _merge_of(
 def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) -> ThreeWay:
     """Return what there is to do; with ``refuse``, conflicts of columns that are left are an error.
 
-    Raises
-    ------
-    SchemaMismatchError
-        A conflict of columns is not settled.
+    Raises SchemaMismatchError: a conflict of columns is not settled.
     """
     sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
     bases = [(change.base, change.before, change.twin or change.base)]
@@ -312,10 +290,7 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
     """Return what is to be done to ours, and rows that somebody made for conflicts.
 
-    Raises
-    ------
-    MergeConflictError
-        There are conflicts, and there should be none.
+    Raises MergeConflictError: there are conflicts, and there should be none.
     """
     if not len(plan.clashes):
         return plan.agreed, None
@@ -390,12 +365,8 @@ def _settled_by(plan: ThreeWay, rows: object) -> tuple[Settled, Given | None]:
     A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one
     of which nothing is left.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A row belongs to no conflict, or two to the same.
-    SchemaMismatchError
-        The rows do not fit the columns.
+    Raises InvalidArgumentError: a row belongs to no conflict, or two to the same.
+    Raises SchemaMismatchError: the rows do not fit the columns.
     """
     conflicts = Conflicts(plan)
     names = conflicts.key

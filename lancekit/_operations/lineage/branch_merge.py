@@ -154,10 +154,8 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
 
     ``named`` is the merge base that the user names.
 
-    Raises
-    ------
-    InvalidArgumentError, VersionNotFoundError
-        Nobody can tell since when, or the branch has rows in shards that its versions lack.
+    Raises InvalidArgumentError, VersionNotFoundError: nobody can tell since when, or the branch has
+        rows in shards that its versions lack.
     """
     theirs = latest_snapshot(source)
     for side in (theirs, target):  # before their keys are read
@@ -190,10 +188,7 @@ def merge_branch(
 ) -> tuple[Snapshot, ApplyResult]:
     """Put what a branch changed into another, in one commit.
 
-    Raises
-    ------
-    MergeConflictError, InvalidArgumentError, SchemaMismatchError
-        As of `apply_changes`.
+    Raises MergeConflictError, InvalidArgumentError, SchemaMismatchError: as of `apply_changes`.
     """
     how = with_key(how, target)
     return apply_changes(
@@ -279,14 +274,10 @@ def revert_version(
 ) -> tuple[Snapshot, ApplyResult]:
     """Put the inverse of what a version did into a newer version of its line.
 
-    Raises
-    ------
-    MergeConflictError, SchemaMismatchError
-        As of `apply_changes`.
-    VersionNotFoundError
-        The version, or the one before, is not there.
-    InvalidArgumentError
-        The version comes later, or the branch has rows in shards that its versions lack.
+    Raises MergeConflictError, SchemaMismatchError: as of `apply_changes`.
+    Raises VersionNotFoundError: the version, or the one before, is not there.
+    Raises InvalidArgumentError: the version comes later, or the branch has rows in shards that its
+        versions lack.
     """
     if version > ours.version:
         raise InvalidArgumentError(
@@ -305,12 +296,8 @@ def pick_version(
 ) -> tuple[Snapshot, ApplyResult]:
     """Put what a version of another line did into a version.
 
-    Raises
-    ------
-    MergeConflictError, SchemaMismatchError
-        As of `apply_changes`.
-    VersionNotFoundError
-        The version, or the one before, is not there.
+    Raises MergeConflictError, SchemaMismatchError: as of `apply_changes`.
+    Raises VersionNotFoundError: the version, or the one before, is not there.
     """
     before, after = _step(line, version)
     change = Changed(base=before, theirs=after, properties=said_of(before, after))

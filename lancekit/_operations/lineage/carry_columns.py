@@ -67,14 +67,9 @@ def carry_columns(
 
     No version refers to the written files yet, and no file is linked yet.
 
-    Parameters
-    ----------
-    plan
-        The merge.
-    gone
-        The ids of the target's fragments that the merge empties.
-    dead
-        The rows that the merge deletes, by fragment.
+    plan: the merge.
+    gone: the ids of the target's fragments that the merge empties.
+    dead: the rows that the merge deletes, by fragment.
     """
     ours = plan.ours
     carried = (column.carried for column in plan.merged.columns)
@@ -278,10 +273,7 @@ def commit_with_files(
 ) -> Snapshot:
     """Link or copy files of a branch, and commit them as the version after ``ours``.
 
-    Raises
-    ------
-    RetryableConflictError
-        Another writer landed first; the files are gone again.
+    Raises RetryableConflictError: another writer landed first; the files are gone again.
     """
     store = ours.store
     try:

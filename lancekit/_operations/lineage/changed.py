@@ -70,10 +70,7 @@ def check_how(
 ) -> How:
     """Return how to put changes together, as users say it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such way.
+    Raises InvalidArgumentError: there is no such way.
     """
     check_choice("by", by, ("cell", "row"))
     if not callable(conflicts) and not isinstance(conflicts, Sides):

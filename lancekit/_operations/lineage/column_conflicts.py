@@ -23,17 +23,12 @@ SCHEMA, KEY = "the schema", "the primary key"
 class ColumnConflict:
     """A column that each side changed differently.
 
-    Attributes
-    ----------
-    column
-        The name of the column, in the merge base if the column was there.  ``"the schema"`` for
+    column: the name of the column, in the merge base if the column was there.  ``"the schema"`` for
         metadata of the schema, ``"the primary key"`` for the key.
-    ours, theirs
-        What each side did to it: ``"dropped"``, ``"cast to int32"``, ``"changed 2 values"``.
-    sides
-        The sides for which the merge can be done: ``conflicts="ours"`` or ``"theirs"``.
-    side
-        The side that was chosen, if it is one of `sides`.
+    ours, theirs: what each side did to it: ``"dropped"``, ``"cast to int32"``, ``"changed 2
+        values"``.
+    sides: the sides for which the merge can be done: ``conflicts="ours"`` or ``"theirs"``.
+    side: the side that was chosen, if it is one of `sides`.
     """
 
     column: str
@@ -224,10 +219,7 @@ def tracks(
     Columns are the same if both are the same column of a merge base.  Columns that no merge base
     has are the same if their names are equal.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The merge bases match the columns of the two sides differently.
+    Raises InvalidArgumentError: the merge bases match the columns of the two sides differently.
     """
     theirs, ours = len(pairs), len(pairs) + 1
     groups: dict[_Place, set[_Place]] = {}

@@ -123,17 +123,11 @@ def with_metadata(
 ) -> LanceField:
     """Return a field, and its parts, with the metadata that one side or both sides changed.
 
-    Parameters
-    ----------
-    settlement
-        Records conflicts.
-    kept
-        The field that gets the metadata.
-    bases, other, mine
-        The column in the merge bases that have it, in the source and in the target.  Without a base
-        both sides added the column; the target's choices of encodings count then.
-    parts
-        The names of the column and of the parts that lead to the field.
+    settlement: records conflicts.
+    kept: the field that gets the metadata.
+    bases, other, mine: the column in the merge bases that have it, in the source and in the target.
+        Without a base both sides added the column; the target's choices of encodings count then.
+    parts: the names of the column and of the parts that lead to the field.
     """
     there = other.metadata
     if not bases:
@@ -203,10 +197,7 @@ def check_new_key(plan: ThreeWay, settled: Settled, given: Given | None) -> None
     That side could not know the rows of the other side.  Rows that share their key on that side
     already are its own affair.
 
-    Raises
-    ------
-    DuplicateKeysError
-        Rows of both sides share a key.
+    Raises DuplicateKeysError: rows of both sides share a key.
     """
     columns = [column for column in plan.merged.columns if has_key(column.field)]
     if not columns or not _is_new(plan):

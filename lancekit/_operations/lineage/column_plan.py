@@ -45,14 +45,9 @@ from lancekit._operations.lineage.three_way_plan import PlannedParts
 def plan_columns(top: PlannedParts, choose: Choose, values: Values) -> ColumnPlan:
     """Plan what becomes of columns.
 
-    Parameters
-    ----------
-    top
-        The columns of the merge bases, theirs, and ours.
-    choose
-        Whose column counts where both sides made something else.
-    values
-        What rows tell; without counts schemas alone are looked at.
+    top: the columns of the merge bases, theirs, and ours.
+    choose: whose column counts where both sides made something else.
+    values: what rows tell; without counts schemas alone are looked at.
     """
     return _Planning(top, choose, values).run()
 

@@ -134,19 +134,11 @@ def by_name(
 ) -> dict[int, int]:
     """Return the columns that are the same by their ids and names; others may be none.
 
-    Parameters
-    ----------
-    base, side
-        Two versions.
-    recorded
-        Columns of the side with those of the base, as a merge recorded them.
-    check
-        Whether columns must not have been renamed.
+    base, side: two versions.
+    recorded: columns of the side with those of the base, as a merge recorded them.
+    check: whether columns must not have been renamed.
 
-    Raises
-    ------
-    SchemaMismatchError
-        A column may have been renamed, and it is to be checked.
+    Raises SchemaMismatchError: a column may have been renamed, and it is to be checked.
     """
     known = {} if recorded is None else recorded.known
     ancestor = common_ancestor(base, side)

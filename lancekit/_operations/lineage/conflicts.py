@@ -111,21 +111,12 @@ def choose_sides(
 ) -> Chosen:
     """Return what is chosen for each conflict.
 
-    Parameters
-    ----------
-    plan
-        What both sides did.
-    sides
-        Who counts where.
-    key, keys
-        What tells the conflicts, and gives its values; it is asked if rows are named.
+    plan: what both sides did.
+    sides: who counts where.
+    key, keys: what tells the conflicts, and gives its values; it is asked if rows are named.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A row is in no conflict, or the name of a column fits two columns.
-    SchemaMismatchError
-        A row's key is none.
+    Raises InvalidArgumentError: a row is in no conflict, or the name of a column fits two columns.
+    Raises SchemaMismatchError: a row's key is none.
     """
     clashes = plan.clashes
     codes = np.full(clashes.cells.shape, _CODES[sides.default], np.int8)
@@ -190,10 +181,8 @@ def pair_with_conflicts(
 ) -> Matches:
     """Pair conflicts (old) with rows (new) by their keys, which have the types of ``rows``.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A row belongs to no conflict, or two to the same; ``hint`` is what to do.
+    Raises InvalidArgumentError: a row belongs to no conflict, or two to the same; ``hint`` is what
+        to do.
     """
     seeds = Seeds.drawn()
     old, new = (

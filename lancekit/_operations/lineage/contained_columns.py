@@ -48,10 +48,7 @@ _READ_VERSIONS = 1000
 def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     """Return each column of a version with the one that it was in another version.
 
-    Raises
-    ------
-    SchemaMismatchError
-        Nothing tells whether a column was renamed.
+    Raises SchemaMismatchError: nothing tells whether a column was renamed.
     """
     ancestor = common_ancestor(base, side)
     pairs = pairs_since(base, side, ancestor)

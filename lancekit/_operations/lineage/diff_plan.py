@@ -102,12 +102,8 @@ def plan_diff(
     after the other, each changes few.  With ``apart`` the plan leaves them out.  ``pairs`` are the
     columns of both sides, if it is known by another way which are the same.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        A column of ``on`` or ``columns`` is not there.
-    InvalidArgumentError
-        A column of the key is on one side only, or the key has none.
+    Raises ColumnNotFoundError: a column of ``on`` or ``columns`` is not there.
+    Raises InvalidArgumentError: a column of the key is on one side only, or the key has none.
     """
     ancestor = common_ancestor(old, new)
     pairs = pairs_since(old, new, ancestor) if pairs is None else pairs

@@ -134,10 +134,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     Rows keep their ids.  What the branch created or changed counts as done by the new version: its
     own numbers mean other versions here.
 
-    Raises
-    ------
-    RetryableConflictError
-        Another writer landed first.
+    Raises RetryableConflictError: another writer landed first.
     """
     taken = what_is_taken(change, ours)
     if taken is None:

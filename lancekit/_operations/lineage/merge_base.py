@@ -63,10 +63,7 @@ class MergeBase:
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     """Return the newest version that both sides contain.
 
-    Raises
-    ------
-    VersionNotFoundError
-        It is gone.
+    Raises VersionNotFoundError: it is gone.
     """
     graph = CommitGraph(ours.line)
     if graph.is_merged(theirs, ours):
@@ -125,14 +122,9 @@ def _repeated_base(
 def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeBase:
     """Return the merge base that the user names; version 0 is a table without rows.
 
-    Raises
-    ------
-    InvalidArgumentError
-        One of the sides does not contain it.
-    SchemaMismatchError
-        There is no base, and a column has another name on each side.
-    VersionNotFoundError, BranchNotFoundError, TagNotFoundError
-        There is no such version.
+    Raises InvalidArgumentError: one of the sides does not contain it.
+    Raises SchemaMismatchError: there is no base, and a column has another name on each side.
+    Raises VersionNotFoundError, BranchNotFoundError, TagNotFoundError: there is no such version.
     """
     graph = CommitGraph(ours.line)
     if reference.version == 0:

@@ -46,14 +46,9 @@ class Lookup:
 class PairedRows:
     """Where rows of one version are in another version.
 
-    Attributes
-    ----------
-    fragments
-        Fragments that have the same rows at the same places, by their ids.
-    elsewhere
-        Rows that lie elsewhere, or have other values.
-    alone
-        Rows that the other version lacks.
+    fragments: fragments that have the same rows at the same places, by their ids.
+    elsewhere: rows that lie elsewhere, or have other values.
+    alone: rows that the other version lacks.
     """
 
     fragments: Mapping[int, int]
@@ -90,12 +85,8 @@ def rows_met(
 ) -> Met:
     """Return rows that both sides inserted since a merge base, and that another base has.
 
-    Parameters
-    ----------
-    theirs, ours
-        The rows that each side inserted.
-    others
-        For each other base, where it has the rows of theirs, and where ours has its rows.
+    theirs, ours: the rows that each side inserted.
+    others: for each other base, where it has the rows of theirs, and where ours has its rows.
     """
     pairs = [np.empty((0, 2), np.uint64)]
     for to_base, to_ours in others:

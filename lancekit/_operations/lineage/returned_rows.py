@@ -102,14 +102,9 @@ def may_return(
 ) -> bool:
     """Return True if rows that come under new ids may be rows that ours had under other ids.
 
-    Parameters
-    ----------
-    base, theirs, ours
-        The versions of the merge.
-    rows
-        The rows of theirs that come under new ids.
-    inserted
-        The rows of theirs that the base lacks.
+    base, theirs, ours: the versions of the merge.
+    rows: the rows of theirs that come under new ids.
+    inserted: the rows of theirs that the base lacks.
     """
     if not len(rows) or not ours.manifest.has_stable_row_ids or ours.manifest.schema.primary_key:
         return False
@@ -189,20 +184,13 @@ Stamps = tuple[Numbers, Numbers, Numbers]
 class RowStamps:
     """By which versions rows of a branch were created and changed, in the numbers of its target.
 
-    Parameters
-    ----------
-    ours
-        The target.
-    touched
-        The fragments of the target from which rows went, or in which values changed, by their ids.
-    theirs
-        The newest version of the branch.
-    fragments
-        The fragments of the branch whose rows the target gets.
-    base
-        Up to which version of the branch the target has its rows already.
-    version
-        The version of the target that takes the others over.
+    ours: the target.
+    touched: the fragments of the target from which rows went, or in which values changed, by their
+        ids.
+    theirs: the newest version of the branch.
+    fragments: the fragments of the branch whose rows the target gets.
+    base: up to which version of the branch the target has its rows already.
+    version: the version of the target that takes the others over.
     """
 
     def __init__(
@@ -333,10 +321,8 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
 def check_told(plan: DiffPlan, found: Changes) -> None:
     """Refuse to merge changes of rows if nothing tells which rows are the same.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no key that stands once, and no row ids of a common version.
+    Raises InvalidArgumentError: there is no key that stands once, and no row ids of a common
+        version.
     """
     if plan.way == "whole rows" or _are_untold(plan, found):
         raise _error(plan, "both sides changed some")
@@ -388,14 +374,9 @@ def check_returned(
 ) -> None:
     """Refuse rows that a side deleted and got back under new ids, if the other side changed them.
 
-    Parameters
-    ----------
-    plan, found
-        What the side did since a merge base.
-    other, changed
-        What the other side did; a new column has values of all rows.
-    bases
-        All merge bases.
+    plan, found: what the side did since a merge base.
+    other, changed: what the other side did; a new column has values of all rows.
+    bases: all merge bases.
     """
     if plan.way != "row ids" or not (len(found.deleted) and len(found.inserted)):
         return

@@ -66,21 +66,13 @@ class Entry:
 def history_of(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> list[Entry]:
     """Return what became of rows up to a version, newest first.
 
-    Parameters
-    ----------
-    rows
-        The columns of a key with their values, a filter that selects rows of the version, or a row
-        id.
+    rows: the columns of a key with their values, a filter that selects rows of the version, or a
+        row id.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
-    PredicateError
-        The filter does not parse.
-    InvalidArgumentError
-        No row was ever one that is looked for, the filter selects none or too many, or nothing
-        tells which row is which in other versions.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises PredicateError: the filter does not parse.
+    Raises InvalidArgumentError: no row was ever one that is looked for, the filter selects none or
+        too many, or nothing tells which row is which in other versions.
     """
     wanted = _wanted(snapshot, rows)
     return list(_Walk(snapshot, wanted).entries())

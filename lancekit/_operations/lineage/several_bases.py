@@ -46,10 +46,7 @@ class _Rows:
 def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     """Return one plan of the plans for each merge base, the first of which names the base.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The bases match the rows of the two sides differently.
+    Raises InvalidArgumentError: the bases match the rows of the two sides differently.
     """
     plan, width = plans[0], len(plans[0].columns)
     decided = [_joined(list(_rows_of(one, width))) for one in plans]

@@ -83,13 +83,9 @@ def three_ways(
     ``refuse``, conflicts of columns that are left are an error.  ``has_bases`` tells that ours
     comes from the bases.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Nothing tells which rows or columns are the same, or a key stands more than once; or a name
-        fits two columns.
-    SchemaMismatchError
-        Conflicts of columns are not settled.
+    Raises InvalidArgumentError: nothing tells which rows or columns are the same, or a key stands
+        more than once; or a name fits two columns.
+    Raises SchemaMismatchError: conflicts of columns are not settled.
     """
     versions = Versions([base for base, _, _ in bases], theirs, ours, has_bases)
     plans = [

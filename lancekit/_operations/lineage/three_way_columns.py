@@ -334,16 +334,10 @@ def merged_pairs(
 ) -> tuple[DiffPlan, tuple[ColumnPair, ...]]:
     """Return the comparison of theirs and ours by the columns of the result, and these at first.
 
-    Parameters
-    ----------
-    plan
-        The columns of the result.
-    between
-        The comparison, by the columns of ours.
-    to_ours
-        The comparison of ours with a merge base, with the version that ours is compared with.
-    at
-        The place of this version among the merge bases.
+    plan: the columns of the result.
+    between: the comparison, by the columns of ours.
+    to_ours: the comparison of ours with a merge base, with the version that ours is compared with.
+    at: the place of this version among the merge bases.
     """
     theirs, ours, base = (seen(side).fields for side in (between.old, between.new, to_ours.old))
     since = {one.name: one for one in to_ours.columns}

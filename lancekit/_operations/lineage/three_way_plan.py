@@ -114,18 +114,12 @@ class ColumnSides:
     def of(self, name: str, names: Iterable[str] = ()) -> str:
         """Return the side that was chosen for a conflict, or else the default.
 
-        Parameters
-        ----------
-        name
-            The name of the conflict.
-        names
-            The names of its column; those of the columns with the conflict's name if there are
+        name: the name of the conflict.
+        names: the names of its column; those of the columns with the conflict's name if there are
             none.
 
-        Raises
-        ------
-        InvalidArgumentError
-            A name fits two columns, or two names of the column have different sides.
+        Raises InvalidArgumentError: a name fits two columns, or two names of the column have
+            different sides.
         """
         own = list(names) or [n for one in self.columns if one.name == name for n in _names(one)]
         given = [one for one in dict.fromkeys((name, *own)) if one in self.named]

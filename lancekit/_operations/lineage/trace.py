@@ -53,16 +53,10 @@ class Compared:
 class Step:
     """What became of rows in a version, seen from it.
 
-    Attributes
-    ----------
-    before
-        Where each row was in the older version; of no meaning for one that is `born`.
-    born, updated
-        Which rows are new, and which have other values than before.
-    gone
-        Rows of the older version that were found, and are in the newer one no more.
-    compared
-        What says which values changed, if rows had to be looked at.
+    before: where each row was in the older version; of no meaning for one that is `born`.
+    born, updated: which rows are new, and which have other values than before.
+    gone: rows of the older version that were found, and are in the newer one no more.
+    compared: what says which values changed, if rows had to be looked at.
     """
 
     before: Addresses
@@ -158,16 +152,10 @@ def step_back(
     Nothing but metadata is read of rows whose fragment is in both versions as it is, or with other
     rows deleted.
 
-    Parameters
-    ----------
-    rows
-        Addresses in the newer version, ascending.
-    on, columns
-        As of `plan_diff`.
-    find
-        Finds what the rows may have been; all rows of fragments that differ by default.
-    look
-        Whether to find rows that the newer version has no more, too.
+    rows: addresses in the newer version, ascending.
+    on, columns: as of `plan_diff`.
+    find: finds what the rows may have been; all rows of fragments that differ by default.
+    look: whether to find rows that the newer version has no more, too.
     """
     old, new = pace.old, pace.new
     none = np.zeros(len(rows), bool)
@@ -292,12 +280,8 @@ def last_changes(
     They are followed back along the line; most fragments are in a version and the one before it as
     they are, and of those nothing is asked.
 
-    Parameters
-    ----------
-    rows
-        Addresses.
-    columns
-        Changes of others do not count; all by default.
+    rows: addresses.
+    columns: changes of others do not count; all by default.
     """
     order = np.argsort(rows, kind="stable")
     at, open_, found = rows[order], np.ones(len(rows), bool), np.zeros(len(rows), np.int64)
@@ -348,10 +332,7 @@ class ColumnEntry:
 def column_entries(snapshot: Snapshot, name: str) -> list[ColumnEntry]:
     """Return what became of a column up to a version, newest first; no rows are read.
 
-    Raises
-    ------
-    ColumnNotFoundError
-        No version that can be read has a column of that name.
+    Raises ColumnNotFoundError: no version that can be read has a column of that name.
     """
     found = list(_entries(snapshot, name))
     if not found:

@@ -86,14 +86,9 @@ def compact(
 ) -> tuple[Snapshot, CompactionMetrics]:
     """Plan, rewrite and commit; nothing to do makes no version.
 
-    Parameters
-    ----------
-    snapshot
-        The version to compact; others may have landed since.
-    options
-        How to compact.
-    policy
-        How often to do it again when others changed the same fragments.
+    snapshot: the version to compact; others may have landed since.
+    options: how to compact.
+    policy: how often to do it again when others changed the same fragments.
     """
     started = time.monotonic()
 
@@ -168,19 +163,11 @@ def commit_compaction(
 ) -> Snapshot:
     """Put new fragments in the place of the old; two versions, one that reserves their ids.
 
-    Parameters
-    ----------
-    snapshot
-        The version that the tasks were planned on.
-    results
-        What `run_tasks` returned, all of it or some.
-    defer
-        Whether to leave indices as they are, and say where rows are now.
+    snapshot: the version that the tasks were planned on.
+    results: what `run_tasks` returned, all of it or some.
+    defer: whether to leave indices as they are, and say where rows are now.
 
-    Raises
-    ------
-    RetryableConflictError
-        Others changed these fragments since.  The new files are removed.
+    Raises RetryableConflictError: others changed these fragments since.  The new files are removed.
     """
     if not results:
         return snapshot

@@ -214,13 +214,9 @@ class _Candidate:
 def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> CompactionPlan:
     """Plan by the reference's rules: runs of adjacent small fragments, and those with deletions.
 
-    Parameters
-    ----------
-    snapshot
-        The version.
-    options
-        How to compact; `drop_index_coverage` says whether fragments are rewritten that an index
-        covers which cannot be kept up.
+    snapshot: the version.
+    options: how to compact; `drop_index_coverage` says whether fragments are rewritten that an
+        index covers which cannot be kept up.
     """
     indices = [
         replace(index, fragment_ids=covered_fragments(index, snapshot))

@@ -40,14 +40,9 @@ class Copy:
 def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]) -> Iterator[Copy]:
     """Yield the copies of the files beside a data file, in which its blobs lie.
 
-    Parameters
-    ----------
-    location
-        The data file.
-    path
-        What its copy is called.
-    listed
-        Such files of each store, as far as they were listed before.
+    location: the data file.
+    path: what its copy is called.
+    listed: such files of each store, as far as they were listed before.
     """
     store = location.store
     if store not in listed:
@@ -65,13 +60,10 @@ def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]
 def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> Iterator[Copy]:
     """Yield the copies of the objects with the managed blobs of copied files, under their names.
 
-    Parameters
-    ----------
-    source
-        The version.
-    copied
-        By the id of a fragment, the places of its data files that are copied.  An object in a base
-        path that its blob names stays there: the copy of the data file names this base path, too.
+    source: the version.
+    copied: by the id of a fragment, the places of its data files that are copied.  An object in a
+        base path that its blob names stays there: the copy of the data file names this base path,
+        too.
     """
     if not source.manifest.has_managed_blobs:
         return
@@ -89,10 +81,7 @@ def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> It
 def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:
     """Yield the copies of the files of a segment, under their names.
 
-    Raises
-    ------
-    CorruptFileError
-        One is missing.
+    Raises CorruptFileError: one is missing.
     """
     folder = f"{names.INDICES}/{index.uuid}"
     store = source.base_store(index.base_id)
@@ -122,10 +111,7 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
     With ``link``, which takes a name that is free, its bytes do not pass through, if the stores can
     do without: see `Store.adopt`.
 
-    Raises
-    ------
-    CorruptFileError
-        It is not there, or called a data file and none.
+    Raises CorruptFileError: it is not there, or called a data file and none.
     """
     # nobody looks at the bytes: they must not be those of another file
     check_trusted_file(str(copy.source), copy.source.store)

@@ -103,10 +103,7 @@ class _Copied:
 def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenResult]:
     """Copy what a version has elsewhere, and commit the copies; nothing to do makes no version.
 
-    Raises
-    ------
-    CorruptFileError
-        A file is missing, or has another size than the version says.
+    Raises CorruptFileError: a file is missing, or has another size than the version says.
     """
     started = time.monotonic()
     copied = _Copied()
@@ -275,10 +272,7 @@ def copy_line(
 ) -> Snapshot:
     """Make a new dataset of copies of all files of one version.
 
-    Raises
-    ------
-    DatasetExistsError
-        There is a dataset at ``target``.
+    Raises DatasetExistsError: there is a dataset at ``target``.
     """
     line = open_line(target, storage_options or source.line.storage_options)
     check_free(line)

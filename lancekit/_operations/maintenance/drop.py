@@ -38,12 +38,8 @@ _TOLD = 5
 def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
     """Remove a dataset, and its folder if nothing else is in it; warns of what is left.
 
-    Raises
-    ------
-    DatasetNotFoundError
-        There is nothing.
-    InvalidArgumentError
-        What is there is no dataset, or is a branch.
+    Raises DatasetNotFoundError: there is nothing.
+    Raises InvalidArgumentError: what is there is no dataset, or is a branch.
     """
     store = line.store
     if not dataset_exists(line) and not store.first_names("").names:

@@ -156,16 +156,10 @@ _ENCODINGS = 4
 class ColumnStorage:
     """How a column is stored.
 
-    Attributes
-    ----------
-    bytes
-        What its pages take in the files that were looked at.
-    encodings
-        What these pages are, the most of the column first; at most four.
-    files, files_read
-        In how many files the column is, and how many were looked at.
-    problem
-        Why fewer could be read; empty if all is well.
+    bytes: what its pages take in the files that were looked at.
+    encodings: what these pages are, the most of the column first; at most four.
+    files, files_read: in how many files the column is, and how many were looked at.
+    problem: why fewer could be read; empty if all is well.
     """
 
     bytes: int

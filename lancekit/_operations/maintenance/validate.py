@@ -40,16 +40,10 @@ class _Task:
 def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
     """Raise if something is wrong with a version.
 
-    Parameters
-    ----------
-    deep
-        Decode every value, and compare the checksums of files that have them; else only the
+    deep: decode every value, and compare the checksums of files that have them; else only the
         manifest, and the frame of each file.
 
-    Raises
-    ------
-    CorruptFileError
-        Names the file, and the column and page where there is one.
+    Raises CorruptFileError: names the file, and the column and page where there is one.
     """
     manifest = snapshot.manifest
     times = Counter(fragment.id for fragment in manifest.fragments)
@@ -158,12 +152,8 @@ def validate_sources(snapshot: Snapshot) -> None:
     A source whose version was cleaned up, though its files are there, is a warning: the next
     cleanup there may take them.
 
-    Raises
-    ------
-    CorruptFileError
-        Names each place, and some of its files.
-    UntrustedBaseError
-        A place is in a store that is not trusted.
+    Raises CorruptFileError: names each place, and some of its files.
+    Raises UntrustedBaseError: a place is in a store that is not trusted.
     """
     needed = list(_needed(snapshot))
     found = LocalRunner().map(_fault, needed)

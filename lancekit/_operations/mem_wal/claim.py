@@ -52,18 +52,12 @@ _ATTEMPTS = 16
 class Claim:
     """A shard that is taken.
 
-    Attributes
-    ----------
-    epoch
-        That of its writer from now on.
-    position
-        Where the next entry of the log goes.
-    memtables
-        What the log has and no generation, ascending; the last one is to be written to.
-    healed
-        The position of a torn entry, in whose place a sentinel is now; its bytes were moved aside.
-    manifest_version
-        The shard's newest manifest.
+    epoch: that of its writer from now on.
+    position: where the next entry of the log goes.
+    memtables: what the log has and no generation, ascending; the last one is to be written to.
+    healed: the position of a torn entry, in whose place a sentinel is now; its bytes were moved
+        aside.
+    manifest_version: the shard's newest manifest.
     """
 
     epoch: int
@@ -85,31 +79,19 @@ def claim(
 ) -> Claim:
     """Take a shard from whoever has it, and read what its log has.
 
-    Parameters
-    ----------
-    shard
-        The shard; it need not be there yet.
-    schema
-        What `wal_schema` makes of the table's schema.
-    merged
-        The last generation of the shard that the table has; those of a new shard come after it.
-    spec_id, values
-        What a new shard says of its rows.
-    sealed
-        Take a sealed shard, too.
-    after
-        The epoch that the claimer saw, 0 for no manifest: claim nothing if another writer claimed
-        the shard since.
+    shard: the shard; it need not be there yet.
+    schema: what `wal_schema` makes of the table's schema.
+    merged: the last generation of the shard that the table has; those of a new shard come after it.
+    spec_id, values: what a new shard says of its rows.
+    sealed: take a sealed shard, too.
+    after: the epoch that the claimer saw, 0 for no manifest: claim nothing if another writer
+        claimed the shard since.
 
-    Raises
-    ------
-    FencedError, RetriesExhaustedError
-        Others took it at the same time, or since the epoch `after`.
-    ShardError
-        It is sealed, or of another history than the table.
-    CorruptFileError
-        The manifest or the log is damaged: an entry that is no sentinel comes after one that is
-        missing or damaged.  Nothing was written over.
+    Raises FencedError, RetriesExhaustedError: others took it at the same time, or since the epoch
+        `after`.
+    Raises ShardError: it is sealed, or of another history than the table.
+    Raises CorruptFileError: the manifest or the log is damaged: an entry that is no sentinel comes
+        after one that is missing or damaged.  Nothing was written over.
     """
     first = ShardManifest(
         shard=shard.id,
@@ -177,10 +159,7 @@ def _reaches(shard: Shard, manifest: ShardManifest) -> bool:
 
     The sentinel of a claim would be an entry where acknowledged ones are missing.
 
-    Raises
-    ------
-    CorruptFileError
-        The log contradicts the manifest.
+    Raises CorruptFileError: the log contradicts the manifest.
     """
     try:
         check_reach(shard, manifest, positions(shard))
@@ -301,12 +280,8 @@ class _State:
 class Turn:
     """Watches a shard until it may be claimed.  Not for several threads at once.
 
-    Attributes
-    ----------
-    held
-        The epoch of the claimer's last claim: nobody else loses by the next one.
-    cost
-        How many seconds its last claim took: how slow the machine and the storage are.
+    held: the epoch of the claimer's last claim: nobody else loses by the next one.
+    cost: how many seconds its last claim took: how slow the machine and the storage are.
     """
 
     def __init__(self) -> None:
@@ -330,10 +305,7 @@ class Turn:
     def look(self, shard: Shard) -> tuple[int, bool]:
         """Look at the shard; return its epoch, and whether it may be claimed now.
 
-        Raises
-        ------
-        CorruptFileError
-            The newest manifest is damaged.
+        Raises CorruptFileError: the newest manifest is damaged.
         """
         manifest, now = latest(shard), monotonic()
         if manifest is None:

@@ -244,18 +244,11 @@ class _Rows(NamedTuple):
 class Left(NamedTuple):
     """What can be read of a table.
 
-    Attributes
-    ----------
-    rows
-        The number of its rows; ``None`` if it is not known.
-    keys
-        The primary keys of all rows, if they can be read.
-    columns
-        The columns that can be read.
-    whole
-        All rows, if all columns of them can be read.
-    file
-        The data file, below the table.
+    rows: the number of its rows; ``None`` if it is not known.
+    keys: the primary keys of all rows, if they can be read.
+    columns: the columns that can be read.
+    whole: all rows, if all columns of them can be read.
+    file: the data file, below the table.
     """
 
     rows: int | None = None
@@ -295,12 +288,8 @@ def fault_of_table(table: Snapshot, others: Iterable[str] = ()) -> str:
 def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
     """Return what can be read of the one data file of a table, whatever its manifest says.
 
-    Parameters
-    ----------
-    store, folder
-        Where the table is.
-    schema
-        That of the table that the rows are for.
+    store, folder: where the table is.
+    schema: that of the table that the rows are for.
     """
     try:
         (name,) = store.list_names(f"{folder}/data")

@@ -41,18 +41,11 @@ from lancekit.errors import LancekitError, ShardError
 class Flushes:
     """Whose memtables become generations: a shard's, of one writer.
 
-    Attributes
-    ----------
-    shard, epoch
-        The shard, and the epoch that its writer has.
-    schema
-        The table's.
-    storage_version
-        The format of the generations' files.
-    table
-        The table's branch, whose newest version says which indices generations have.
-    watch
-        Looks whether the table still has its logs.
+    shard, epoch: the shard, and the epoch that its writer has.
+    schema: the table's.
+    storage_version: the format of the generations' files.
+    table: the table's branch, whose newest version says which indices generations have.
+    watch: looks whether the table still has its logs.
     """
 
     shard: Shard
@@ -67,10 +60,8 @@ class Flushes:
 
         What a flush leaves that does not get as far is an unlisted folder, for collections.
 
-        Raises
-        ------
-        FencedError
-            Another writer has the shard, or the logs of the table ended: nothing is listed.
+        Raises FencedError: another writer has the shard, or the logs of the table ended: nothing is
+            listed.
         """
         self.watch.check()
         number, last = memtable.generation, memtable.last_position
@@ -113,14 +104,9 @@ class FlushQueue:
     One background thread at a time makes generations of the memtables, in order.  Callers hold the
     lock of ``changed``, which is the writer's.
 
-    Parameters
-    ----------
-    tables
-        Memtables that were full when the writer was opened.
-    changed
-        Notified when a memtable is gone, and when a flush failed.
-    begin
-        Starts a function in a new thread.
+    tables: memtables that were full when the writer was opened.
+    changed: notified when a memtable is gone, and when a flush failed.
+    begin: starts a function in a new thread.
     """
 
     def __init__(

@@ -26,10 +26,7 @@ from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
 def flush_own_writers(shards: Sequence[Shard]) -> None:
     """Have the open writers of this process make generations; they stay open.
 
-    Raises
-    ------
-    LancekitError
-        A generation could not be written.
+    Raises LancekitError: a generation could not be written.
     """
 
     def flush(writer: OpenWriter) -> None:
@@ -47,25 +44,17 @@ def flush_logs(
 ) -> list[LancekitError]:
     """Take each shard that has rows in its log alone from its writer, and flush the rows.
 
-    Parameters
-    ----------
-    snapshot
-        A version of the branch.
-    shards
-        The shards; one without rows in its log keeps its writer.
-    timeout
-        How long to wait for a turn beside writers that put rows, and to take a shard again that
-        its writer takes back.  After a last attempt its rows wait.
+    snapshot: a version of the branch.
+    shards: the shards; one without rows in its log keeps its writer.
+    timeout: how long to wait for a turn beside writers that put rows, and to take a shard again
+        that its writer takes back.  After a last attempt its rows wait.
 
     Returns
     -------
     list
         An error for each shard that could not be flushed; the others are.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has no MemWAL.
+    Raises InvalidArgumentError: the table has no MemWAL.
     """
     newest = latest_snapshot(snapshot.line)
     settings = writer_settings(details_beside(newest, shards).defaults)

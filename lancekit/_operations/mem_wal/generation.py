@@ -87,30 +87,19 @@ def write_generation(
 ) -> SsTable:
     """Write rows of a log as a generation, which no manifest of the shard lists yet.
 
-    Parameters
-    ----------
-    shard
-        Whose rows they are.
-    schema
-        That of the table.
-    batches
-        The rows in the order in which they were written, with the columns of `wal_schema`.
-    number
-        The generation's.
-    storage_version
-        The format of the table's data files.
-    indexed
-        Makes the indices of the generation, whose manifest is put with them.
+    shard: whose rows they are.
+    schema: that of the table.
+    batches: the rows in the order in which they were written, with the columns of `wal_schema`.
+    number: the generation's.
+    storage_version: the format of the table's data files.
+    indexed: makes the indices of the generation, whose manifest is put with them.
 
     Returns
     -------
     SsTable
         What the manifest has to say of it.  All files of it are durable.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There are no rows.
+    Raises InvalidArgumentError: there are no rows.
     """
     rows = pa.Table.from_batches(batches)
     if not rows.num_rows:
@@ -218,18 +207,11 @@ def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
 def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapshot:
     """Open a generation that a manifest of the shard lists.
 
-    Parameters
-    ----------
-    shard, table
-        The shard, and what its manifest says of the generation.
-    schema
-        That of the table: the generation has the columns of its primary key.
+    shard, table: the shard, and what its manifest says of the generation.
+    schema: that of the table: the generation has the columns of its primary key.
 
-    Raises
-    ------
-    CorruptFileError
-        The generation was removed, or a newer manifest does not list it any more; or what its own
-        manifest says contradicts the shard's.
+    Raises CorruptFileError: the generation was removed, or a newer manifest does not list it any
+        more; or what its own manifest says contradicts the shard's.
     """
     if generation_number(table.path) != table.generation:
         raise _damaged(
@@ -320,20 +302,12 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
 class Memtable:
     """The rows of one generation to be, as batches in the order in which they were written.
 
-    Attributes
-    ----------
-    generation
-        The number that the generation will have.
-    batches
-        Rows in the form of the log; readers take a copy of the list.
-    rows, bytes
-        What these are together.
-    entries
-        How many entries of the log they came in.
-    last_position
-        The last of these entries; 0 as long as there is none.
-    lacking
-        Columns that none of these entries has: the table got them later.  The rows have nulls.
+    generation: the number that the generation will have.
+    batches: rows in the form of the log; readers take a copy of the list.
+    rows, bytes: what these are together.
+    entries: how many entries of the log they came in.
+    last_position: the last of these entries; 0 as long as there is none.
+    lacking: columns that none of these entries has: the table got them later.  The rows have nulls.
     """
 
     generation: int
@@ -366,19 +340,11 @@ class Memtable:
 def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> list[Memtable]:
     """Return the memtables of entries, ascending; the last one is that which is written to.
 
-    Parameters
-    ----------
-    entries
-        What `replayable` gives for the shard's newest manifest.
-    generation
-        The number of the next generation, by the manifest.
-    schema
-        What `wal_schema` makes of the table's schema today.
+    entries: what `replayable` gives for the shard's newest manifest.
+    generation: the number of the next generation, by the manifest.
+    schema: what `wal_schema` makes of the table's schema today.
 
-    Raises
-    ------
-    CorruptFileError
-        As of `entry_rows`.
+    Raises CorruptFileError: as of `entry_rows`.
     """
     tables = [Memtable(generation)]
     for entry in entries:

@@ -93,31 +93,18 @@ def initialize(
 ) -> Snapshot:
     """Give a table its entry; return the version that has it.
 
-    Parameters
-    ----------
-    snapshot
-        The table.
-    sharding
-        How rows are given to shards; ``None`` for one shard.  If the MemWAL was dropped while rows
-        wait, ``None`` and a sharding that says nothing are the sharding of these rows.
-    maintained
-        The names of the indices that generations are to have; all of them for ``None``.
-    settings
-        Of writers, by name; if there are any, all are recorded.
+    snapshot: the table.
+    sharding: how rows are given to shards; ``None`` for one shard.  If the MemWAL was dropped while
+        rows wait, ``None`` and a sharding that says nothing are the sharding of these rows.
+    maintained: the names of the indices that generations are to have; all of them for ``None``.
+    settings: of writers, by name; if there are any, all are recorded.
 
-    Raises
-    ------
-    IndexExistsError
-        The table has its entry already.
-    IndexNotFoundError
-        There is no index of a name.
-    ColumnNotFoundError
-        There is no such column.
-    InvalidArgumentError, UnsupportedTypeError
-        Shards cannot have such an index, such a key, or such columns; or rows wait in shards of
-        another sharding.
-    ShardError
-        The folder has rows of logs that an overwrite or a restore ended.
+    Raises IndexExistsError: the table has its entry already.
+    Raises IndexNotFoundError: there is no index of a name.
+    Raises ColumnNotFoundError: there is no such column.
+    Raises InvalidArgumentError, UnsupportedTypeError: shards cannot have such an index, such a key,
+        or such columns; or rows wait in shards of another sharding.
+    Raises ShardError: the folder has rows of logs that an overwrite or a restore ended.
     """
     defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
 
@@ -157,12 +144,9 @@ def initialize(
 def initialized(snapshot: Snapshot) -> MemWalDetails:
     """Return what a version says of its shards.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It has none.
-    ShardError
-        It has none, and its folder has rows of logs that an overwrite or a restore ended.
+    Raises InvalidArgumentError: it has none.
+    Raises ShardError: it has none, and its folder has rows of logs that an overwrite or a restore
+        ended.
     """
     details = details_of(snapshot.indices)
     if details is None:
@@ -180,10 +164,8 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
 def details_beside(snapshot: Snapshot, shards: Sequence[Shard]) -> MemWalDetails:
     """Return what a version says of its logs; nothing if it has none, and no shards either.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It has shards, and no logs: nobody can tell which of their rows the table has.
+    Raises InvalidArgumentError: it has shards, and no logs: nobody can tell which of their rows the
+        table has.
     """
     if shards:
         return initialized(snapshot)

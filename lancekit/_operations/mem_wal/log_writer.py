@@ -39,21 +39,13 @@ _JOINED_BYTES = 1 << 20
 class LogWriter:
     """Puts the entries of one epoch.  Not for several threads at once.
 
-    Parameters
-    ----------
-    shard
-        The shard.
-    schema
-        That of its log.
-    epoch
-        The writer's.
-    position
-        Where the next entry goes.
-    table
-        Looks whether the table still has its logs.
-    retries, base_delay
-        How often an entry is put again that could not be stored, and after how many seconds at
-        first; each time it is twice as long.
+    shard: the shard.
+    schema: that of its log.
+    epoch: the writer's.
+    position: where the next entry goes.
+    table: looks whether the table still has its logs.
+    retries, base_delay: how often an entry is put again that could not be stored, and after how
+        many seconds at first; each time it is twice as long.
     """
 
     def __init__(
@@ -109,28 +101,16 @@ class LogWriter:
     def put(self, entry: bytes, *, again: bool = False, owed: bool = False) -> None:
         """Put an entry durably, and go on to the next position.
 
-        Parameters
-        ----------
-        entry
-            What `encode` returned.
-        again
-            True if an interrupt left the same call before: the entry may be there.
-        owed
-            True if rows of the entry were acknowledged: they are written whatever columns the
+        entry: what `encode` returned.
+        again: true if an interrupt left the same call before: the entry may be there.
+        owed: true if rows of the entry were acknowledged: they are written whatever columns the
             table has now.
 
-        Raises
-        ------
-        FencedError
-            Another writer has the shard, or the logs of the table ended.
-        SchemaMismatchError
-            The table has other columns now.
-        CorruptFileError
-            The entry before is missing; ``context`` has ``unwritten``.
-        CommitUnknownError
-            The entry may be there or not.
-        ShardError
-            Something else is at its position.
+        Raises FencedError: another writer has the shard, or the logs of the table ended.
+        Raises SchemaMismatchError: the table has other columns now.
+        Raises CorruptFileError: the entry before is missing; ``context`` has ``unwritten``.
+        Raises CommitUnknownError: the entry may be there or not.
+        Raises ShardError: something else is at its position.
         """
         while not (self._try(entry, again, owed) or self._is_there(entry)):
             self._pass_by()
@@ -269,17 +249,10 @@ class _Sink(Protocol[Written]):
 class GroupCommit:
     """The queue before a sink.
 
-    Parameters
-    ----------
-    lock
-        Guards the queue, and what the sink shows.
-    sink
-        Where the rows go.
+    lock: guards the queue, and what the sink shows.
+    sink: where the rows go.
 
-    Attributes
-    ----------
-    pending_bytes
-        What waits, and what is being written, takes in memory.
+    pending_bytes: what waits, and what is being written, takes in memory.
     """
 
     def __init__(self, lock: threading.Lock, sink: _Sink[Written]) -> None:

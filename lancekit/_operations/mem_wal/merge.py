@@ -70,34 +70,21 @@ def merge_generations(
 ) -> tuple[Snapshot, tuple[MemWalMergeResult, LancekitError | None]]:
     """Merge the generations of shards that the newest version lacks, and drain their manifests.
 
-    Parameters
-    ----------
-    snapshot
-        A version of the branch.
-    shards
-        Whose generations.
-    policy
-        How often a step is worked out anew when others land meanwhile.
-    rows_per_commit
-        About how many rows of generations one commit merges.
-    on_error
-        What becomes of rows that the table refuses.
-    progress
-        Told of each commit.
+    snapshot: a version of the branch.
+    shards: whose generations.
+    policy: how often a step is worked out anew when others land meanwhile.
+    rows_per_commit: about how many rows of generations one commit merges.
+    on_error: what becomes of rows that the table refuses.
+    progress: told of each commit.
 
     Returns
     -------
     tuple
         The newest version; what was done, and the error for the shards that could not be merged.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has no shards.
-    ShardError
-        A shard began to count below the mark that the table has of it.
-    RetriesExhaustedError
-        Others changed the same rows before every attempt.
+    Raises InvalidArgumentError: the table has no shards.
+    Raises ShardError: a shard began to count below the mark that the table has of it.
+    Raises RetriesExhaustedError: others changed the same rows before every attempt.
     """
     started = time.monotonic()
     current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
@@ -207,10 +194,7 @@ def _first_of(failed: Mapping[UUID, LancekitError], result: MemWalMergeResult) -
 def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> PlannedMerge:
     """Return what is to be merged into the newest version of a branch.
 
-    Raises
-    ------
-    InvalidArgumentError, ShardError
-        As of `merge_generations`.
+    Raises InvalidArgumentError, ShardError: as of `merge_generations`.
     """
     # manifests first: whatever is drained since then, the newest version has
     manifests = {s: m for s in shards if (m := latest(s)) is not None}

@@ -113,12 +113,9 @@ class Step:
     def __call__(self, current: Snapshot) -> tuple[Snapshot, Landed]:
         """Merge the generations.
 
-        Raises
-        ------
-        RetryableConflictError
-            Others landed first.
-        LancekitError
-            A generation cannot be read or merged; ``context`` has ``shard`` and ``generation``.
+        Raises RetryableConflictError: others landed first.
+        Raises LancekitError: a generation cannot be read or merged; ``context`` has ``shard`` and
+            ``generation``.
         """
         left = self._left(current)
         if not left:

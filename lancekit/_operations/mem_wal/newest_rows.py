@@ -47,18 +47,12 @@ Mask = npt.NDArray[np.bool_]
 class NewestRows:
     """Rows of generations, by the places where they are, and the keys of those that are deleted.
 
-    Attributes
-    ----------
-    schema
-        The table's, in whose columns the rows are read.
-    sources, offsets
-        The fragments of the generations, and which rows of each are the newest, and live.
-    deleted
-        The keys whose newest row says that they are deleted; no columns if there are no keys.
-    places
-        Of each row that lives, its place among all rows of the generations.
-    lacking
-        The columns that the generations do not have.
+    schema: the table's, in whose columns the rows are read.
+    sources, offsets: the fragments of the generations, and which rows of each are the newest, and
+        live.
+    deleted: the keys whose newest row says that they are deleted; no columns if there are no keys.
+    places: of each row that lives, its place among all rows of the generations.
+    lacking: the columns that the generations do not have.
     """
 
     schema: LanceSchema
@@ -108,22 +102,14 @@ class NewestRows:
 class GenerationRows:
     """All visible rows of some generations, older generations first.
 
-    Attributes
-    ----------
-    schema
-        The table's.
-    sources, offsets
-        The fragments of the generations, and the visible rows of each.
-    keys
-        The key and the mark of deletion of each row.
-    generation
-        The place of each row's generation in the list that was read.
-    lacking
-        Of each generation, the table's columns that it does not have; none without a primary key,
-        where a row takes the place of no other.
-    replaced
-        Of these, the columns whose name the generation has for another column: the table's was
-        cast, or dropped and added.
+    schema: the table's.
+    sources, offsets: the fragments of the generations, and the visible rows of each.
+    keys: the key and the mark of deletion of each row.
+    generation: the place of each row's generation in the list that was read.
+    lacking: of each generation, the table's columns that it does not have; none without a primary
+        key, where a row takes the place of no other.
+    replaced: of these, the columns whose name the generation has for another column: the table's
+        was cast, or dropped and added.
     """
 
     schema: LanceSchema
@@ -141,12 +127,8 @@ class GenerationRows:
         Columns go by the ids of their fields: what a generation lacks is null, and so is a column
         that the table got since.
 
-        Parameters
-        ----------
-        generations
-            Later ones hold newer rows; in each every key is once, or hidden.
-        schema
-            The table's.
+        generations: later ones hold newer rows; in each every key is once, or hidden.
+        schema: the table's.
         """
         names = tuple(field.name for field in schema.primary_key)
         sources = [
@@ -174,10 +156,7 @@ class GenerationRows:
     def newest(self, left_out: Mask | None = None) -> NewestRows:
         """Choose the newest row of each key; every row if there is no key.
 
-        Parameters
-        ----------
-        left_out
-            Rows that are as if they were not there.
+        left_out: rows that are as if they were not there.
         """
         key = tuple(name for name in self.keys.column_names if name != TOMBSTONE)
         newest = np.ones(self.keys.num_rows, bool) if left_out is None else ~left_out
@@ -229,12 +208,8 @@ def seen_in(
     The table may have given out the id of an own column, which was free when the generation was
     written, to another column since: that one reads as null.
 
-    Parameters
-    ----------
-    schema, generation
-        The table's schema and the generation's.
-    own
-        The names of the own columns: the mark of deleted rows, and what a quarantine adds.
+    schema, generation: the table's schema and the generation's.
+    own: the names of the own columns: the mark of deleted rows, and what a quarantine adds.
     """
     known = {f.id: f.logical_type for f in generation.walk() if f.name not in own}
     free = count(max(f.id for f in (*schema.walk(), *generation.walk())) + 1)
@@ -291,10 +266,7 @@ def _read_keys(task: tuple[FragmentSource, tuple[str, ...]]) -> tuple[pa.Table, 
 def _checked(reader: FragmentReader, names: Sequence[str], rows: Offsets) -> pa.Table:
     """Read rows, and compare the pages with their checksums: what is merged stays.
 
-    Raises
-    ------
-    CorruptFileError
-        A page is not what was written.
+    Raises CorruptFileError: a page is not what was written.
     """
     with options(verify_checksums=True):
         return reader.read(names, rows)
@@ -314,18 +286,11 @@ def work_out(
 ) -> MergeWork:
     """Write rows, and find what they replace and what is deleted.
 
-    Parameters
-    ----------
-    current
-        The version that they come on top of.
-    live
-        Opens the rows, which have the columns of the version; each key is there once.
-    deleted
-        The keys of the rows that are deleted.
-    engine
-        Where this runs.
-    lacking
-        Columns that the rows do not have: a row that is replaced keeps its values of these.
+    current: the version that they come on top of.
+    live: opens the rows, which have the columns of the version; each key is there once.
+    deleted: the keys of the rows that are deleted.
+    engine: where this runs.
+    lacking: columns that the rows do not have: a row that is replaced keeps its values of these.
     """
     schema = current.manifest.schema
     columns = pa.schema([field for field in schema.to_arrow() if field.name not in lacking])
@@ -380,16 +345,10 @@ def land(
 ) -> Snapshot:
     """Commit what `work_out` found.
 
-    Parameters
-    ----------
-    current
-        The version that it was worked out on.
-    work
-        The rows.
-    marks
-        Of the generations and the tables of a quarantine that the rows come from.
-    doing
-        What the commit is called in messages.
+    current: the version that it was worked out on.
+    work: the rows.
+    marks: of the generations and the tables of a quarantine that the rows come from.
+    doing: what the commit is called in messages.
     """
     schema = current.manifest.schema
     with removed_unless_landed(current.store, work.new_fragments):

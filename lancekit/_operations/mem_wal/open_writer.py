@@ -32,29 +32,16 @@ def open_writer(
 ) -> tuple[Writer, ShardRows]:
     """Take a shard from whoever has it; return its writer, and what brings rows into its form.
 
-    Parameters
-    ----------
-    snapshot
-        The table's newest version: rows have its columns, until the writer is opened anew.
-    shard_id
-        The shard, which need not be there.
-    settings
-        What the writer keeps to.
-    share
-        What the shard's rows have in common, if who asks knows.
-    sealed
-        Take a sealed shard, too: its log can have rows that are in no generation.
-    after
-        The epoch that the caller saw, as `claim` takes it.
-    seen
-        A later version of the same table, as `TableWatch` takes it.
+    snapshot: the table's newest version: rows have its columns, until the writer is opened anew.
+    shard_id: the shard, which need not be there.
+    settings: what the writer keeps to.
+    share: what the shard's rows have in common, if who asks knows.
+    sealed: take a sealed shard, too: its log can have rows that are in no generation.
+    after: the epoch that the caller saw, as `claim` takes it.
+    seen: a later version of the same table, as `TableWatch` takes it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has no shards.
-    FencedError, ShardError, CorruptFileError
-        As `claim` has them.
+    Raises InvalidArgumentError: the table has no shards.
+    Raises FencedError, ShardError, CorruptFileError: as `claim` has them.
     """
     details = initialized(snapshot)
     check_writable(snapshot)

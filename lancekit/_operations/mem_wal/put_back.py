@@ -48,16 +48,10 @@ Mask = npt.NDArray[np.bool_]
 class Leaving(NamedTuple):
     """Rows that are to leave a quarantine.
 
-    Attributes
-    ----------
-    quarantine
-        The quarantine as it was read.
-    leave
-        Which of its rows leave.
-    rows
-        What comes into the table for them, with the columns of the table; ``None`` for nothing.
-    deleted
-        The keys that are deleted in the table for them.
+    quarantine: the quarantine as it was read.
+    leave: which of its rows leave.
+    rows: what comes into the table for them, with the columns of the table; ``None`` for nothing.
+    deleted: the keys that are deleted in the table for them.
     """
 
     quarantine: Quarantined
@@ -69,22 +63,14 @@ class Leaving(NamedTuple):
 def given_back(quarantine: Quarantined, given: object = None) -> Leaving:
     """Return what is put back.
 
-    Parameters
-    ----------
-    quarantine
-        The quarantine.
-    given
-        Corrected rows of any kind, all rows as they are by default.  Rows with the column `ROW`
+    quarantine: the quarantine.
+    given: corrected rows of any kind, all rows as they are by default.  Rows with the column `ROW`
         stand for the rows of these numbers; other rows stand for the rows of the same key.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A row is not in the quarantine, or does not say for which row it stands; or it has a number,
-        and the newest row of its key is not among the rows; or rows of several keys were corrected
-        to one key.
-    InvalidTypeError, SchemaMismatchError
-        The rows cannot be read, or do not fit the table.
+    Raises InvalidArgumentError: a row is not in the quarantine, or does not say for which row it
+        stands; or it has a number, and the newest row of its key is not among the rows; or rows of
+        several keys were corrected to one key.
+    Raises InvalidTypeError, SchemaMismatchError: the rows cannot be read, or do not fit the table.
     """
     schema = quarantine.snapshot.manifest.schema
     rows = quarantine.rows if given is None else _opened(quarantine, given)
@@ -247,14 +233,9 @@ def leave_quarantine(
     tuple
         The version that has landed, and the number of rows that left the quarantine.
 
-    Raises
-    ------
-    IncompatibleConflictError
-        The quarantine changed since it was read.
-    ConstraintViolationError
-        A row still breaks a constraint.  Nothing is changed.
-    RetriesExhaustedError
-        Others changed the same rows before every attempt.
+    Raises IncompatibleConflictError: the quarantine changed since it was read.
+    Raises ConstraintViolationError: a row still breaks a constraint.  Nothing is changed.
+    Raises RetriesExhaustedError: others changed the same rows before every attempt.
     """
     if not leaving.leave.any():
         return snapshot, 0

@@ -55,16 +55,10 @@ OWN = (TOMBSTONE, *_FACTS.names)
 class Quarantined:
     """The rows that wait in the quarantine of a version.
 
-    Attributes
-    ----------
-    snapshot
-        The version.
-    ids
-        The tables that have the rows.
-    rows
-        The columns of the version, then `OWN` and `ROW`; older rows of a key come first.
-    table
-        The place of each row's table in `ids`.
+    snapshot: the version.
+    ids: the tables that have the rows.
+    rows: the columns of the version, then `OWN` and `ROW`; older rows of a key come first.
+    table: the place of each row's table in `ids`.
     """
 
     snapshot: Snapshot
@@ -113,12 +107,8 @@ def kept_in_quarantine(
     The files are durable when this yields.  They are removed if the commit is known not to have
     landed; else a cleanup removes them if no version marks them.
 
-    Parameters
-    ----------
-    current
-        The version, whose columns the rows have, then `OWN`.
-    rows
-        The rows; ``None`` for none.
+    current: the version, whose columns the rows have, then `OWN`.
+    rows: the rows; ``None`` for none.
 
     Yields
     ------
@@ -145,12 +135,8 @@ def kept_in_quarantine(
 def read_quarantine(snapshot: Snapshot) -> Quarantined:
     """Read the rows that wait in the quarantine of a version.
 
-    Raises
-    ------
-    CorruptFileError
-        A table of the quarantine is missing or damaged.
-    InvalidArgumentError
-        The MemWAL was dropped while rows waited in quarantine.
+    Raises CorruptFileError: a table of the quarantine is missing or damaged.
+    Raises InvalidArgumentError: the MemWAL was dropped while rows waited in quarantine.
     """
     _check_not_dropped(snapshot)
     schema = snapshot.manifest.schema

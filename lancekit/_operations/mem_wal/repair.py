@@ -52,12 +52,8 @@ from lancekit.errors import CorruptFileError, RetriesExhaustedError, Unsupported
 def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:
     """Move aside what is damaged in shards; shards without damage keep their writers.
 
-    Parameters
-    ----------
-    snapshot
-        The newest version of the table, which says what it has of each shard.
-    shards
-        The shards.
+    snapshot: the newest version of the table, which says what it has of each shard.
+    shards: the shards.
     """
     return [
         _noted(snapshot, shard, found) for shard in shards for found in _repaired(snapshot, shard)
@@ -210,14 +206,10 @@ def _begun_again(
 class _Standing(NamedTuple):
     """The newest manifest of a shard that can be used.
 
-    Attributes
-    ----------
-    manifest
-        The manifest; ``None`` if there is none.
-    newest
-        The version of the newest manifest that is there, whatever its state; 0 if there is none.
-    faulty
-        Why each manifest that cannot be used is none: by version, newer ones first.
+    manifest: the manifest; ``None`` if there is none.
+    newest: the version of the newest manifest that is there, whatever its state; 0 if there is
+        none.
+    faulty: why each manifest that cannot be used is none: by version, newer ones first.
     """
 
     manifest: ShardManifest | None
@@ -263,10 +255,7 @@ def _put_over(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -
 
     What the manifest does not say of later generations, the log says, and the marks of the table.
 
-    Raises
-    ------
-    RetriesExhaustedError
-        Another writer was first.
+    Raises RetriesExhaustedError: another writer was first.
     """
     epoch, done = manifest.writer_epoch + newest - manifest.version, manifest.replay_after
     for number in positions(shard):

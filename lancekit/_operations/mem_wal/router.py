@@ -62,10 +62,8 @@ class Acknowledged:
 def sharding_of(snapshot: Snapshot) -> ShardingSpec:
     """Return what gives a table's rows to shards: all to one if the table does not say it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has no shards, or dropped the column that gives rows to shards.
+    Raises InvalidArgumentError: the table has no shards, or dropped the column that gives rows to
+        shards.
     """
     spec = spec_of(initialized(snapshot)) or ONE_SHARD
     there = {column.id for column in snapshot.manifest.schema.fields}
@@ -99,12 +97,8 @@ class _OwnWriter:
 class Router:
     """The writers of a table's shards, each opened when the first row comes for it.
 
-    Parameters
-    ----------
-    snapshot
-        The table's newest version.
-    settings
-        What the writers keep to.
+    snapshot: the table's newest version.
+    settings: what the writers keep to.
     """
 
     def __init__(self, snapshot: Snapshot, settings: WriterSettings) -> None:
@@ -169,10 +163,8 @@ class Router:
     def cast(self, data: object, schema: pa.Schema | None = None) -> pa.Table:
         """Return rows of any kind as the table has them.
 
-        Raises
-        ------
-        InvalidTypeError, SchemaMismatchError
-            They cannot be read as rows, or do not fit the table.
+        Raises InvalidTypeError, SchemaMismatchError: they cannot be read as rows, or do not fit the
+            table.
         """
         columns = self.schema.to_arrow()
         reader = opened_rows(data, schema, columns)
@@ -188,26 +180,16 @@ class Router:
     ) -> dict[UUID, Acknowledged]:
         """Give rows to their shards; return what each shard acknowledged.
 
-        Parameters
-        ----------
-        rows
-            Rows as `cast` returns them.
-        timeout
-            How long to wait while the memory of a writer is full.
-        claim_timeout
-            How long to take a shard again that other writers take.
-        acknowledged
-            What shards acknowledged of the same rows before: the first rows of each.
+        rows: rows as `cast` returns them.
+        timeout: how long to wait while the memory of a writer is full.
+        claim_timeout: how long to take a shard again that other writers take.
+        acknowledged: what shards acknowledged of the same rows before: the first rows of each.
 
-        Raises
-        ------
-        ConstraintViolationError
-            A row breaks a constraint of the table; nothing is written.
-        ShardError
-            Some shards did not acknowledge all of their rows: ``context`` has ``failed``, errors by
-            shard, ``acknowledged``, the number of rows by shard, and ``shards``, what was
-            acknowledged by shard.  A shard fails with `SchemaMismatchError` if the columns of the
-            table changed.
+        Raises ConstraintViolationError: a row breaks a constraint of the table; nothing is written.
+        Raises ShardError: some shards did not acknowledge all of their rows: ``context`` has
+            ``failed``, errors by shard, ``acknowledged``, the number of rows by shard, and
+            ``shards``, what was acknowledged by shard.  A shard fails with `SchemaMismatchError` if
+            the columns of the table changed.
         """
         for batch in rows.to_batches():  # before any of them is written
             self._constraints.check(batch)
@@ -238,10 +220,7 @@ class Router:
 
         Another writer that took a shard has the rows from its log, and makes the generation.
 
-        Raises
-        ------
-        LancekitError
-            That of the first writer that could not; the others are closed too.
+        Raises LancekitError: that of the first writer that could not; the others are closed too.
         """
         errors = []
         logged = self._settings.durable_write

@@ -27,26 +27,19 @@ def _at_least(least: int, default: int) -> int:
 class WriterSettings:
     """How a writer of a shard works; names and defaults are the reference's.
 
-    Attributes
-    ----------
-    durable_write
-        Whether a put returns only once its rows are in the log.
-    max_wal_buffer_size, max_wal_flush_interval_ms
-        How many bytes, and how long, rows wait for the log at most.
-    max_wal_persist_retries, wal_persist_retry_base_delay_ms
-        How often an entry is put again that failed, and how long the first pause is.
-    max_memtable_size, max_memtable_rows, max_memtable_batches
-        With how many bytes, rows or batches a memtable becomes a generation.
-    max_unflushed_memtable_bytes
-        With how many bytes in memory puts wait.
-    manifest_scan_batch_size
-        Accepted: newest manifests are found in another way.
-    backpressure_log_interval_ms, stats_log_interval_ms
-        How often a writer tells of itself; 0 for never.
-    enable_memtable
-        Whether rows are kept in memory for readers.
-    graphs
-        Of indices of vectors, how the graphs of generations are made, by the index's name.
+    durable_write: whether a put returns only once its rows are in the log.
+    max_wal_buffer_size, max_wal_flush_interval_ms: how many bytes, and how long, rows wait for the
+        log at most.
+    max_wal_persist_retries, wal_persist_retry_base_delay_ms: how often an entry is put again that
+        failed, and how long the first pause is.
+    max_memtable_size, max_memtable_rows, max_memtable_batches: with how many bytes, rows or batches
+        a memtable becomes a generation.
+    max_unflushed_memtable_bytes: with how many bytes in memory puts wait.
+    manifest_scan_batch_size: accepted: newest manifests are found in another way.
+    backpressure_log_interval_ms, stats_log_interval_ms: how often a writer tells of itself; 0 for
+        never.
+    enable_memtable: whether rows are kept in memory for readers.
+    graphs: of indices of vectors, how the graphs of generations are made, by the index's name.
     """
 
     durable_write: bool = True
@@ -119,19 +112,11 @@ def writer_settings(
 ) -> WriterSettings:
     """Return the settings of a writer.
 
-    Parameters
-    ----------
-    defaults
-        Those of the table, as text.  Names that are not known are left out.
-    given
-        Those of the call (`given_settings`), by the names of its arguments.
+    defaults: those of the table, as text.  Names that are not known are left out.
+    given: those of the call (`given_settings`), by the names of its arguments.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A value cannot be used, or there is no such setting of a graph.
-    InvalidTypeError
-        A value is of the wrong type.
+    Raises InvalidArgumentError: a value cannot be used, or there is no such setting of a graph.
+    Raises InvalidTypeError: a value is of the wrong type.
 
     Examples
     --------
@@ -236,16 +221,10 @@ class WriterStats:
 class Memory:
     """What a writer has in memory.
 
-    Attributes
-    ----------
-    generation, rows, batches, bytes
-        Of the memtable that is written to.
-    frozen, frozen_bytes
-        Memtables that wait to be generations.
-    pending_batches, pending_rows, pending_bytes
-        What is not in the log yet.
-    entries
-        How many entries of the log the writer has written.
+    generation, rows, batches, bytes: of the memtable that is written to.
+    frozen, frozen_bytes: memtables that wait to be generations.
+    pending_batches, pending_rows, pending_bytes: what is not in the log yet.
+    entries: how many entries of the log the writer has written.
     """
 
     generation: int

@@ -89,10 +89,7 @@ class Shards(Displayed, list[ShardInfo]):
 def shard_infos(snapshot: Snapshot) -> Shards:
     """Return what is known of each shard of a version's branch, by their ids.
 
-    Raises
-    ------
-    CorruptFileError
-        The newest manifest of a shard is damaged, or a shard is gone.
+    Raises CorruptFileError: the newest manifest of a shard is damaged, or a shard is gone.
     """
     marks = Marks(snapshot)
     manifests = {s: m for s in shards_of(snapshot.store) if (m := latest(s)) is not None}
@@ -146,12 +143,8 @@ def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False)
 
     With `lost` all are also those that are gone, and no error.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such shard, or it is no id of one.
-    CorruptFileError
-        A shard is gone.
+    Raises InvalidArgumentError: there is no such shard, or it is no id of one.
+    Raises CorruptFileError: a shard is gone.
     """
     every = shards_of(snapshot.store)
     if ids is None:

@@ -37,12 +37,8 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismat
 class Share:
     """What the rows of a shard have in common.
 
-    Attributes
-    ----------
-    spec
-        What makes values of rows.
-    values
-        These values for all rows of the shard, as manifests have them.
+    spec: what makes values of rows.
+    values: these values for all rows of the shard, as manifests have them.
     """
 
     spec: ShardingSpec
@@ -153,26 +149,15 @@ _NONE = RowConstraints(())
 class ShardRows:
     """Casts what is put and deleted to the schema of a shard's log.
 
-    Parameters
-    ----------
-    table
-        The table's schema.
-    shard
-        The shard.
-    share
-        What its rows have in common, if somebody said; others are refused.
-    constraints
-        What its rows have to meet.
-    storage_version
-        The format of the table's files: what they cannot hold is not put, since no merge could
-        take it.
+    table: the table's schema.
+    shard: the shard.
+    share: what its rows have in common, if somebody said; others are refused.
+    constraints: what its rows have to meet.
+    storage_version: the format of the table's files: what they cannot hold is not put, since no
+        merge could take it.
 
-    Attributes
-    ----------
-    schema
-        The log's: the table's columns, and `_tombstone`.
-    key
-        The names of the key's columns, in the key's order.
+    schema: the log's: the table's columns, and `_tombstone`.
+    key: the names of the key's columns, in the key's order.
     """
 
     def __init__(
@@ -197,18 +182,13 @@ class ShardRows:
     def live(self, data: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
         """Return rows to be put, without batches of no rows.
 
-        Raises
-        ------
-        InvalidTypeError, SchemaMismatchError
-            They cannot be read as rows, or do not fit the table; a column is missing.
-        NullKeyError
-            A key has a null.
-        InvalidArgumentError
-            A row belongs to another shard.
-        ConstraintViolationError
-            A row breaks a constraint of the table.
-        UnsupportedTypeError
-            A value is one that the table's files cannot hold, such as a null struct in 2.0.
+        Raises InvalidTypeError, SchemaMismatchError: they cannot be read as rows, or do not fit the
+            table; a column is missing.
+        Raises NullKeyError: a key has a null.
+        Raises InvalidArgumentError: a row belongs to another shard.
+        Raises ConstraintViolationError: a row breaks a constraint of the table.
+        Raises UnsupportedTypeError: a value is one that the table's files cannot hold, such as a
+            null struct in 2.0.
         """
         plan, batches = self._opened(data, schema)
         live = []
@@ -222,14 +202,10 @@ class ShardRows:
     def tombstones(self, keys: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
         """Return what says that the rows with some keys are gone; other columns do not matter.
 
-        Raises
-        ------
-        InvalidArgumentError
-            The table has no key, or a key belongs to another shard.
-        InvalidTypeError, SchemaMismatchError
-            The keys cannot be read, or do not fit; a column is missing.
-        NullKeyError
-            A key has a null.
+        Raises InvalidArgumentError: the table has no key, or a key belongs to another shard.
+        Raises InvalidTypeError, SchemaMismatchError: the keys cannot be read, or do not fit; a
+            column is missing.
+        Raises NullKeyError: a key has a null.
         """
         if not self.key:
             raise InvalidArgumentError(

@@ -54,14 +54,9 @@ class _Seen:
 class TableWatch:
     """Follows the versions of a table for the writer of a shard and for its flushes.
 
-    Parameters
-    ----------
-    snapshot
-        The version of the table for which the writer is opened.
-    shard
-        The shard of the writer.
-    seen
-        A later version of the same table, that another watch saw: versions before it may be gone.
+    snapshot: the version of the table for which the writer is opened.
+    shard: the shard of the writer.
+    seen: a later version of the same table, that another watch saw: versions before it may be gone.
     """
 
     def __init__(self, snapshot: Snapshot, shard: Shard, seen: Snapshot | None = None) -> None:
@@ -86,10 +81,7 @@ class TableWatch:
         the same time where they take long.  This reads the newest version if the table has another
         one than at the last check.
 
-        Raises
-        ------
-        FencedError
-            The table, its branch or its MemWAL index is gone, or is another one.
+        Raises FencedError: the table, its branch or its MemWAL index is gone, or is another one.
         """
         seen, log, store = self._seen, self.log, self._seen.snapshot.store
         looks = [partial(store.look, seen.file), partial(store.look, seen.next)]
@@ -107,12 +99,9 @@ class TableWatch:
         Rows of a writer with older columns lack the new ones, and were not tried by constraints
         that came later.
 
-        Raises
-        ------
-        SchemaMismatchError
-            The table has other columns than when the writer was opened, or new constraints.
-        CorruptFileError
-            The last entry of the log is missing.
+        Raises SchemaMismatchError: the table has other columns than when the writer was opened, or
+            new constraints.
+        Raises CorruptFileError: the last entry of the log is missing.
         """
         if self.log is not None:
             self.log.check_whole()
@@ -276,12 +265,8 @@ def _differ(one: Snapshot, other: Snapshot) -> bool:
 class DroppedLogs(NamedTuple):
     """The MemWAL that was dropped from a table whose folder has rows of shards or quarantines.
 
-    Attributes
-    ----------
-    details
-        Those of the last version that had the MemWAL.
-    has_rows
-        Whether shards have rows that this version lacks.
+    details: those of the last version that had the MemWAL.
+    has_rows: whether shards have rows that this version lacks.
     """
 
     details: MemWalDetails
@@ -291,10 +276,7 @@ class DroppedLogs(NamedTuple):
 def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
     """Return the MemWAL that has to be taken up again with its rows; ``None`` if there is none.
 
-    Raises
-    ------
-    ShardError
-        The shards have rows, and the table that they were written for has ended.
+    Raises ShardError: the shards have rows, and the table that they were written for has ended.
     """
     if mem_wal_entry(snapshot.indices) is not None:
         return None
@@ -342,16 +324,10 @@ def _has_rows(snapshot: Snapshot) -> bool:
 class LogWatch:
     """Follows the log of a shard for one epoch: by its last entry, or by a manifest if it has none.
 
-    Parameters
-    ----------
-    shard
-        The shard.
-    epoch
-        The epoch of its writer.
-    version
-        The version of the shard's manifest that the writer put last.
-    last
-        The position of the last entry; 0 if there is none.
+    shard: the shard.
+    epoch: the epoch of its writer.
+    version: the version of the shard's manifest that the writer put last.
+    last: the position of the last entry; 0 if there is none.
     """
 
     def __init__(self, shard: Shard, epoch: int, version: int, last: int) -> None:
@@ -395,10 +371,7 @@ class LogWatch:
     def check(self, mark: str | None) -> str:
         """Compare the mark that the file `name` has now; return how the log ended, empty if not.
 
-        Raises
-        ------
-        FencedError
-            Another writer has the shard.
+        Raises FencedError: another writer has the shard.
         """
         _, known = self._entry if self._entry[0] else self._manifest
         return "" if mark == known else self._look()
@@ -406,10 +379,8 @@ class LogWatch:
     def check_whole(self) -> None:
         """Raise if the last entry was missing at the last check; this reads nothing.
 
-        Raises
-        ------
-        CorruptFileError
-            It was; the rows are in the memory of the writer, or in a generation.
+        Raises CorruptFileError: it was; the rows are in the memory of the writer, or in a
+            generation.
         """
         if self._is_cut:
             where, last = f"{self._shard.store.uri}/{WAL}", self._entry[0]

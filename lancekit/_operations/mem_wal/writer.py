@@ -49,14 +49,9 @@ class _Entry:
 class Writer:
     """Takes rows for one shard, from any number of threads.
 
-    Parameters
-    ----------
-    log, flushes
-        Where entries and generations go.
-    claimed
-        What taking the shard gave.
-    settings
-        What the writer keeps to.
+    log, flushes: where entries and generations go.
+    claimed: what taking the shard gave.
+    settings: what the writer keeps to.
     """
 
     def __init__(
@@ -96,20 +91,13 @@ class Writer:
         An interrupt is raised when this thread has written an entry, or while it waits for memory,
         for another thread, or to try again.  The rows are in the log or not; the writer goes on.
 
-        Raises
-        ------
-        InvalidArgumentError
-            They are more than a memtable may have.
-        FencedError
-            Another writer has the shard.
-        SchemaMismatchError
-            The table has other columns than when the writer was opened.
-        CorruptFileError
-            The last entry of the log is missing.
-        CommitUnknownError
-            The storage failed: they may be in the log or not.
-        ShardError
-            The writer is closed, or failed before, or memory did not get free in time.
+        Raises InvalidArgumentError: they are more than a memtable may have.
+        Raises FencedError: another writer has the shard.
+        Raises SchemaMismatchError: the table has other columns than when the writer was opened.
+        Raises CorruptFileError: the last entry of the log is missing.
+        Raises CommitUnknownError: the storage failed: they may be in the log or not.
+        Raises ShardError: the writer is closed, or failed before, or memory did not get free in
+            time.
         """
         self.check_rows()
         started, settings = perf_counter(), self._settings
@@ -145,13 +133,10 @@ class Writer:
 
         An interrupt leaves the writer open.
 
-        Raises
-        ------
-        FencedError
-            Another writer has the shard, and this one had rows that are in no generation: they are
-            in the log, and the other one has them.
-        LancekitError
-            They are in the log, and could not be made a generation; the next writer does it.
+        Raises FencedError: another writer has the shard, and this one had rows that are in no
+            generation: they are in the log, and the other one has them.
+        Raises LancekitError: they are in the log, and could not be made a generation; the next
+            writer does it.
         """
         with Postponed():
             with self._own_lock():
@@ -183,10 +168,7 @@ class Writer:
     def flush(self) -> None:
         """Make a generation of all rows that were put before; the writer stays open.
 
-        Raises
-        ------
-        FencedError, LancekitError
-            As of `close`, or of an earlier put.
+        Raises FencedError, LancekitError: as of `close`, or of an earlier put.
         """
         with self._own_lock():
             self._check_open()

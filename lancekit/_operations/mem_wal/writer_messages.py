@@ -48,16 +48,10 @@ def no_room(
 ) -> ShardError:
     """Return the error of a put that waited too long for memory.
 
-    Parameters
-    ----------
-    shard, timeout
-        The shard, and how long the put waited.
-    held
-        How many bytes, and how many memtables, are in memory and in no generation.
-    most
-        The setting of the writer.
-    error
-        Why the last flush failed, if it did.
+    shard, timeout: the shard, and how long the put waited.
+    held: how many bytes, and how many memtables, are in memory and in no generation.
+    most: the setting of the writer.
+    error: why the last flush failed, if it did.
     """
     why = f" The last attempt failed: {error}" if error else ""
     return ShardError(

@@ -21,14 +21,9 @@ from lancekit.errors import InvalidArgumentError
 def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
     """Raise ``InvalidArgumentError`` if the version that would follow orphans rows of shards.
 
-    Parameters
-    ----------
-    latest
-        The version that it would follow.
-    manifest
-        That version.
-    operation
-        What makes it.
+    latest: the version that it would follow.
+    manifest: that version.
+    operation: what makes it.
     """
     if mem_wal_entry(latest.indices) is None:
         return
@@ -72,14 +67,9 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
 def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:
     """Raise ``InvalidArgumentError`` before values of a column are computed in vain.
 
-    Parameters
-    ----------
-    current
-        The version to change.
-    name
-        The column that is new, or of which the type changes.
-    cast
-        Whether the type changes.
+    current: the version to change.
+    name: the column that is new, or of which the type changes.
+    cast: whether the type changes.
     """
     if mem_wal_entry(current.indices) is not None:
         raise _refused(_CAST if cast else _GIVEN, name)

@@ -63,12 +63,8 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     higher than the mark of the oldest version.  Where no folder of logs is, nothing is missed: the
     folder was moved, or a program put the marks that has its logs elsewhere.
 
-    Parameters
-    ----------
-    snapshot
-        A version.
-    there
-        The ids of shards that are known to have a manifest.
+    snapshot: a version.
+    there: the ids of shards that are known to have a manifest.
     """
     merged = Marks(snapshot).merged
     marked = sorted(id_ for id_ in merged.keys() - set(there) if not is_quarantine(id_))
@@ -94,10 +90,7 @@ def _is_gone(shard: Shard) -> bool:
 def check_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> None:
     """Raise if a shard is gone of which a version has merged generations.
 
-    Raises
-    ------
-    CorruptFileError
-        The rows that the log of the shard had are lost.
+    Raises CorruptFileError: the rows that the log of the shard had are lost.
     """
     for shard in lost_shards(snapshot, there):
         raise lost_manifests(shard)
@@ -132,10 +125,7 @@ def quarantine_ids(snapshot: Snapshot) -> set[UUID]:
 def quarantined(snapshot: Snapshot) -> list[_QuarantineTable]:
     """Return the tables of rows that wait in the quarantine of a version, the oldest first.
 
-    Raises
-    ------
-    CorruptFileError
-        A table is missing or damaged.
+    Raises CorruptFileError: a table is missing or damaged.
     """
     found = list(_opened(snapshot))
     return sorted(found, key=lambda one: (one.table.manifest.timestamp, one.id))
@@ -144,10 +134,7 @@ def quarantined(snapshot: Snapshot) -> list[_QuarantineTable]:
 def quarantined_rows(snapshot: Snapshot) -> int:
     """Count the rows that wait in the quarantine of a version; no file is read if none do.
 
-    Raises
-    ------
-    CorruptFileError
-        A table is missing or damaged.
+    Raises CorruptFileError: a table is missing or damaged.
     """
     return sum(one.table.manifest.num_rows for one in _opened(snapshot))
 
@@ -166,10 +153,7 @@ def _opened(snapshot: Snapshot) -> Iterator[_QuarantineTable]:
 def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
     """Open a table of the quarantine of a version.
 
-    Raises
-    ------
-    CorruptFileError
-        The table is missing or damaged.
+    Raises CorruptFileError: the table is missing or damaged.
     """
     store = snapshot.store.child(f"{QUARANTINE}/{id_}")
     kept = f"it has rows that {snapshot.called} keeps in quarantine"
@@ -202,12 +186,8 @@ _GROUP = 16
 class _EndOfLogs(NamedTuple):
     """Why a version has no MemWAL.
 
-    Attributes
-    ----------
-    before
-        The newest version that had a MemWAL, if the MemWAL was dropped after it.
-    ended_by
-        What else ended the logs, for a message; empty if they were dropped.
+    before: the newest version that had a MemWAL, if the MemWAL was dropped after it.
+    ended_by: what else ended the logs, for a message; empty if they were dropped.
     """
 
     before: Snapshot | None
@@ -217,12 +197,8 @@ class _EndOfLogs(NamedTuple):
 def end_of_logs(snapshot: Snapshot, most: int | None = None) -> _EndOfLogs:
     """Return why a version has no MemWAL, by the versions before it.
 
-    Parameters
-    ----------
-    snapshot
-        The version.
-    most
-        How many versions to look at; all by default.
+    snapshot: the version.
+    most: how many versions to look at; all by default.
     """
     later = snapshot
     for older in _older(snapshot, most):
@@ -271,15 +247,9 @@ def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
 def dropped_quarantine(snapshot: Snapshot, most: int | None = None) -> int:
     """Count the rows that waited in quarantine when the MemWAL of a version was dropped.
 
-    Parameters
-    ----------
-    snapshot, most
-        As of `end_of_logs`.
+    snapshot, most: as of `end_of_logs`.
 
-    Raises
-    ------
-    CorruptFileError
-        A table of the quarantine is missing or damaged.
+    Raises CorruptFileError: a table of the quarantine is missing or damaged.
     """
     if mem_wal_entry(snapshot.indices) or not snapshot.store.list_folders(QUARANTINE):
         return 0

@@ -37,16 +37,10 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, LancekitErro
 class WaitingShard:
     """A shard with something that is not done.
 
-    Attributes
-    ----------
-    shard
-        Its id.
-    unmerged
-        Generations whose rows no version has.
-    undrained
-        Generations that are merged, and that its manifest still lists.
-    in_log
-        Whether its log has rows that no generation has.
+    shard: its id.
+    unmerged: generations whose rows no version has.
+    undrained: generations that are merged, and that its manifest still lists.
+    in_log: whether its log has rows that no generation has.
     """
 
     shard: UUID
@@ -79,10 +73,7 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
 
     None of a version without the entry, which has no shards.
 
-    Raises
-    ------
-    CorruptFileError
-        A shard is damaged or gone.
+    Raises CorruptFileError: a shard is damaged or gone.
     """
     if details_of(newest.indices) is None:
         return
@@ -132,15 +123,10 @@ def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
 def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
     """Raise ``InvalidArgumentError`` if a branch has rows in shards that its versions lack.
 
-    Parameters
-    ----------
-    newest
-        The newest version of the branch.
-    doing
-        What would lose them, as a sentence begins.
-    drained
-        Whether manifests of shards that list merged generations are in the way, too, and rows in
-        quarantine.
+    newest: the newest version of the branch.
+    doing: what would lose them, as a sentence begins.
+    drained: whether manifests of shards that list merged generations are in the way, too, and rows
+        in quarantine.
     """
     for found in waiting_shards(newest):
         if not (found.has_rows or drained):

@@ -109,12 +109,8 @@ class WaitingRows:
 def merge_call(*, flush: bool, refused: bool) -> str:
     """Return the call that merges rows of shards.
 
-    Parameters
-    ----------
-    flush
-        Whether rows are in logs alone.
-    refused
-        Whether the table refuses rows.
+    flush: whether rows are in logs alone.
+    refused: whether the table refuses rows.
     """
     arguments = ["flush=True"] if flush else []
     arguments += ['on_error="quarantine"'] if refused else []

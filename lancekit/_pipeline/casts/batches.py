@@ -16,12 +16,8 @@ from lancekit.errors import NullKeyError
 def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cast batches one by one, counting rows for messages.
 
-    Raises
-    ------
-    NullKeyError
-        A primary-key column holds a null.
-    SchemaMismatchError
-        A value does not fit.
+    Raises NullKeyError: a primary-key column holds a null.
+    Raises SchemaMismatchError: a value does not fit.
     """
     first_row = 0
     keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]

@@ -135,16 +135,10 @@ def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[st
 class CastPlan:
     """How batches of one schema become batches of another.  Can be pickled.
 
-    Attributes
-    ----------
-    source
-        The schema of the batches that come in.
-    target
-        The schema of the batches that go out.
-    whose
-        Whose schema that is, for messages: ``"the dataset"``, or ``"schema="`` for an argument.
-    first
-        A plan for the same columns that is followed before this one.
+    source: the schema of the batches that come in.
+    target: the schema of the batches that go out.
+    whose: whose schema that is, for messages: ``"the dataset"``, or ``"schema="`` for an argument.
+    first: a plan for the same columns that is followed before this one.
     """
 
     source: pa.Schema
@@ -164,18 +158,11 @@ class CastPlan:
     def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
         """Cast one batch.
 
-        Parameters
-        ----------
-        batch
-            Rows of the source schema.
-        first_row
-            The position of the batch's first row in the whole input, for messages.
+        batch: rows of the source schema.
+        first_row: the position of the batch's first row in the whole input, for messages.
 
-        Raises
-        ------
-        SchemaMismatchError
-            A value that the target's type cannot hold as it is, or a null in a column that takes
-            none; ``context`` has its column, row and value.
+        Raises SchemaMismatchError: a value that the target's type cannot hold as it is, or a null
+            in a column that takes none; ``context`` has its column, row and value.
         """
         columns = [self._column(batch, field, first_row) for field in self.target]
         if not columns:
@@ -245,25 +232,15 @@ def plan_cast(
 ) -> CastPlan:
     """Compare the schema of incoming rows with the dataset's, and plan the casts.
 
-    Parameters
-    ----------
-    source
-        The schema of the rows; its columns are found by name, in any order.
-    target
-        The dataset's schema.
-    allow_missing
-        Whether nullable columns of the target may be left out; they become null.
-    optional
-        Columns beside those of the target, which the rows need not have: hints name them.
-    whose
-        Whose schema the target is, as in `CastPlan`.
+    source: the schema of the rows; its columns are found by name, in any order.
+    target: the dataset's schema.
+    allow_missing: whether nullable columns of the target may be left out; they become null.
+    optional: columns beside those of the target, which the rows need not have: hints name them.
+    whose: whose schema the target is, as in `CastPlan`.
 
-    Raises
-    ------
-    SchemaMismatchError
-        Columns that are unknown or missing, or of a type that cannot be cast without loss.  Only
-        the differences are listed; ``context`` has them as ``unexpected``, ``missing`` (names),
-        ``types`` (name to both types) and ``renames`` (likely spellings).
+    Raises SchemaMismatchError: columns that are unknown or missing, or of a type that cannot be
+        cast without loss.  Only the differences are listed; ``context`` has them as ``unexpected``,
+        ``missing`` (names), ``types`` (name to both types) and ``renames`` (likely spellings).
 
     Examples
     --------

@@ -177,12 +177,8 @@ def in_arrow_units(values: NDArray[np.generic]) -> NDArray[np.generic]:
     >>> in_arrow_units(np.array([5], "M8[10s]"))
     array(['1970-01-01T00:00:50'], dtype='datetime64[s]')
 
-    Raises
-    ------
-    InvalidTypeError
-        No unit of Arrow holds them, such as picoseconds.
-    LossError
-        The first value that is beyond the range of the unit.
+    Raises InvalidTypeError: no unit of Arrow holds them, such as picoseconds.
+    Raises LossError: the first value that is beyond the range of the unit.
     """
     kind = values.dtype.kind
     unit, count = np.datetime_data(cast("NDArray[_Time]", values).dtype)

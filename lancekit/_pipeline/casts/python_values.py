@@ -39,14 +39,9 @@ from lancekit._pipeline.casts.values import LossError, first
 class Guide:
     """What values are to become, where it is known.
 
-    Attributes
-    ----------
-    type
-        The type that is wanted.
-    given
-        Whether the caller named it: fields that no dict has are then null.
-    nan_is_null
-        Whether NaN stands for a missing value, as in pandas.
+    type: the type that is wanted.
+    given: whether the caller named it: fields that no dict has are then null.
+    nan_is_null: whether NaN stands for a missing value, as in pandas.
     """
 
     type: pa.DataType | None = None
@@ -66,10 +61,7 @@ _Maker = Callable[[Sequence[Any], Guide], pa.Array]
 def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array:
     """Return an array that holds every value as it is, of the type that comes closest.
 
-    Raises
-    ------
-    LossError
-        The first value that no type holds, or none that holds the ones before it too.
+    Raises LossError: the first value that no type holds, or none that holds the ones before it too.
 
     Examples
     --------

@@ -68,10 +68,7 @@ def _find_rule(source: pa.DataType, target: pa.DataType) -> Rule | None:
 def cast_array(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast an array by the rule for its type.
 
-    Raises
-    ------
-    LossError
-        The first value that would change.
+    Raises LossError: the first value that would change.
     """
     if values.type.equals(target, check_metadata=True):
         return values

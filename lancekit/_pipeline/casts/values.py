@@ -204,10 +204,7 @@ def converted(
 ) -> pa.ChunkedArray:
     """Return values of a column as the type of a field, which a function makes of each chunk.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A value does not fit the new type.
+    Raises InvalidArgumentError: a value does not fit the new type.
     """
     try:
         chunks = [change(chunk) for chunk in values.chunks]
@@ -234,10 +231,7 @@ class Conversion:
     def apply(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return the values in the new type; of a struct, only the parts that are cast.
 
-        Raises
-        ------
-        InvalidArgumentError
-            A value does not fit the new type.
+        Raises InvalidArgumentError: a value does not fit the new type.
         """
         return converted(values, self.field, self._apply)
 

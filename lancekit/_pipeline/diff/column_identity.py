@@ -274,12 +274,8 @@ def _told(
 def column_versions(before: Snapshot, after: Sequence[Snapshot]) -> set[int]:
     """Return the versions between two whose removal would lose track of renamed columns.
 
-    Parameters
-    ----------
-    before
-        A version that stays.
-    after
-        All versions behind it up to the next one that stays.
+    before: a version that stays.
+    after: all versions behind it up to the next one that stays.
     """
     steps = [(old, new, _names(old), _names(new)) for old, new in pairwise([before, *after])]
     if all(old == new for _, _, old, new in steps):

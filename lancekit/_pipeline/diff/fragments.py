@@ -109,12 +109,8 @@ def pair_columns(
     columns of that version.  Values of its type have to be values of the new one's, too.  One that
     is known to have come since has the type of the other, too: else no cast made one of the other.
 
-    Parameters
-    ----------
-    old, new
-        The columns of both sides.
-    of_old, of_new
-        Tell which of them are columns of the version that both come from.
+    old, new: the columns of both sides.
+    of_old, of_new: tell which of them are columns of the version that both come from.
     """
     return _paired(old.fields, new.fields, of_old, of_new)
 

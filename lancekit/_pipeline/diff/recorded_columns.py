@@ -23,13 +23,9 @@ _WITNESSES = 64
 class RecordedColumns:
     """Columns of a version with those of a merged version, by their ids.
 
-    Attributes
-    ----------
-    known
-        The columns that the version has from the merge; ``None`` for a column that the merged
+    known: the columns that the version has from the merge; ``None`` for a column that the merged
         version lacked.
-    doubtful
-        The columns with an id from the merge that were renamed or cast since, or are others.
+    doubtful: the columns with an id from the merge that were renamed or cast since, or are others.
     """
 
     known: Mapping[int, int | None] = field(default_factory=dict)
@@ -51,14 +47,9 @@ def record_of_columns(
 ) -> str:
     """Return the record of a merge, which is one word.
 
-    Parameters
-    ----------
-    schema
-        The columns of the version that the merge makes, with their parts.
-    theirs
-        The merged version.
-    columns
-        Columns of the result, with those of the merged version, as far as the ids may differ.
+    schema: the columns of the version that the merge makes, with their parts.
+    theirs: the merged version.
+    columns: columns of the result, with those of the merged version, as far as the ids may differ.
     """
     newest = sorted((field for field in schema if field.id >= 0), key=lambda field: -field.id)
     witnesses = (f"{field.id}:{_digest(field)}" for field in newest[:_WITNESSES])

@@ -164,14 +164,9 @@ Addresses = npt.NDArray[np.uint64]
 class Side:
     """The fragments that are looked at of a version, and which rows of them count.
 
-    Parameters
-    ----------
-    sources
-        Fragments.
-    predicate
-        What a row has to be to count; ``None`` for all that are not deleted.
-    among
-        Addresses: other rows do not count.
+    sources: fragments.
+    predicate: what a row has to be to count; ``None`` for all that are not deleted.
+    among: addresses: other rows do not count.
     """
 
     def __init__(
@@ -240,14 +235,9 @@ _TASK_ROWS = 1 << 18
 class Values:
     """The values of two sides.
 
-    Parameters
-    ----------
-    sides
-        What reads them here.
-    step
-        Rows that are held at a time.
-    runner
-        What reads them elsewhere: one that runs here is not asked.
+    sides: what reads them here.
+    step: rows that are held at a time.
+    runner: what reads them elsewhere: one that runs here is not asked.
     """
 
     def __init__(self, sides: tuple[Side, Side], step: int, runner: Runner | None) -> None:

@@ -168,10 +168,7 @@ _UNCOUNTED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 class Counts:
     """How often each value comes, nulls left out, as long as there are not too many different ones.
 
-    Parameters
-    ----------
-    most
-        How many different values are too many; ``None`` if none are.
+    most: how many different values are too many; ``None`` if none are.
 
     Examples
     --------
@@ -231,16 +228,10 @@ def histogram(
 ) -> tuple[tuple[Bin, ...], int]:
     """Return how many values ranges have, and how many none has: NaN and infinite ones.
 
-    Parameters
-    ----------
-    kind
-        The type of the values; only numbers and times have ranges.
-    found, counts
-        What is known of them all.
-    values
-        Gives all of them again; not asked where they were counted.
-    bins
-        How many ranges at most.  Few whole numbers, or times, have one each.
+    kind: the type of the values; only numbers and times have ranges.
+    found, counts: what is known of them all.
+    values: gives all of them again; not asked where they were counted.
+    bins: how many ranges at most.  Few whole numbers, or times, have one each.
 
     Examples
     --------

@@ -26,12 +26,8 @@ class Assignment:
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """Compute the new value of each row, from the values that the rows have.
 
-        Raises
-        ------
-        PredicateError
-            A value that cannot be computed, or does not fit the column's type.
-        SchemaMismatchError
-            A null, in a column that has none.
+        Raises PredicateError: a value that cannot be computed, or does not fit the column's type.
+        Raises SchemaMismatchError: a null, in a column that has none.
         """
         if pt.is_decimal(self.field.type) and (number := self.expression.number) is not None:
             return pa.repeat(_digits(number, self.field, self.expression.sql), rows.num_rows)
@@ -51,11 +47,8 @@ class Assignment:
 def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignment:
     """Bind the expression of a column's new values to a schema.
 
-    Raises
-    ------
-    PredicateError
-        The text does not parse, does not fit the schema, or gives what cannot become the
-        column's type.
+    Raises PredicateError: the text does not parse, does not fit the schema, or gives what cannot
+        become the column's type.
 
     Examples
     --------

@@ -39,12 +39,9 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
     """Return which of some blocks may have a row for which a condition is true.
 
-    Parameters
-    ----------
-    column
-        The path of the column whose bounds these are.
-    least, greatest
-        The least and the greatest value of the column in each block; of nulls alone both are null.
+    column: the path of the column whose bounds these are.
+    least, greatest: the least and the greatest value of the column in each block; of nulls alone
+        both are null.
 
     Examples
     --------

@@ -30,17 +30,11 @@ from lancekit.errors import InvalidTypeError, PredicateError
 class Condition:
     """A condition bound to a schema.  Can be pickled.
 
-    Attributes
-    ----------
-    text
-        What was written.
-    columns
-        The columns that it reads, nested ones by their paths.
-    aggregates
-        What is computed over all rows; nothing for a condition of rows.
-    broken
-        Which rows break it, those of the table or one of the aggregates in their order: where the
-        condition is null, none does.
+    text: what was written.
+    columns: the columns that it reads, nested ones by their paths.
+    aggregates: what is computed over all rows; nothing for a condition of rows.
+    broken: which rows break it, those of the table or one of the aggregates in their order: where
+        the condition is null, none does.
     """
 
     text: str
@@ -56,10 +50,7 @@ class Condition:
     def met_by(self, values: Sequence[pa.Scalar]) -> bool:
         """Tell whether a table with these aggregates meets the condition.
 
-        Raises
-        ------
-        PredicateError
-            It cannot be computed, such as a division by zero.
+        Raises PredicateError: it cannot be computed, such as a division by zero.
         """
         arrays = [
             pa.array([value], aggregate.type)
@@ -72,20 +63,13 @@ class Condition:
 def parse_condition(text: str, schema: pa.Schema) -> Condition:
     """Bind a condition to a schema.
 
-    Parameters
-    ----------
-    text
-        A filter such as ``"dep_delay >= -120"``, or one over ``count(*)``, ``count(x)``,
-        ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)`` and ``avg(x)``, each of which
-        may have a ``FILTER (WHERE ...)``.
-    schema
-        The dataset's schema.
+    text: a filter such as ``"dep_delay >= -120"``, or one over ``count(*)``, ``count(x)``,
+        ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)`` and ``avg(x)``, each of which may
+        have a ``FILTER (WHERE ...)``.
+    schema: the dataset's schema.
 
-    Raises
-    ------
-    PredicateError
-        The text does not parse, does not fit the schema, is not true or false, or names no
-        column, or one beside aggregates.
+    Raises PredicateError: the text does not parse, does not fit the schema, is not true or false,
+        or names no column, or one beside aggregates.
 
     Examples
     --------
@@ -203,18 +187,11 @@ _WIDE = Context(prec=100)
 class _Aggregate:
     """An aggregate bound to a schema.  Can be pickled.
 
-    Attributes
-    ----------
-    text
-        What was written.
-    name
-        ``count``, ``sum``, ``min``, ``max`` or ``avg``; ``distinct`` for ``count(DISTINCT ...)``.
-    arguments
-        What is computed of a row; nothing for ``count(*)``.
-    where
-        Which rows are looked at, ``None`` for all.
-    type
-        The type of the result.
+    text: what was written.
+    name: ``count``, ``sum``, ``min``, ``max`` or ``avg``; ``distinct`` for ``count(DISTINCT ...)``.
+    arguments: what is computed of a row; nothing for ``count(*)``.
+    where: which rows are looked at, ``None`` for all.
+    type: the type of the result.
     """
 
     text: str
@@ -235,10 +212,7 @@ class _Aggregate:
     ) -> _Aggregate:
         """Check that an aggregate takes what its arguments are.
 
-        Raises
-        ------
-        PredicateError
-            It does not.
+        Raises PredicateError: it does not.
         """
         name = "distinct" if distinct else name
         kinds = [argument.type for argument in arguments]
@@ -285,10 +259,7 @@ class Tally:
     def add(self, rows: pa.Table) -> None:
         """Take more rows into account; they have the aggregate's columns.
 
-        Raises
-        ------
-        PredicateError
-            A value that cannot be computed.
+        Raises PredicateError: a value that cannot be computed.
         """
         if self._aggregate.where is not None:
             rows = ak.filter(rows, self._aggregate.where.mask(rows))
@@ -299,10 +270,7 @@ class Tally:
     def value(self) -> pa.Scalar:
         """Return the result so far; null for no values, except of counts.
 
-        Raises
-        ------
-        PredicateError
-            A sum does not fit its type.
+        Raises PredicateError: a sum does not fit its type.
         """
         aggregate, value = self._aggregate, self._state.value()
         if isinstance(value, pa.Scalar):

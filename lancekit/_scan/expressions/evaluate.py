@@ -56,11 +56,8 @@ FAILURES = (
 def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     """Compute one value per row.
 
-    Raises
-    ------
-    PredicateError
-        A value that cannot be computed: a number out of range, a division by zero, a text that is
-        no number.
+    Raises PredicateError: a value that cannot be computed: a number out of range, a division by
+        zero, a text that is no number.
     """
     batches = data.to_batches() if isinstance(data, pa.Table) else [data]
     parts = [_of_batch(expr, batch) for batch in batches]
@@ -70,10 +67,7 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
 def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """Tell for each row whether a condition is true; where it is null, it is not.
 
-    Raises
-    ------
-    PredicateError
-        A value that cannot be computed, such as a division by zero.
+    Raises PredicateError: a value that cannot be computed, such as a division by zero.
     """
     return cast("pa.BooleanArray", pc.fill_null(evaluate(expr, data), scalar_of(False)))
 

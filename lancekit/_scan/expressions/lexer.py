@@ -62,10 +62,7 @@ def tokens(sql: str) -> list[Token]:
     >>> [token.text for token in tokens("x>=1 AND name IN ('a', 'b') -- some")]
     ['x', '>=', '1', 'AND', 'name', 'IN', "('a', 'b')", '']
 
-    Raises
-    ------
-    PredicateError
-        A quote or a comment is not closed.
+    Raises PredicateError: a quote or a comment is not closed.
     """
     found: list[Token] = []
     position, last, match = 0, "", _TOKEN.match

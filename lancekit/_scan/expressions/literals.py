@@ -212,10 +212,7 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
 def loosely(value: object, kind: pa.DataType, beside: str) -> pa.Scalar:
     """Give a literal a type that meets with that of what stands beside it.
 
-    Raises
-    ------
-    PredicateError
-        Text that cannot be read as such a value.
+    Raises PredicateError: text that cannot be read as such a value.
     """
     if value is None:
         return scalar_of(None, kind)
@@ -254,10 +251,7 @@ def show(value: object) -> str:
 def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
     """Give a literal the type of the column that it is compared or computed with.
 
-    Raises
-    ------
-    PredicateError
-        The column's type cannot hold it: another kind of value, or out of range.
+    Raises PredicateError: the column's type cannot hold it: another kind of value, or out of range.
     """
     if value is None:
         return scalar_of(None, kind)

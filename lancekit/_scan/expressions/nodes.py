@@ -30,12 +30,8 @@ class Place(NamedTuple):
 class Expr:
     """An expression that is bound to a schema.
 
-    Attributes
-    ----------
-    type
-        The type of its values.
-    at
-        Where its errors point.
+    type: the type of its values.
+    at: where its errors point.
     """
 
     type: pa.DataType
@@ -69,15 +65,10 @@ class FieldRef(Expr):
 class Call(Expr):
     """A function or an operator.
 
-    Attributes
-    ----------
-    function
-        Its name: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS NULL"``), a
-        function in small letters (``"lower"``).
-    args
-        What it takes of each row.
-    options
-        What it takes once: the type of a cast, the name of a field.
+    function: its name: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS
+        NULL"``), a function in small letters (``"lower"``).
+    args: what it takes of each row.
+    options: what it takes once: the type of a cast, the name of a field.
     """
 
     function: str
@@ -94,14 +85,9 @@ class Call(Expr):
 class InList(Expr):
     """Whether a value is one of many, as ``=`` with each of them joined by ``OR`` tells it.
 
-    Attributes
-    ----------
-    arg
-        What is looked up.
-    sets
-        The values, none of them null, as an array for each of their types.
-    has_null
-        Whether a null is among them, too.
+    arg: what is looked up.
+    sets: the values, none of them null, as an array for each of their types.
+    has_null: whether a null is among them, too.
     """
 
     arg: Expr
@@ -118,12 +104,8 @@ class InList(Expr):
 class ArrowExpr(Expr):
     """An expression of Arrow's, with Arrow's own rules for null and NaN.
 
-    Attributes
-    ----------
-    expression
-        The expression.
-    reads
-        The columns that it cannot be computed without, at least one.
+    expression: the expression.
+    reads: the columns that it cannot be computed without, at least one.
     """
 
     expression: pc.Expression
@@ -134,14 +116,10 @@ class ArrowExpr(Expr):
 class Apply(Expr):
     """What a function of lancekit's own makes of values; no text names it, and it fails for no row.
 
-    Attributes
-    ----------
-    function
-        Takes the values of the arguments, and can be pickled.  If it has a method ``may_hold``, it
-        tells by the place of an argument, and the least and the greatest values in blocks of rows,
-        for which blocks it may be true.
-    args
-        What it takes of each row.
+    function: takes the values of the arguments, and can be pickled.  If it has a method
+        ``may_hold``, it tells by the place of an argument, and the least and the greatest values in
+        blocks of rows, for which blocks it may be true.
+    args: what it takes of each row.
     """
 
     function: Callable[..., object]

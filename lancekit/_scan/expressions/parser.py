@@ -84,16 +84,10 @@ _IN_TEXT = "Names with spaces or capitals go in backticks, text in single quotes
 def parse(sql: str, *, aggregates: bool = False) -> Syntax:
     """Parse one expression.
 
-    Parameters
-    ----------
-    aggregates
-        Whether ``count(*)``, ``sum(x)`` and the like are aggregates, not calls.
+    aggregates: whether ``count(*)``, ``sum(x)`` and the like are aggregates, not calls.
 
-    Raises
-    ------
-    PredicateError
-        The text is empty, or not one whole expression; ``context`` has the ``position``, and
-        ``line`` and ``column`` counted from 1.
+    Raises PredicateError: the text is empty, or not one whole expression; ``context`` has the
+        ``position``, and ``line`` and ``column`` counted from 1.
 
     Examples
     --------

@@ -114,16 +114,10 @@ def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
 class ComputedColumn:
     """A computed column: an expression that is bound to a schema.  Can be pickled.
 
-    Attributes
-    ----------
-    sql
-        The text.
-    expr
-        What is computed.
-    columns
-        The columns that it reads, nested ones by their paths.
-    number
-        The number that the text is, as it is written, ``None`` if it is anything else.
+    sql: the text.
+    expr: what is computed.
+    columns: the columns that it reads, nested ones by their paths.
+    number: the number that the text is, as it is written, ``None`` if it is anything else.
     """
 
     sql: str
@@ -144,11 +138,8 @@ class ComputedColumn:
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.
 
-        Raises
-        ------
-        PredicateError
-            A value that cannot be computed: a number out of range, a division by zero, a text
-            that is no number.
+        Raises PredicateError: a value that cannot be computed: a number out of range, a division by
+            zero, a text that is no number.
         """
         from lancekit._scan.expressions.evaluate import evaluate  # loads all kernels
 
@@ -158,17 +149,11 @@ class ComputedColumn:
 def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
     """Bind the text of a computed column to a schema.
 
-    Parameters
-    ----------
-    sql
-        An expression such as ``"x * 2"``.
-    schema
-        The dataset's schema; hidden columns such as ``_rowid`` come along.
+    sql: an expression such as ``"x * 2"``.
+    schema: the dataset's schema; hidden columns such as ``_rowid`` come along.
 
-    Raises
-    ------
-    PredicateError
-        The text does not parse, names no column of the schema, or does not fit the types.
+    Raises PredicateError: the text does not parse, names no column of the schema, or does not fit
+        the types.
 
     Examples
     --------
@@ -183,16 +168,10 @@ def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
 class Predicate:
     """A filter: a condition that is bound to a schema.  Can be pickled.
 
-    Attributes
-    ----------
-    source
-        The SQL text, or the pyarrow expression, as it was given.
-    expr
-        The condition.
-    schema
-        The fields of the dataset's schema that it reads.
-    columns
-        The columns that it reads, nested ones by their paths.
+    source: the SQL text, or the pyarrow expression, as it was given.
+    expr: the condition.
+    schema: the fields of the dataset's schema that it reads.
+    columns: the columns that it reads, nested ones by their paths.
     """
 
     source: str | pc.Expression
@@ -204,18 +183,11 @@ class Predicate:
     def parse(cls, source: str | pc.Expression, schema: pa.Schema) -> Predicate:
         """Bind a filter to a schema.
 
-        Parameters
-        ----------
-        source
-            SQL text such as ``"dep_delay > 60 AND origin = 'JFK'"``, or a pyarrow expression.
-        schema
-            The dataset's schema; hidden columns such as ``_rowid`` come along.
+        source: SQL text such as ``"dep_delay > 60 AND origin = 'JFK'"``, or a pyarrow expression.
+        schema: the dataset's schema; hidden columns such as ``_rowid`` come along.
 
-        Raises
-        ------
-        PredicateError
-            The text does not parse, names no column of the schema, compares what cannot be
-            compared, or is not a condition.
+        Raises PredicateError: the text does not parse, names no column of the schema, compares what
+            cannot be compared, or is not a condition.
 
         Examples
         --------
@@ -280,15 +252,9 @@ class Predicate:
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it is wanted; where the condition is null, it is not.
 
-        Parameters
-        ----------
-        data
-            Rows with at least the predicate's ``columns``.
+        data: rows with at least the predicate's ``columns``.
 
-        Raises
-        ------
-        PredicateError
-            A value that cannot be computed, such as a division by zero.
+        Raises PredicateError: a value that cannot be computed, such as a division by zero.
         """
         from lancekit._scan.expressions.evaluate import mask  # loads all kernels
 
@@ -304,12 +270,8 @@ class Unbound(str):
     Whatever takes text takes it.  Where syntax was built, the text was written for messages, and
     is never parsed.  Can be pickled, as text.
 
-    Parameters
-    ----------
-    sql
-        The text.
-    tree
-        Its syntax; by default the text is parsed when that is needed.
+    sql: the text.
+    tree: its syntax; by default the text is parsed when that is needed.
 
     Examples
     --------
@@ -333,10 +295,7 @@ class Unbound(str):
     def tree(self) -> Syntax:
         """The syntax.
 
-        Raises
-        ------
-        PredicateError
-            The text does not parse.
+        Raises PredicateError: the text does not parse.
         """
         if self._tree is not None:
             return self._tree

@@ -37,20 +37,12 @@ _UNKNOWN = pa.null()
 class Bound:
     """A piece of the text that is bound: its expression, and what is known of it beside others.
 
-    Attributes
-    ----------
-    expr
-        The expression.
-    example
-        What it gives for no rows, from which types are told: a scalar if it reads no column.
-    literal
-        A one-tuple of the value of a literal that is written out.
-    cast_of
-        What was cast to be it.
-    stored
-        The same values before they were converted to a type that Arrow has kernels for.
-    position
-        Its place in the text.
+    expr: the expression.
+    example: what it gives for no rows, from which types are told: a scalar if it reads no column.
+    literal: a one-tuple of the value of a literal that is written out.
+    cast_of: what was cast to be it.
+    stored: the same values before they were converted to a type that Arrow has kernels for.
+    position: its place in the text.
     """
 
     expr: Expr

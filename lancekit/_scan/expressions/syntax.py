@@ -19,22 +19,15 @@ class Syntax:
 
     Parentheses leave no piece behind, and a chain of ``AND`` or of ``OR`` is one piece.
 
-    Attributes
-    ----------
-    kind
-        What it is: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS NULL"``),
+    kind: what it is: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS NULL"``),
         or ``"literal"``, ``"column"``, ``"field"``, ``"element"``, ``"list"``, ``"call"``,
         ``"CAST"``, ``"TRY_CAST"``, ``"star"``, ``"aggregate"``.
-    parts
-        The pieces that it is made of, in the order of the text.
-    value
-        The value of a literal, the names of a column's path, the name of a field or function,
-        the `TypeName` of a cast, the character that escapes in a ``LIKE``, the `Listed` literals
-        of an ``IN``, an `AggregateCall`.
-    start, end
-        Where in the text it stands, with the parentheses around it.
-    at
-        Where in the text an error of it points.
+    parts: the pieces that it is made of, in the order of the text.
+    value: the value of a literal, the names of a column's path, the name of a field or function,
+        the `TypeName` of a cast, the character that escapes in a ``LIKE``, the `Listed` literals of
+        an ``IN``, an `AggregateCall`.
+    start, end: where in the text it stands, with the parentheses around it.
+    at: where in the text an error of it points.
     """
 
     kind: str

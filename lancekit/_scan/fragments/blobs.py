@@ -52,10 +52,7 @@ _V1_PARTS = 2
 def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
     """Return a schema with blobs as descriptors, or as bytes.
 
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such way to show them.
+    Raises InvalidArgumentError: there is no such way to show them.
     """
     if handling not in (None, *HANDLING):
         raise InvalidArgumentError(
@@ -110,12 +107,8 @@ def has_blobs(schema: LanceSchema) -> bool:
 def stored_blobs(field: LanceField, v1: Collection[int] = ()) -> LanceField:
     """Return the field to read from a file in order to make ``field``.
 
-    Parameters
-    ----------
-    field
-        The field of the table's schema, in any of the forms of `blob_view`.
-    v1
-        The ids of blob v2 fields that the file stores as blob v1.
+    field: the field of the table's schema, in any of the forms of `blob_view`.
+    v1: the ids of blob v2 fields that the file stores as blob v1.
     """
     if is_stored_v2(field):
         if field.id in v1:
@@ -295,12 +288,9 @@ def find_blobs(
 ) -> Iterator[BlobPlace | None]:
     """Yield the place of each descriptor of one data file, ``None`` where it is null.
 
-    Raises
-    ------
-    UntrustedBaseError
-        A descriptor points out of the dataset, to a place that is not trusted.
-    CorruptFileError
-        A descriptor of an unknown kind.
+    Raises UntrustedBaseError: a descriptor points out of the dataset, to a place that is not
+        trusted.
+    Raises CorruptFileError: a descriptor of an unknown kind.
     """
     file = source.files[file_index]
     rows = descriptors.to_pylist()

@@ -128,10 +128,7 @@ def together(
 
     Fragments with blobs are not: a blob is found by its file.
 
-    Parameters
-    ----------
-    most_rows
-        More rows than this are not read together.
+    most_rows: more rows than this are not read together.
     """
     group: list[FragmentSource] = []
     rows, kind, blobs = 0, None, None

@@ -65,12 +65,8 @@ class FragmentSource:
 class FragmentSources(Sequence[FragmentSource]):
     """The fragments of a version, in row order; each is made when it is looked at.
 
-    Parameters
-    ----------
-    snapshot
-        The version.
-    schema
-        What to see in the fragments.
+    snapshot: the version.
+    schema: what to see in the fragments.
     """
 
     def __init__(self, snapshot: Snapshot, schema: LanceSchema) -> None:
@@ -145,10 +141,7 @@ class FragmentSources(Sequence[FragmentSource]):
 class SomeSources(Sequence[FragmentSource]):
     """Some fragments of a version; each is made when it is looked at.
 
-    Parameters
-    ----------
-    sources, places
-        All fragments, and the places of some of them.
+    sources, places: all fragments, and the places of some of them.
     """
 
     def __init__(self, sources: FragmentSources, places: Offsets) -> None:
@@ -212,15 +205,10 @@ class RowSet:
     A fragment that is not mentioned is read whole, and each of its rows is filtered: the empty set
     says "all rows".  So what is forgotten takes longer, and is never wrong.
 
-    Attributes
-    ----------
-    rows
-        Offsets of physical rows by the ids of their fragments, deleted rows among them.  All rows
+    rows: offsets of physical rows by the ids of their fragments, deleted rows among them.  All rows
         that are wanted are there; so may be others, unless the fragment is `exact`.
-    skipped
-        Fragments that have no row to look at.
-    exact
-        Fragments of `rows` whose offsets are just those of the rows that are wanted, so that no
+    skipped: fragments that have no row to look at.
+    exact: fragments of `rows` whose offsets are just those of the rows that are wanted, so that no
         filter has to look at them.
 
     Examples

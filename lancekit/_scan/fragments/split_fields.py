@@ -27,10 +27,7 @@ def stored_part(
     Fields without children that an earlier file has, `taken`, are read from there, as in the
     reference.  Whether a struct is packed the columns tell: the schema's metadata may be newer.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        A file holds a part of what is in a map.
+    Raises UnsupportedFeatureError: a file holds a part of what is in a map.
     """
     if not field.children and field.logical_type != "struct":  # as most are
         return field if field.id in ids and field.id not in taken else None
@@ -108,10 +105,8 @@ def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
 def nulls_of(field: pa.Field, rows: int) -> pa.Array:
     """Return the nulls of a column that nobody has values of.
 
-    Raises
-    ------
-    MemoryLimitError
-        One of them would take more than a page may: a schema can say so of any field.
+    Raises MemoryLimitError: one of them would take more than a page may: a schema can say so of any
+        field.
     """
     each = null_bytes(field.type)
     if rows and each > options.page_memory_bytes:

@@ -38,22 +38,16 @@ _BLOCK_BYTES = 16 << 20
 class NearestSearch:
     """Which rows are wanted: the ``k`` whose vectors are nearest to a query, or to each of several.
 
-    Attributes
-    ----------
-    column
-        The path of the column of vectors.
-    queries
-        Shape (queries, vectors of a query, dimensions), of the type that values are compared as.
-    batched
-        Whether the rows of each query are told apart, by ``query_index``.
-    prefilter
-        Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
-    lower, upper
-        The least distance that counts, and the first that does not.
-    index
-        What proposes rows of the fragments that it covers; ``None`` if all vectors are looked at.
-    among
-        What is asked of rows in any case, of no more of them than would be the nearest; others
+    column: the path of the column of vectors.
+    queries: shape (queries, vectors of a query, dimensions), of the type that values are compared
+        as.
+    batched: whether the rows of each query are told apart, by ``query_index``.
+    prefilter: whether the scan's filter is asked before; if not, it is asked of the rows that are
+        found.
+    lower, upper: the least distance that counts, and the first that does not.
+    index: what proposes rows of the fragments that it covers; ``None`` if all vectors are looked
+        at.
+    among: what is asked of rows in any case, of no more of them than would be the nearest; others
         take the places of those that do not count.
     """
 
@@ -83,12 +77,8 @@ class NearestSearch:
     ) -> list[str] | dict[str, str]:
         """Return the columns of the result: those asked for, and those that the search makes.
 
-        Parameters
-        ----------
-        asked
-            Names, SQL expressions by names, or ``None`` for all that is ``stored``.
-        scored
-            Whether the distance comes along if nobody asks for it.
+        asked: names, SQL expressions by names, or ``None`` for all that is ``stored``.
+        scored: whether the distance comes along if nobody asks for it.
         """
         if isinstance(asked, dict):
             names = list(asked)
@@ -223,12 +213,8 @@ class VectorType:
     def of(cls, field: pa.Field) -> VectorType:
         """Return what a column holds.
 
-        Raises
-        ------
-        InvalidTypeError
-            It holds no vectors.
-        InvalidArgumentError
-            It holds vectors of values that are not compared.
+        Raises InvalidTypeError: it holds no vectors.
+        Raises InvalidArgumentError: it holds vectors of values that are not compared.
         """
         kind = field.type
         in_lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
@@ -254,10 +240,7 @@ def measured(metric: str, column: pa.ChunkedArray, query: Vectors) -> Distances:
 
     Of a row of several vectors the nearest counts, and of a query of several their sum.
 
-    Parameters
-    ----------
-    query
-        Shape (vectors, dimensions).
+    query: shape (vectors, dimensions).
     """
     parts = [_measured(metric, chunk, query) for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.float32), *parts])

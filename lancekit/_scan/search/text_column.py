@@ -80,21 +80,13 @@ class Documents:
 class TextColumn:
     """A column of text, in some fragments of a version.
 
-    Attributes
-    ----------
-    texts
-        All that is asked of the column: other words are not kept of rows that no index covers.
+    texts: all that is asked of the column: other words are not kept of rows that no index covers.
         Without it all are.
-    predicate
-        What rows that no index covers have to fulfil.
-    indexed_only
-        Whether these rows are passed over, if there is an index.
-    default
-        How text becomes tokens if no index says it.
-    reads_all
-        Whether indices are passed over, but for how they make tokens.
-    tables
-        Tables that are read as fragments.  Their rows are scored as those that no index covers,
+    predicate: what rows that no index covers have to fulfil.
+    indexed_only: whether these rows are passed over, if there is an index.
+    default: how text becomes tokens if no index says it.
+    reads_all: whether indices are passed over, but for how they make tokens.
+    tables: tables that are read as fragments.  Their rows are scored as those that no index covers,
         but where they have an index that makes tokens alike, that has them.
     """
 
@@ -118,12 +110,8 @@ class TextColumn:
     ) -> Scored:
         """Return the rows with words of a text: with all of them, or with one.
 
-        Parameters
-        ----------
-        spelling
-            Which other words count for each; without it none do.
-        most
-            How many of the best are wanted at least; others may be left out.
+        spelling: which other words count for each; without it none do.
+        most: how many of the best are wanted at least; others may be left out.
         """
         if spelling is None:
             words = _asked(self.analyzer.tokens(text))
@@ -139,10 +127,7 @@ class TextColumn:
     def phrase(self, text: str, slop: int, most: int | None = None) -> Scored:
         """Return the rows in which the words of a text follow each other; ``most`` as above.
 
-        Raises
-        ------
-        InvalidArgumentError
-            The index does not know where words are.
+        Raises InvalidArgumentError: the index does not know where words are.
         """
         tokens = self.analyzer.tokens(text)
         for _, segment in self._segments:

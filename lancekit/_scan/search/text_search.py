@@ -65,18 +65,12 @@ def leaves(query: FullTextQuery) -> list[MatchQuery | PhraseQuery]:
 class FullTextSearch:
     """Which rows are wanted: those that answer to a query, the best first.
 
-    Attributes
-    ----------
-    query
-        What is asked.
-    snapshot
-        The version, whose indices are searched.
-    prefilter
-        Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
-    indexed_only
-        Whether rows that no index covers are passed over.
-    among
-        What is asked of rows in any case: of those that an index has, of no more of them than
+    query: what is asked.
+    snapshot: the version, whose indices are searched.
+    prefilter: whether the scan's filter is asked before; if not, it is asked of the rows that are
+        found.
+    indexed_only: whether rows that no index covers are passed over.
+    among: what is asked of rows in any case: of those that an index has, of no more of them than
         would be the best.
     """
 
@@ -101,12 +95,8 @@ class FullTextSearch:
     ) -> list[str] | dict[str, str]:
         """Return the columns of the result: those asked for, and the score.
 
-        Parameters
-        ----------
-        asked
-            Names, SQL expressions by names, or ``None`` for all that is ``stored``.
-        scored
-            Whether the score comes along if nobody asks for it.
+        asked: names, SQL expressions by names, or ``None`` for all that is ``stored``.
+        scored: whether the score comes along if nobody asks for it.
         """
         mine = {SCORE.name: SCORE.name} if scored else {}
         if isinstance(asked, dict):
@@ -267,15 +257,9 @@ def _combined_fields(
 ) -> Scored:
     """Return the rows with words of a text in some columns: with all of them, or with one.
 
-    Parameters
-    ----------
-    boosts
-        How much the words of each column weigh.
+    boosts: how much the words of each column weigh.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The columns' indices make tokens of text in different ways.
+    Raises InvalidArgumentError: the columns' indices make tokens of text in different ways.
     """
     columns = _alike(columns)
     words = list(dict.fromkeys(token.text for token in columns[0].analyzer.tokens(text)))

@@ -35,17 +35,11 @@ _FIRST = 6
 class Probes:
     """How much of an index is looked at.
 
-    Attributes
-    ----------
-    least
-        Partitions that are looked at in any case, of each segment.
-    most
-        Partitions that are looked at while too few rows are found; ``None`` for all.
-    effort
-        From 0, for the least, to 1, for all at once; ``None`` for as many as so many rows want.
-    refine
-        How many times as many rows as asked for are compared by their vectors, where an index has
-        codes for these.
+    least: partitions that are looked at in any case, of each segment.
+    most: partitions that are looked at while too few rows are found; ``None`` for all.
+    effort: from 0, for the least, to 1, for all at once; ``None`` for as many as so many rows want.
+    refine: how many times as many rows as asked for are compared by their vectors, where an index
+        has codes for these.
     """
 
     least: int = 1
@@ -70,18 +64,11 @@ class Probes:
 class Wanted:
     """Which rows count, and how many are wanted.
 
-    Attributes
-    ----------
-    count
-        How many.
-    places
-        Where rows that count are, for each segment.
-    allowed
-        The ids of the rows that count, ascending; ``None`` if all do.
-    kept
-        Is asked in addition of those that would be among the nearest.
-    lower, upper
-        The least distance that counts, and the first that does not.
+    count: how many.
+    places: where rows that count are, for each segment.
+    allowed: the ids of the rows that count, ascending; ``None`` if all do.
+    kept: is asked in addition of those that would be among the nearest.
+    lower, upper: the least distance that counts, and the first that does not.
     """
 
     count: int
@@ -144,14 +131,9 @@ class _Looked:
 class IndexedVectors:
     """The segments of an index of vectors, in a version.
 
-    Attributes
-    ----------
-    metric
-        What rows are to be compared by; segments that compare by another are passed over.
-    only
-        Whether rows that no index covers are left out.
-    tables
-        Tables that are read as fragments, with indices of their own.
+    metric: what rows are to be compared by; segments that compare by another are passed over.
+    only: whether rows that no index covers are left out.
+    tables: tables that are read as fragments, with indices of their own.
     """
 
     snapshot: Snapshot
@@ -217,10 +199,7 @@ class IndexedVectors:
     def propose(self, query: npt.NDArray[np.generic], wanted: Wanted) -> Iterator[Proposed]:
         """Yield the nearest rows of each segment, as many as are wanted, if it has them.
 
-        Parameters
-        ----------
-        query
-            Shape (dimensions,).
+        query: shape (dimensions,).
         """
         count = wanted.count
         for (segment, *_), places in zip(self.opened, wanted.places, strict=True):
@@ -312,12 +291,8 @@ def _counted(
 class Best:
     """The rows of the least distances, nearest first, and by row ids where these are equal.
 
-    Parameters
-    ----------
-    most
-        How many there are to be.
-    lower, upper
-        The least distance that counts, and the first that does not; NaN never does.
+    most: how many there are to be.
+    lower, upper: the least distance that counts, and the first that does not; NaN never does.
     """
 
     def __init__(self, most: int, lower: float | None = None, upper: float | None = None) -> None:
@@ -335,12 +310,8 @@ class Best:
     ) -> None:
         """Look at more rows.
 
-        Parameters
-        ----------
-        distances
-            Becomes NaN where a row is found not to count.
-        kept
-            Is asked of those that would be among the best; ``None`` if all count.
+        distances: becomes NaN where a row is found not to count.
+        kept: is asked of those that would be among the best; ``None`` if all count.
         """
         chosen = self._chosen(distances)
         while kept is not None and len(chosen):

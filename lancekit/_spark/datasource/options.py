@@ -134,10 +134,8 @@ class SourceOptions:
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
         """Read options from their texts.
 
-        Raises
-        ------
-        InvalidArgumentError
-            An option is not known, or has a value that cannot be used; or no dataset is named.
+        Raises InvalidArgumentError: an option is not known, or has a value that cannot be used; or
+            no dataset is named.
         """
         known = {option.name: option for option in fields(cls) if "parse" in option.metadata}
         by_key = {name.replace("_", ""): name for name in known}
@@ -203,12 +201,8 @@ class SourceOptions:
     def snapshot(self) -> Snapshot:
         """Open the version that is asked for.
 
-        Raises
-        ------
-        InvalidArgumentError
-            Options that exclude each other.
-        NotFoundError
-            There is no such dataset, branch, tag or version.
+        Raises InvalidArgumentError: options that exclude each other.
+        Raises NotFoundError: there is no such dataset, branch, tag or version.
         """
         chosen = [name for name in ("version", "tag", "asof") if getattr(self, name) is not None]
         if len(chosen) > 1 or (self.tag is not None and self.branch is not None):

@@ -51,10 +51,7 @@ class ChangeLog:
     def load(self, version: int, since: int) -> Snapshot:
         """Load a version that a stream reads, which has read up to ``since``.
 
-        Raises
-        ------
-        VersionNotFoundError
-            The version was cleaned up.
+        Raises VersionNotFoundError: the version was cleaned up.
         """
         try:
             return load_snapshot(self._line, version)
@@ -82,12 +79,8 @@ class ChangeLog:
     def sources(self, since: int, until: int) -> Sequence[FragmentSource]:
         """Return the fragments of a change.
 
-        Raises
-        ------
-        NotOfferedError
-            A version rewrote rows, and nothing tells which.
-        VersionNotFoundError
-            A version was cleaned up.
+        Raises NotOfferedError: a version rewrote rows, and nothing tells which.
+        Raises VersionNotFoundError: a version was cleaned up.
         """
         at = self.load(until, since)
         if not _is_one_change(at, since):

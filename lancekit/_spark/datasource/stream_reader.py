@@ -291,15 +291,10 @@ def _without(source: FragmentSource, ids: npt.NDArray[np.uint64]) -> Piece:
 class _StreamOffset:
     """A position: all changes up to `version` are read, or some fragments of the last change.
 
-    Parameters
-    ----------
-    version
-        The version that the stream reads, or has read.
-    since
-        ``None`` if the version is read to its end.  Otherwise the change goes from this version to
-        `version`.
-    fragments
-        How many fragments of that change are read, in the order of the change.
+    version: the version that the stream reads, or has read.
+    since: ``None`` if the version is read to its end.  Otherwise the change goes from this version
+        to `version`.
+    fragments: how many fragments of that change are read, in the order of the change.
     """
 
     version: int
@@ -310,10 +305,7 @@ class _StreamOffset:
     def parse(cls, offset: Mapping[str, Any]) -> _StreamOffset:
         """Read an offset of a checkpoint.
 
-        Raises
-        ------
-        InvalidArgumentError
-            The offset has other keys or values than this release writes.
+        Raises InvalidArgumentError: the offset has other keys or values than this release writes.
         """
         keys = set(offset)
         if keys in ({"version"}, {"since", "until", "fragments"}) and all(

@@ -92,10 +92,7 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
     def commit(self, messages: Sequence[_Written | None]) -> None:
         """Commit the files of all partitions as one version.
 
-        Raises
-        ------
-        LancekitError
-            What a task, or the commit, failed with; the files are removed.
+        Raises LancekitError: what a task, or the commit, failed with; the files are removed.
         """
         enter_worker(self.options)
         fragments = [fragment for m in messages if m is not None for fragment in m.fragments]
@@ -142,14 +139,10 @@ class _Landing:
 def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> LanceWriter:
     """Plan a write; whatever cannot be done is refused before a task starts.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column of a type that Arrow, or a dataset, has no equal for.
-    SchemaMismatchError
-        The rows do not fit the dataset they are appended to.
-    InvalidArgumentError
-        An option that is not one of a write, or has a value that cannot be used.
+    Raises UnsupportedTypeError: a column of a type that Arrow, or a dataset, has no equal for.
+    Raises SchemaMismatchError: the rows do not fit the dataset they are appended to.
+    Raises InvalidArgumentError: an option that is not one of a write, or has a value that cannot be
+        used.
     """
     asked.check_use("write")
     rows = arrow_schema(schema)

@@ -52,12 +52,8 @@ class SparkRunner:
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Return the results in the order of the tasks; the first failure is raised.
 
-        Raises
-        ------
-        LancekitError
-            What a worker raised, with its facts.
-        EngineError
-            Anything else that failed, with the last line of the worker's traceback.
+        Raises LancekitError: what a worker raised, with its facts.
+        Raises EngineError: anything else that failed, with the last line of the worker's traceback.
 
         Examples
         --------
@@ -100,12 +96,8 @@ class SparkRunner:
 def collected(frame: DataFrame, *, what: str) -> pa.Table:
     """Return the rows of a DataFrame, which all come to this process; ``what`` they are to a bar.
 
-    Raises
-    ------
-    UnsupportedTypeError, SchemaMismatchError
-        As `arrow_schema` has them.
-    LancekitError
-        Spark cannot compute them.
+    Raises UnsupportedTypeError, SchemaMismatchError: as `arrow_schema` has them.
+    Raises LancekitError: Spark cannot compute them.
     """
     schema = arrow_schema(frame.schema)
     rows = run_action(frame.sparkSession, frame.toArrow, what=what)
@@ -117,12 +109,8 @@ def rows_frame(
 ) -> DataFrame:
     """Return a DataFrame of the tables that ``work`` makes, each time an action runs.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column that Spark has no type for.
-    StorageError
-        What is to be read is in this process's memory.
+    Raises UnsupportedTypeError: a column that Spark has no type for.
+    Raises StorageError: what is to be read is in this process's memory.
     """
     # What no session can read is refused before one is started, which takes seconds.
     wire = wire_schema(text_schema(schema))

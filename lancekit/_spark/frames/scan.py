@@ -68,14 +68,9 @@ def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) 
 
     Small fragments share a piece, a large one becomes several.
 
-    Parameters
-    ----------
-    ranges
-        The fragments, and which physical rows of each.
-    request
-        What is read of each; its columns tell how much work a row is.
-    parallelism
-        How many tasks run at once.
+    ranges: the fragments, and which physical rows of each.
+    request: what is read of each; its columns tell how much work a row is.
+    parallelism: how many tasks run at once.
     """
     if not ranges:
         return []
@@ -133,10 +128,7 @@ def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
 def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
     """Return what tasks read of a scan; indices are asked here, and tasks get their rows.
 
-    Parameters
-    ----------
-    parallelism
-        How many tasks run at once.
+    parallelism: how many tasks run at once.
     """
     if not scan.read.row_set.known:
         return cut_pieces(scan_ranges(scan), scan.request, parallelism)
@@ -244,19 +236,11 @@ def fragment_frame(
 ) -> DataFrame:
     """Return a DataFrame of what a request reads of fragments.
 
-    Parameters
-    ----------
-    session
-        Where to make it.
-    sources, request
-        What to read.
-    convert
-        Brings what was read to the schema ``wire``, on the workers.
+    session: where to make it.
+    sources, request: what to read.
+    convert: brings what was read to the schema ``wire``, on the workers.
 
-    Raises
-    ------
-    StorageError
-        The dataset is in this process's memory, where no worker can read it.
+    Raises StorageError: the dataset is in this process's memory, where no worker can read it.
     """
     pieces = cut_pieces(whole_ranges(sources), request, client_of(session).parallelism())
     return pieces_frame(session, pieces, request, convert, wire)
@@ -300,22 +284,13 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
 
     Only the columns and rows asked for are read, each time an action runs.
 
-    Parameters
-    ----------
-    scan
-        The scan.
-    condition
-        A further condition on what the scan gives, in Spark's words; it is worked out by Spark,
-        before offset and limit.
+    scan: the scan.
+    condition: a further condition on what the scan gives, in Spark's words; it is worked out by
+        Spark, before offset and limit.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column that Spark has no type for.
-    PredicateError
-        The condition does not fit the columns.
-    StorageError
-        The dataset is in this process's memory, where no worker can read it.
+    Raises UnsupportedTypeError: a column that Spark has no type for.
+    Raises PredicateError: the condition does not fit the columns.
+    Raises StorageError: the dataset is in this process's memory, where no worker can read it.
     """
     # What no session can read is refused before one is started, which takes seconds.
     wire = scan_wire(scan.request)
@@ -368,14 +343,9 @@ def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame
     To count takes a task some milliseconds at most: what is far above the size up to which Spark
     sends a table to all machines is as good as twice that size.
 
-    Parameters
-    ----------
-    session
-        Where it is made.
-    tasks
-        The number of tasks.
-    size
-        The bytes of what they give.
+    session: where it is made.
+    tasks: the number of tasks.
+    size: the bytes of what they give.
 
     Returns
     -------

@@ -27,19 +27,11 @@ def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
     The name is known within the query alone: a view of it would be the session's, and two
     queries over two versions, worked out later, would read the same one.
 
-    Parameters
-    ----------
-    sql
-        The text, in Spark's dialect.
-    name
-        How it calls the DataFrame.
-    table
-        The DataFrame.
+    sql: the text, in Spark's dialect.
+    name: how it calls the DataFrame.
+    table: the DataFrame.
 
-    Raises
-    ------
-    PredicateError
-        The text does not parse, or names what is not there.
+    Raises PredicateError: the text does not parse, or names what is not there.
     """
     try:
         frame = table.sparkSession.sql(_with_table(sql, name, "{lancekit}"), lancekit=table)
@@ -59,19 +51,11 @@ def statement_frame(
 ) -> tuple[DataFrame, Callable[[DataFrame], pa.Table]]:
     """Return what a text, written by lancekit, makes of DataFrames, and what collects rows of it.
 
-    Parameters
-    ----------
-    sql
-        The text, with the names of tables in braces and those of parameters behind colons.
-    tables, parameters
-        What these are.
+    sql: the text, with the names of tables in braces and those of parameters behind colons.
+    tables, parameters: what these are.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The session makes nulls of what is too large for its type.
-    EngineError
-        Spark does not take the text.
+    Raises InvalidArgumentError: the session makes nulls of what is too large for its type.
+    Raises EngineError: Spark does not take the text.
     """
     session = next((table.sparkSession for table in tables.values()), None) or spark_session()
     if session.conf.get("spark.sql.ansi.enabled") != "true":
@@ -102,10 +86,7 @@ def _collected(frame: DataFrame) -> pa.Table:
 def name_frame(table: DataFrame, name: str) -> None:
     """Make a DataFrame a temporary view of its session, in the place of an earlier one.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Spark does not take the name.
+    Raises InvalidArgumentError: Spark does not take the name.
     """
     try:
         table.createOrReplaceTempView(name)

@@ -134,17 +134,10 @@ def _counted(kind: pa.DataType) -> pa.DataType:
 def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
     """Return the Arrow form in which batches of a schema go to Spark.
 
-    Parameters
-    ----------
-    schema
-        The schema of the batches.
-    exact
-        Between lancekit's own steps, where nobody looks: nanoseconds as plain integers.
+    schema: the schema of the batches.
+    exact: between lancekit's own steps, where nobody looks: nanoseconds as plain integers.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column that Spark has no type for.
+    Raises UnsupportedTypeError: a column that Spark has no type for.
 
     Examples
     --------
@@ -175,18 +168,11 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
 def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
     """Bring a batch to its wire form, column by column, in order.
 
-    Parameters
-    ----------
-    batch
-        Rows whose types `wire_schema` was given.
-    wire
-        What it returned.
+    batch: rows whose types `wire_schema` was given.
+    wire: what it returned.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A value that Spark would change, such as a time between two microseconds; ``context`` has
-        its column and value.
+    Raises UnsupportedTypeError: a value that Spark would change, such as a time between two
+        microseconds; ``context`` has its column and value.
 
     Examples
     --------
@@ -299,12 +285,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     Every column takes nulls: Spark calls a literal column not null, which says nothing about the
     rows that come later.
 
-    Raises
-    ------
-    UnsupportedTypeError
-        A column of a type that Arrow has no equal for, such as a variant.
-    SchemaMismatchError
-        There are no columns, and nothing would be left of the rows.
+    Raises UnsupportedTypeError: a column of a type that Arrow has no equal for, such as a variant.
+    Raises SchemaMismatchError: there are no columns, and nothing would be left of the rows.
     """
     if not schema.fields:
         raise SchemaMismatchError(

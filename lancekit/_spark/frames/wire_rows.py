@@ -59,20 +59,12 @@ def prepare(
 ) -> DataFrame:
     """Cast a source's rows, and lay them out for a join or a grouping.
 
-    Parameters
-    ----------
-    frame
-        The rows, in wire form, in as few partitions as `gathered` leaves.
-    schema
-        Their true schema.
-    plan
-        The casts to the dataset's types; the other columns are not read.
-    on
-        The key columns, which become ``k0``, ``k1``, ...
-    shipped
-        The columns that go along, as ``s0``, ``s1``, ...
-    check
-        Looks at the rows of a partition, which it hands on, once they are cast.
+    frame: the rows, in wire form, in as few partitions as `gathered` leaves.
+    schema: their true schema.
+    plan: the casts to the dataset's types; the other columns are not read.
+    on: the key columns, which become ``k0``, ``k1``, ...
+    shipped: the columns that go along, as ``s0``, ``s1``, ...
+    check: looks at the rows of a partition, which it hands on, once they are cast.
 
     Returns
     -------

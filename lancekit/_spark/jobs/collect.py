@@ -76,11 +76,8 @@ def map_batches(
 
     The names of the files that it writes end with ``job``.
 
-    Raises
-    ------
-    StorageError
-        The function is to read or write what other machines do not see: this process's memory, or
-        its disk in a session that runs elsewhere.
+    Raises StorageError: the function is to read or write what other machines do not see: this
+        process's memory, or its disk in a session that runs elsewhere.
     """
     # Who follows the progress does so here.
     packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
@@ -111,31 +108,17 @@ def collect(
 ) -> list[Result]:
     """Run a function on each partition of a DataFrame; return the results in their order.
 
-    Parameters
-    ----------
-    frame
-        Any DataFrame; it is worked out once.
-    work
-        Gets the Arrow batches of a partition, also if there are none.
-    written_to
-        Where the function writes files.  If a partition fails, those of all are removed.
-    answers
-        Where answers go that are too large for Spark; by default the first of `written_to`.
-    tasks
-        The number of partitions, if it is known.
-    what
-        What a progress bar calls it; by default what the function does.
-    detail
-        What Spark's pages say beside that.
-    left
-        What an interrupt says of files, if it is not known where the function writes any.
+    frame: any DataFrame; it is worked out once.
+    work: gets the Arrow batches of a partition, also if there are none.
+    written_to: where the function writes files.  If a partition fails, those of all are removed.
+    answers: where answers go that are too large for Spark; by default the first of `written_to`.
+    tasks: the number of partitions, if it is known.
+    what: what a progress bar calls it; by default what the function does.
+    detail: what Spark's pages say beside that.
+    left: what an interrupt says of files, if it is not known where the function writes any.
 
-    Raises
-    ------
-    LancekitError
-        What a worker raised; the first partition's if there are several.
-    EngineError
-        Anything else that failed.
+    Raises LancekitError: what a worker raised; the first partition's if there are several.
+    Raises EngineError: anything else that failed.
     """
     session = frame.sparkSession
     place = answers or next(iter(written_to), None)
@@ -233,12 +216,8 @@ def run_action(
     Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
     a classic one goes on waiting, and Connect leaves the job running.
 
-    Raises
-    ------
-    LancekitError
-        The job failed.
-    KeyboardInterrupt
-        The job was cancelled.
+    Raises LancekitError: the job failed.
+    Raises KeyboardInterrupt: the job was cancelled.
     """
     client = client_of(session)
     tag, words = f"lancekit-{uuid.uuid4()}", _described(what, detail)
@@ -286,12 +265,8 @@ _SAID = {"MergeInsertBuilder": "merge_insert"}
 def _described(what: str, detail: str = "") -> str:
     """Return words for a job that the current call starts.
 
-    Parameters
-    ----------
-    what
-        What a progress bar calls it.
-    detail
-        More of that.
+    what: what a progress bar calls it.
+    detail: more of that.
 
     Examples
     --------
@@ -350,12 +325,8 @@ class _Answer:
 class AnswerRoom:
     """The room that each task of a job has for its answer.  Can be sent to a worker.
 
-    Attributes
-    ----------
-    most
-        The bytes of an answer through Spark, at most.
-    place
-        The folder for larger answers.  ``None``: Spark gets them, too.
+    most: the bytes of an answer through Spark, at most.
+    place: the folder for larger answers.  ``None``: Spark gets them, too.
     """
 
     most: int
@@ -384,21 +355,12 @@ def answer_room(
 ) -> AnswerRoom:
     """Return the room for the answer of each task.
 
-    Parameters
-    ----------
-    session
-        The session of the job.
-    tasks
-        The number of tasks, at most.
-    place
-        The folder for larger answers.
-    exactly
-        Whether there are exactly so many tasks.
+    session: the session of the job.
+    tasks: the number of tasks, at most.
+    place: the folder for larger answers.
+    exactly: whether there are exactly so many tasks.
 
-    Raises
-    ------
-    EngineError
-        Spark's counters of so many tasks alone exceed the setting.
+    Raises EngineError: spark's counters of so many tasks alone exceed the setting.
     """
     if exactly:
         check_answers(session, tasks * (_COUNTERS + _LEAST), f"The answers of {tasks:,} tasks")

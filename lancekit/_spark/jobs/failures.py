@@ -136,10 +136,7 @@ def _users_line(text: str) -> str:
 def unpacked(version: str, packed: bytes) -> Any:
     """Unpickle an object that a driver with a version of lancekit sent to this worker.
 
-    Raises
-    ------
-    SessionError
-        This Python has another version.
+    Raises SessionError: this Python has another version.
     """
     if version != __version__:
         place = f"  the worker's Python is {sys.executable} on {platform.node()}"
@@ -152,16 +149,10 @@ def other_package(
 ) -> SessionError:
     """Return the error for workers that have another version of a package, or none.
 
-    Parameters
-    ----------
-    name
-        The package.
-    theirs, ours
-        The versions of the workers and of the driver; empty for none.
-    details
-        Further lines of the text.
-    why
-        The reason, if the workers' package cannot be imported.
+    name: the package.
+    theirs, ours: the versions of the workers and of the driver; empty for none.
+    details: further lines of the text.
+    why: the reason, if the workers' package cannot be imported.
 
     Examples
     --------

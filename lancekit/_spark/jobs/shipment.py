@@ -51,14 +51,9 @@ def shipped(
     A file lies among the data files under a name that no version refers to, so that a cleanup
     finds it should this process die.
 
-    Parameters
-    ----------
-    parts
-        What to send; of what goes through a file, few parts are held at a time.
-    store
-        The dataset's folder.
-    most_bytes
-        More than this goes through a file.
+    parts: what to send; of what goes through a file, few parts are held at a time.
+    store: the dataset's folder.
+    most_bytes: more than this goes through a file.
     """
     token = str(uuid.uuid4())
     rest, held, size = iter(parts), list[Bytes](), 0
@@ -96,12 +91,8 @@ _UNITS = {unit: 10 * place for place, unit in enumerate("bkmgtp")}
 def spark_bytes(text: str, bare: str = "b") -> int | None:
     """Return a size in bytes; ``None`` if the text is not a size.
 
-    Parameters
-    ----------
-    text
-        The value of a setting.
-    bare
-        The unit of a number without one.
+    text: the value of a setting.
+    bare: the unit of a number without one.
 
     Examples
     --------

@@ -180,14 +180,9 @@ class _Part:
 class SourceSummary:
     """What was found of a source's partitions.
 
-    Attributes
-    ----------
-    starts
-        The number of each partition's first row, and at last of all rows.
-    sums
-        The sums of the partitions' keys.
-    key_bytes
-        The bytes of all keys.
+    starts: the number of each partition's first row, and at last of all rows.
+    sums: the sums of the partitions' keys.
+    key_bytes: the bytes of all keys.
     """
 
     starts: npt.NDArray[np.int64]
@@ -209,12 +204,8 @@ class SourceSummary:
     def keys(self) -> tuple[list[pa.Array], pa.Array | None]:
         """Bring the key columns here, and the column that orders rows; in the order of the rows.
 
-        Raises
-        ------
-        SourceChangedError
-            Cached rows were lost, and came back different.
-        EngineError
-            The keys are more than ``spark.driver.maxResultSize`` allows.
+        Raises SourceChangedError: cached rows were lost, and came back different.
+        Raises EngineError: the keys are more than ``spark.driver.maxResultSize`` allows.
         """
         packed: list[bytes] | list[pa.Buffer]
         packed = [part for part in self._few if part is not None]
@@ -266,10 +257,7 @@ def other_rows() -> SourceChangedError:
 def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
     """Count the rows of a source and sum their keys, once they are cast; this fills the cache.
 
-    Raises
-    ------
-    NullKeyError, SchemaMismatchError
-        A key does not fit.
+    Raises NullKeyError, SchemaMismatchError: a key does not fit.
     """
     names = [top_of(name) if name not in plan.target.names else name for name in clauses.on]
     if clauses.dedupe_by is not None:

@@ -84,18 +84,11 @@ def find_pairs(
 ) -> list[Matches]:
     """Return the matches of each fragment, or of several parts of it, in the target's order.
 
-    Parameters
-    ----------
-    session
-        Where tasks run.
-    keys
-        What to look for.
-    target
-        The target's fragments.
-    match
-        Who looks.
-    snapshot
-        The version; its folder takes keys that are too many to be sent otherwise.
+    session: where tasks run.
+    keys: what to look for.
+    target: the target's fragments.
+    match: who looks.
+    snapshot: the version; its folder takes keys that are too many to be sent otherwise.
     """
     found: Iterable[Matches]
     if match.strategy == "index":
@@ -198,14 +191,9 @@ def _on_workers(
 class RowRouting:
     """What a task does with the rows of one partition of the source; rows count from its first.
 
-    Attributes
-    ----------
-    rows, addresses
-        Pairs of a row and the address of a target row that it matches, by row.
-    skipped
-        Rows that are left out.
-    key_sum
-        The sum of the partition's keys.
+    rows, addresses: pairs of a row and the address of a target row that it matches, by row.
+    skipped: rows that are left out.
+    key_sum: the sum of the partition's keys.
     """
 
     rows: npt.NDArray[np.integer]
@@ -324,18 +312,12 @@ def join_frame(
 ) -> tuple[DataFrame, Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]]:
     """Return the source's rows with what they match, and how a task reads them.
 
-    Parameters
-    ----------
-    held, plan
-        The source, and the casts to the dataset's types.
-    check
-        Tells whether a partition has the keys that it had.
-    target
-        The target's fragments.
-    work
-        What is done with the rows, which says what is needed of both sides.
-    broadcast
-        Whether the target's keys go to the tasks that hold the source, or both sides are sorted.
+    held, plan: the source, and the casts to the dataset's types.
+    check: tells whether a partition has the keys that it had.
+    target: the target's fragments.
+    work: what is done with the rows, which says what is needed of both sides.
+    broadcast: whether the target's keys go to the tasks that hold the source, or both sides are
+        sorted.
     """
     on = work.clauses.on
     source = prepare(held.frame, held.schema, plan, on, work.source.names, check)

@@ -84,16 +84,10 @@ def merge_by_pairs(
 ) -> MergeWork:
     """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
 
-    Parameters
-    ----------
-    held, found
-        The source's rows, and their partitions.
-    take_keys
-        Returns their keys, which nobody else holds then.
-    job
-        What to do.
-    match
-        Where the keys are matched.
+    held, found: the source's rows, and their partitions.
+    take_keys: returns their keys, which nobody else holds then.
+    job: what to do.
+    match: where the keys are matched.
     """
     clauses, target, store = job.clauses, job.target, job.task.store
     keys = take_keys()
@@ -149,12 +143,8 @@ def merge_by_join(
 ) -> MergeWork:
     """Do the same with keys that are too many to travel.
 
-    Raises
-    ------
-    SourceChangedError
-        Cached rows were lost, and came back with other keys.
-    DuplicateKeysError
-        A key is there twice.
+    Raises SourceChangedError: cached rows were lost, and came back with other keys.
+    Raises DuplicateKeysError: a key is there twice.
     """
     work = _work(job)
     broadcast = match.strategy == "broadcast"
@@ -323,16 +313,10 @@ def _rewrite_fragments(
 ) -> MergeWork:
     """Write the source's columns anew for the fragments that have a match.
 
-    Parameters
-    ----------
-    frame, read
-        The source's rows with the addresses that they match, and how a task reads them.
-    work
-        What is done with them.
-    target
-        The target's fragments.
-    match, skipped
-        As in `MergeWork`.
+    frame, read: the source's rows with the addresses that they match, and how a task reads them.
+    work: what is done with them.
+    target: the target's fragments.
+    match, skipped: as in `MergeWork`.
     """
     most = most_tasks(frame.sparkSession)
     count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table

@@ -133,16 +133,11 @@ class _Tally:
 class MergeTask:
     """What a task does with joined rows.  Can be sent to a worker.
 
-    Attributes
-    ----------
-    source
-        The columns of the source that are needed.
-    lent
-        The columns of a matched target row that are needed.
-    clauses, condition, task
-        What to do, which matched rows are updated if not all are, and where new rows go.
-    dry
-        Whether to write nothing.
+    source: the columns of the source that are needed.
+    lent: the columns of a matched target row that are needed.
+    clauses, condition, task: what to do, which matched rows are updated if not all are, and where
+        new rows go.
+    dry: whether to write nothing.
     """
 
     source: pa.Schema

@@ -67,18 +67,11 @@ def ordered_frame(
 ) -> tuple[DataFrame, Read]:
     """Return the source's rows that are to be written, and how a task reads them.
 
-    Parameters
-    ----------
-    held, plan
-        The source, and the casts to the dataset's types.
-    bounds
-        Where the rows are cut into pieces by `piece_bounds`.
-    sent
-        What each partition is told.
-    target
-        The target's fragments.
-    work
-        What is done with the rows.
+    held, plan: the source, and the casts to the dataset's types.
+    bounds: where the rows are cut into pieces by `piece_bounds`.
+    sent: what each partition is told.
+    target: the target's fragments.
+    work: what is done with the rows.
     """
     frame, own = held.select(plan.target.names)
     follow = _Follow(own, plan, sent, work)
@@ -102,16 +95,10 @@ def piece_bounds(
 
     ``None`` if the rows are written where they are.
 
-    Parameters
-    ----------
-    orders
-        What each partition is told.
-    work
-        What is done with the rows.
-    most
-        The number of pieces, at most.
-    sort
-        Whether a task needs updated rows first, by their addresses.
+    orders: what each partition is told.
+    work: what is done with the rows.
+    most: the number of pieces, at most.
+    sort: whether a task needs updated rows first, by their addresses.
     """
     if not work.lent.names and not sort:
         return None

@@ -54,10 +54,7 @@ SERVER_SETTINGS: Mapping[str, str] = {
 def parse_remote(remote: object) -> str:
     """Return where a Connect session is to run, checked.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It is neither ``sc://host:port`` nor ``local[...]``.
+    Raises InvalidArgumentError: it is neither ``sc://host:port`` nor ``local[...]``.
     """
     hint = "For example 'sc://host:15002', or 'local[2]' for a server in this process."
     if not isinstance(remote, str) or not remote.startswith(("sc://", "local")):
@@ -93,10 +90,7 @@ def endpoint_of(remote: str) -> tuple[str, int]:
 def check_packages() -> None:
     """Refuse to go on without the packages of Spark Connect's client.
 
-    Raises
-    ------
-    SessionError
-        At least one is not installed.
+    Raises SessionError: at least one is not installed.
     """
     missing = [package for module, package in PACKAGES.items() if not _installed(module)]
     if missing:
@@ -120,10 +114,8 @@ def join_local_server(context: SparkContext, token: str) -> SparkSession:
 def join_server(remote: str) -> SparkSession:
     """Return a new session on a server elsewhere.
 
-    Raises
-    ------
-    SessionError
-        The server cannot be reached, gives no answer, or is of a Spark that this one cannot use.
+    Raises SessionError: the server cannot be reached, gives no answer, or is of a Spark that this
+        one cannot use.
     """
     builder = _builder()
     from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -176,12 +168,8 @@ def _builder() -> ConnectSession.Builder:
 def release(session: SparkSession, *, alive: bool) -> None:
     """Stop a Connect session, and the server if that runs in this process.
 
-    Parameters
-    ----------
-    session
-        Any; one that was stopped already stays so.
-    alive
-        Whether the server can be told.
+    session: any; one that was stopped already stays so.
+    alive: whether the server can be told.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 

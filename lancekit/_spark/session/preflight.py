@@ -43,10 +43,8 @@ _CONNECT_PORT = "spark.connect.grpc.binding.port"
 def check_machine(settings: Mapping[str, str], *, local: bool) -> None:
     """Check what a session needs of this machine before its Java process is started.
 
-    Raises
-    ------
-    SessionError
-        Too much or too little memory is asked for, or an address or port cannot be had.
+    Raises SessionError: too much or too little memory is asked for, or an address or port cannot be
+        had.
     """
     _check_memory(settings.get("spark.driver.memory", ""))
     address = (
@@ -71,11 +69,8 @@ def check_workers(session: SparkSession) -> None:
 
     Once for each application or server, whoever started it.
 
-    Raises
-    ------
-    SessionError
-        The Python is another version than this one, lancekit is not there or another one, or
-        pyarrow is too old.
+    Raises SessionError: the Python is another version than this one, lancekit is not there or
+        another one, or pyarrow is too old.
     """
     place = remote_of(session) if is_connect(session) else session.sparkContext.applicationId
     if place in _checked:

@@ -58,16 +58,10 @@ def _environment(
 ) -> Iterator[None]:
     """Set what the Java process and PySpark read from the environment, and put it back.
 
-    Parameters
-    ----------
-    java
-        The runtime to start.
-    local
-        Whether the workers run on this machine.
-    python
-        The workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
-    token
-        What a Connect server is to ask of its clients; on the command line all could read it.
+    java: the runtime to start.
+    local: whether the workers run on this machine.
+    python: the workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
+    token: what a Connect server is to ask of its clients; on the command line all could read it.
     """
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.home),

@@ -60,18 +60,11 @@ class _Row:
 def verdicts(current: Snapshot, aside: AsideRows) -> list[Verdict]:
     """Return for each row that was moved aside whether it is the newest row of its key.
 
-    Parameters
-    ----------
-    current
-        The newest version of the table, loaded after the manifest of the shard cannot change any
-        more, or for a look.
-    aside
-        The rows, which have the columns of the version.
+    current: the newest version of the table, loaded after the manifest of the shard cannot change
+        any more, or for a look.
+    aside: the rows, which have the columns of the version.
 
-    Raises
-    ------
-    CorruptFileError
-        Another file of the shard is damaged: it has to be repaired first.
+    Raises CorruptFileError: another file of the shard is damaged: it has to be repaired first.
     """
     known = _Known(current, aside)
     return [_first(known, number) for number in range(aside.rows.num_rows)]

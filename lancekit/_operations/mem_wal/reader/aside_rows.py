@@ -55,20 +55,12 @@ _OF_DAMAGE = (LancekitError, OSError, ArithmeticError, LookupError, TypeError, V
 class AsideFile:
     """A file that was moved aside, and what can be read of it.
 
-    Attributes
-    ----------
-    aside
-        The file.
-    uri
-        Where it is.
-    generation
-        The generation of its rows; 0 if nothing says it.
-    fault
-        What is wrong with it; empty if nothing is.
-    lacking
-        The columns of the table that its rows do not have.
-    rows
-        The number of rows that can be read.
+    aside: the file.
+    uri: where it is.
+    generation: the generation of its rows; 0 if nothing says it.
+    fault: what is wrong with it; empty if nothing is.
+    lacking: the columns of the table that its rows do not have.
+    rows: the number of rows that can be read.
     """
 
     aside: Aside
@@ -83,18 +75,11 @@ class AsideFile:
 class AsideRows:
     """The rows of a shard that were moved aside, in the order in which they were put.
 
-    Attributes
-    ----------
-    shard
-        The shard.
-    files
-        Its files aside whose rows wait, whether they can be read or not.
-    done
-        The positions of entries whose copies were put back or discarded.
-    rows
-        The columns of the version, nulls allowed, then `_tombstone`.
-    file
-        The place of each row's file in `files`.
+    shard: the shard.
+    files: its files aside whose rows wait, whether they can be read or not.
+    done: the positions of entries whose copies were put back or discarded.
+    rows: the columns of the version, nulls allowed, then `_tombstone`.
+    file: the place of each row's file in `files`.
     """
 
     shard: Shard
@@ -214,16 +199,10 @@ def with_later_columns(
 ) -> FragmentSource:
     """Return rows of a shard with the table's values of columns that they do not have.
 
-    Parameters
-    ----------
-    rows, keys
-        The rows, and their keys, hidden rows included.
-    names
-        The names of the key columns.
-    base
-        The version of the table; a row whose key it does not have gets nulls.
-    lacking
-        The columns.
+    rows, keys: the rows, and their keys, hidden rows included.
+    names: the names of the key columns.
+    base: the version of the table; a row whose key it does not have gets nulls.
+    lacking: the columns.
     """
     schema = base.manifest.schema
     rows = with_own_mark(rows)
@@ -250,14 +229,9 @@ def rows_of_keys(
 ) -> tuple[Newest, pa.Table]:
     """Read the rows of a version that have one of some keys.
 
-    Parameters
-    ----------
-    base
-        The version.
-    names, keys
-        The names of the key columns, and the keys.
-    columns
-        The columns to read beside the key.
+    base: the version.
+    names, keys: the names of the key columns, and the keys.
+    columns: the columns to read beside the key.
 
     Returns
     -------
@@ -395,14 +369,9 @@ def _held_file(
 def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str) -> FragmentSource:
     """Return rows in the form that a log has today as a fragment.
 
-    Parameters
-    ----------
-    batches
-        The rows.
-    base
-        The table.
-    where
-        What to call them in messages.
+    batches: the rows.
+    base: the table.
+    where: what to call them in messages.
     """
     own = generation_schema(base.manifest.schema)
     file, location = _held_file(batches, own, base, where)

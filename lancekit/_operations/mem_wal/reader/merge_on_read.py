@@ -105,21 +105,13 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
 
     Rows of shards come first, the newest of them before the others.
 
-    Parameters
-    ----------
-    scan
-        A scan of the version that `of` has.
-    of
-        The version, and what is not merged into it.
-    blob_handling
-        How the scan shows blobs, as `blob_view` takes it.
+    scan: a scan of the version that `of` has.
+    of: the version, and what is not merged into it.
+    blob_handling: how the scan shows blobs, as `blob_view` takes it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        A filter or an expression names a hidden column, which rows of shards do not have.
-    UnsupportedFeatureError
-        The table has fragments whose numbers are those of shards.
+    Raises InvalidArgumentError: a filter or an expression names a hidden column, which rows of
+        shards do not have.
+    Raises UnsupportedFeatureError: the table has fragments whose numbers are those of shards.
     """
     request = scan.request
     search = cast("FullTextSearch | NearestSearch | None", scan.search)

@@ -36,12 +36,8 @@ NOWHERE = np.uint64(2**64 - 1)
 class KeyRows:
     """The keys of a source's rows, in the order in which they were written.
 
-    Attributes
-    ----------
-    columns
-        Those of the primary key, in its order.
-    deletes
-        Which rows delete their keys.
+    columns: those of the primary key, in its order.
+    deletes: which rows delete their keys.
     """
 
     columns: tuple[pa.Array, ...]
@@ -77,10 +73,7 @@ class Newest:
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Offsets, Addresses]:
         """Return which of some keys lead anywhere, and where.
 
-        Parameters
-        ----------
-        columns
-            The key columns, in their order.
+        columns: the key columns, in their order.
         """
         first, *others = columns
         rows, codes = self.keys.find(0, first)
@@ -95,14 +88,9 @@ def newest_of(
 ) -> Newest:
     """Return where the keys of some sources lead.
 
-    Parameters
-    ----------
-    names
-        Of the key columns.
-    parts
-        The keys of each source, the newest source first.
-    fragment_ids
-        The id that the rows of each source are told by.
+    names: of the key columns.
+    parts: the keys of each source, the newest source first.
+    fragment_ids: the id that the rows of each source are told by.
     """
     columns = tuple(
         ak.concat_arrays([_backwards(part.columns[place]) for part in parts])
@@ -149,10 +137,7 @@ class IsNewest:
 def newest_only(newest: Newest, schema: pa.Schema, wanted: Predicate | None) -> Predicate:
     """Return the filter for the newest rows that another filter wants; ``None`` for all.
 
-    Parameters
-    ----------
-    schema
-        The table's, which has the key columns.
+    schema: the table's, which has the key columns.
     """
     names = newest.keys.names
     keys = (schema.field(name) for name in names)

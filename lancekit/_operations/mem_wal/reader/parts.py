@@ -69,14 +69,9 @@ Memory: TypeAlias = tuple[int, list[pa.RecordBatch]]
 class ShardState:
     """What is read of a shard.
 
-    Attributes
-    ----------
-    sstables
-        Its generations.
-    manifest, entries
-        What of its log is in none of them, and the manifest that says so.
-    memory
-        What a writer of this process holds, if there is one; its log is not read then.
+    sstables: its generations.
+    manifest, entries: what of its log is in none of them, and the manifest that says so.
+    memory: what a writer of this process holds, if there is one; its log is not read then.
     """
 
     shard: Shard
@@ -117,12 +112,9 @@ class ShardState:
 class View:
     """What a version of the table asks of its parts.
 
-    Attributes
-    ----------
-    schema
-        The table's columns as they are read in parts.
-    keys, key_ids, key_types
-        The columns of the primary key, their fields and types, in its order; none if there is none.
+    schema: the table's columns as they are read in parts.
+    keys, key_ids, key_types: the columns of the primary key, their fields and types, in its order;
+        none if there is none.
     """
 
     schema: LanceSchema
@@ -135,16 +127,10 @@ class View:
 class Part:
     """Rows of a shard that were written after each other: a fragment in a schema of its own.
 
-    Attributes
-    ----------
-    fragment
-        The rows.
-    view
-        How the table sees them.
-    identity
-        What tells it from all others, if anything does.
-    table
-        The generation as a table, which may have indices; ``None`` for rows in memory.
+    fragment: the rows.
+    view: how the table sees them.
+    identity: what tells it from all others, if anything does.
+    table: the generation as a table, which may have indices; ``None`` for rows in memory.
     """
 
     shard: UUID
@@ -214,14 +200,9 @@ class Part:
     def seen(self, number: int, open_files: OpenFiles, first_row: int = 0) -> FragmentSource:
         """Return its rows as a fragment of the table.
 
-        Parameters
-        ----------
-        number
-            Its place among all parts.
-        open_files
-            Those of whoever reads it.
-        first_row
-            How many rows come before.
+        number: its place among all parts.
+        open_files: those of whoever reads it.
+        first_row: how many rows come before.
         """
         rows = _opened_by(with_own_mark(self.fragment), open_files)
         return replace(
@@ -261,10 +242,7 @@ class Parts:
     def of(self, state: ShardState) -> Iterator[Part]:
         """Yield what of a shard is not merged, the newest rows first.
 
-        Raises
-        ------
-        LancekitError, OSError
-            A generation cannot be read.
+        Raises LancekitError, OSError: a generation cannot be read.
         """
         shard = state.shard.id
         written = {table.generation for table in state.sstables}

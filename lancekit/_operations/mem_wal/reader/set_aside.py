@@ -61,10 +61,7 @@ _PLACE = ("_set_aside_file", "_set_aside_row")
 def listed_schema(schema: LanceSchema) -> pa.Schema:
     """Return what a caller sees of a row: the table's columns, nulls allowed, and facts.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The table has a column of such a name.
+    Raises InvalidArgumentError: the table has a column of such a name.
     """
     for name in _FACTS.names:
         if name in schema:
@@ -98,16 +95,10 @@ def _files(judged: JudgedRows) -> list[AsideFile]:
 class GivenRows:
     """Which rows a caller names, and what they are to be.
 
-    Attributes
-    ----------
-    by
-        The columns that name a row: its place, or the primary key; nothing for all rows.
-    keys
-        The columns of the primary key.
-    places
-        The place in `values` of each name; of one that comes twice the last place.
-    values
-        The columns of the table and its mark of deleted rows; ``None`` for those of the files.
+    by: the columns that name a row: its place, or the primary key; nothing for all rows.
+    keys: the columns of the primary key.
+    places: the place in `values` of each name; of one that comes twice the last place.
+    values: the columns of the table and its mark of deleted rows; ``None`` for those of the files.
     """
 
     by: tuple[str, ...] = ()
@@ -155,20 +146,12 @@ class GivenRows:
 def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     """Read what names rows that were moved aside, and corrects them if it has more columns.
 
-    Parameters
-    ----------
-    schema
-        The columns of the table.
-    given
-        Rows of any kind; ``None`` for all rows as they are.
+    schema: the columns of the table.
+    given: rows of any kind; ``None`` for all rows as they are.
 
-    Raises
-    ------
-    InvalidArgumentError
-        They do not say which rows they name, or have some columns of the table and not all; or the
-        table has no primary key.
-    InvalidTypeError, SchemaMismatchError
-        They cannot be read, or do not fit the table.
+    Raises InvalidArgumentError: they do not say which rows they name, or have some columns of the
+        table and not all; or the table has no primary key.
+    Raises InvalidTypeError, SchemaMismatchError: they cannot be read, or do not fit the table.
     """
     if given is None:
         return GivenRows()
@@ -282,23 +265,13 @@ class MemWalPutBack:
 def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) -> MemWalPutBack:
     """Put rows of a shard back into its log, unless a newer row of the key is there.
 
-    Parameters
-    ----------
-    line
-        The table.
-    shard
-        The shard, whose writer is fenced if there is anything to put back.
-    given
-        Which rows the caller names, and what they are to be.
-    unsure
-        Put back rows of which nothing tells whether a newer row of the key is there, too.
+    line: the table.
+    shard: the shard, whose writer is fenced if there is anything to put back.
+    given: which rows the caller names, and what they are to be.
+    unsure: put back rows of which nothing tells whether a newer row of the key is there, too.
 
-    Raises
-    ------
-    FencedError, RetriesExhaustedError
-        Other writers took the shard at each attempt.
-    LancekitError
-        The table refuses a row: none of the shard are put back.
+    Raises FencedError, RetriesExhaustedError: other writers took the shard at each attempt.
+    Raises LancekitError: the table refuses a row: none of the shard are put back.
     """
     for attempt in range(_ATTEMPTS):
         current = latest_snapshot(line)

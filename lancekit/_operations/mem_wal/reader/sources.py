@@ -51,14 +51,9 @@ _ATTEMPTS, _PAUSE_SECONDS = 6, 0.005
 class ReadSet:
     """A version of a table, and what its shards hold that is not in it.
 
-    Attributes
-    ----------
-    base
-        The version.
-    keys
-        The primary key; nothing for a table without.
-    parts
-        Those of newer rows first.
+    base: the version.
+    keys: the primary key; nothing for a table without.
+    parts: those of newer rows first.
     """
 
     base: Snapshot
@@ -118,17 +113,10 @@ class ReadSet:
 def newest_read_set(line: Line, writers: Mapping[UUID, Sequence[Memory]] | None = None) -> ReadSet:
     """Return what a table is at this moment, its shards included.
 
-    Parameters
-    ----------
-    line
-        The table.
-    writers
-        By shards, what writers of this process hold, asked before.
+    line: the table.
+    writers: by shards, what writers of this process hold, asked before.
 
-    Raises
-    ------
-    LancekitError, OSError
-        Something cannot be read, and not because it was just merged.
+    Raises LancekitError, OSError: something cannot be read, and not because it was just merged.
     """
     known = writers or {}
 
@@ -198,10 +186,7 @@ def _reach(manifest: ShardManifest) -> tuple[int, int]:
 def read_set(base: Snapshot, states: Iterable[ShardState]) -> ReadSet:
     """Return a version of a table, and what shards hold that it has not merged.
 
-    Raises
-    ------
-    LancekitError, OSError
-        A generation cannot be read.
+    Raises LancekitError, OSError: a generation cannot be read.
     """
     of = Parts(base)
     parts = [part for state in states for part in of.of(state)]

@@ -57,10 +57,7 @@ class Regex:
 def translate(pattern: str, flags: str = "") -> Regex:
     """Rewrite an expression; ``flags`` are letters such as ``im``.
 
-    Raises
-    ------
-    Refused
-        It does not parse, or the engine has nothing like it.
+    Raises Refused: it does not parse, or the engine has nothing like it.
     """
     if len(pattern) > _LONGEST:
         raise Refused(
