@@ -124,7 +124,7 @@ def drawn(
                 _plain(one, canvas.colours)
             return Picture(
                 alt=said, text=text, figure=canvas.figure,
-                render=partial(_own_svg, canvas.figure, title, alt),
+                render=partial(_own_svg, canvas.figure.figure, title, alt),
             )  # fmt: skip
         figure = Figure(figsize=inches, dpi=_DPI, layout="constrained", facecolor=LIGHT.ground)
         grid = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False,

@@ -80,3 +80,13 @@ def test_pictures_read_no_data_file(tmp_path, monkeypatch):
     ds = lk.dataset(tmp_path / "x.lance")
     for kind in ("history", "graph", "fragments", "key_filters", "mem_wal"):
         assert getattr(ds.plot, kind)().svg
+
+
+def test_axes_of_a_part_of_a_figure_are_drawn_into(tmp_path):
+    ds = lk.write_dataset({"id": [1, 2]}, tmp_path / "t")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subfigures(1, 2)[0].subplots()
+    picture = ds.plot.fragments(ax=axes)
+    assert picture.figure is axes.figure
+    assert picture.svg.startswith("<svg")
