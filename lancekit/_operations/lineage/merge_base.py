@@ -60,16 +60,26 @@ class MergeBase:
     is_behind: bool
 
 
+_WITHOUT_A_BASE = (
+    "base=0 merges by key without a base: rows that only the source has come in, rows that differ "
+    "are conflicts, and no row is deleted."
+)
+
+
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     """Return the newest version that both sides contain.
 
-    Raises VersionNotFoundError: it is gone.
+    Raises VersionNotFoundError: it is gone, or there is none: the file of a branch is damaged.
     """
     graph = CommitGraph(ours.line)
     if graph.is_merged(theirs, ours):
         return _based_on(theirs, theirs, ours, graph, is_merged=True)
     left, right = graph.vector(theirs), graph.vector(ours)
     bases = graph.merge_bases(theirs, ours)
+    if not bases:
+        raise VersionNotFoundError(
+            f"{theirs.called} and {ours.called} have no version in common.", hint=_WITHOUT_A_BASE
+        )
     if len(bases) > 1 and (repeated := _repeated_base(graph, ours, bases)):
         bases = [repeated]
     there = []
@@ -223,10 +233,7 @@ def _gone(
     """Return the error for a merge base that cannot be read."""
     left, right = graph.vector(theirs), graph.vector(ours)
     merged = "" if _is_forked(base, left, right) else ", up to which it was merged"
-    hint = (
-        "base=0 merges by key without a base: rows that only the source has come in, rows that "
-        "differ are conflicts, and no row is deleted."
-    )
+    hint = _WITHOUT_A_BASE
     for name in [*left.chain, *right.chain]:
         version = min(left.versions.get(name, 0), right.versions.get(name, 0))
         line = graph.line(name)

@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lancekit._casts import rule_of
+from lancekit._file.kernels.bounds import allowed, null_bytes
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.fragment import columns_of_files
 from lancekit._format.schema import LanceField, LanceSchema
@@ -261,7 +262,12 @@ def _deleted(source: FragmentSource) -> Hashable:
 
 
 def can_be_retyped(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return True if `retyped` knows a way from one type to the other."""
+    """Return True if `retyped` knows a way from one type to the other.
+
+    A type of which not even one row may be read is not made one of, either.
+    """
+    if max(null_bytes(old), null_bytes(new)) > allowed():
+        return False
     try:
         retyped(pa.nulls(1, old), new)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -26,6 +26,7 @@ from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit._scan.fragments.rebatch import fitted, joined, taken
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
+from lancekit._scan.fragments.split_fields import nulls_of
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import UnsupportedFeatureError
 
@@ -72,7 +73,7 @@ def row_values(
     return [
         _as_array(table[names[pair.name]], pair, new=new)
         if pair.name in names
-        else pa.nulls(len(rows), pair.kind)
+        else nulls_of(pa.field(pair.name, pair.kind), len(rows))
         for pair in columns
     ]
 
@@ -146,7 +147,7 @@ def changed_rows(
     found = row_values(columns, side, rows, new=new)
     dropped = list(schema)[1 + len(columns) :]
     if new or not dropped:
-        found += [pa.nulls(len(rows), field.type) for field in dropped]
+        found += [nulls_of(field, len(rows)) for field in dropped]
     else:
         gone = side.read([field.name for field in dropped], rows)
         found += [joined(gone[field.name].chunks, field.type) for field in dropped]

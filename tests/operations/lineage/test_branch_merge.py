@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
@@ -1122,3 +1123,15 @@ class Story:
         assert sorted_rows(as_read(ours.ds)) == sorted_rows(expected.rows.values())
         ours.rows = {key: dict(row) for key, row in expected.rows.items()}
         self.common = {key: dict(row) for key, row in theirs.rows.items()}
+
+
+def test_a_branch_file_that_names_no_version_leaves_no_merge_base(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2]}, tmp_path / "t", primary_key="id")
+    ds.create_branch("exp").insert({"id": [3]}, mode="append")
+    file = tmp_path / "t/_refs/branches/exp.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "parentVersion": -1}))
+    ds = lk.dataset(ds.uri)
+    for call in (ds.branches.compare, ds.branches.merge, ds.branches.rebase):
+        with pytest.raises(lk.errors.VersionNotFoundError, match="no version in common"):
+            call("exp")
+    assert ds.branches.compare("exp", base=0)

@@ -56,3 +56,9 @@ def test_structs_are_retyped_field_by_field() -> None:
     assert can_be_retyped(pa.struct([("a", pa.int32())]), wide)
     assert not can_be_retyped(_STRICT, pa.int32())
     assert not can_be_retyped(_STRICT, pa.struct([("a", pa.struct([]))]))
+
+
+def test_a_type_that_is_too_wide_for_memory_is_not_tried() -> None:
+    wide = pa.list_(pa.float64(), 2**31 - 1)
+    assert not can_be_retyped(wide, pa.list_(pa.float32(), 2**31 - 1))
+    assert not can_be_retyped(pa.int64(), wide)
