@@ -269,6 +269,7 @@ class History:
             actor.busy = False
             if actor.faults.dead and alive:
                 self.kills += 1
+                lk.clear_cache()  # what a process remembers dies with it, its files among that
                 self.trace.append(f"{'  ' * self.depth}  {what}: killed")
             if actor.faults.dead:
                 self.ours = [other for other in self.ours if other is not actor]
