@@ -188,7 +188,7 @@ def frame_with_blobs(
     return frame
 
 
-# ---- dataFrames of Spark over a version
+# ---- DataFrames of Spark over a version
 
 #: defaults of scans that a DataFrame follows: order and sizes of batches are Spark's own
 _FOLLOWED = {

@@ -146,7 +146,7 @@ def _views(fields: Iterable[StoredField]) -> list[LanceField]:
     return [LanceField(field) for field in fields]
 
 
-# ---- arrow schemas as JSON, in pylance's form
+# ---- Arrow schemas as JSON, in pylance's form
 
 _Made = dict[str, object]
 

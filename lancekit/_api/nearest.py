@@ -15,7 +15,7 @@ from lancekit._choice import check_choice
 from lancekit._format.index import IndexMetadata
 from lancekit._format.paths import canonical, find_field, show_path
 from lancekit._format.schema import LanceSchema
-from lancekit._index.distances import ALIASES, COMPUTED_AS, METRICS_OF
+from lancekit._index.distances import ALIASES, COMPUTED_AS, METRICS_OF, Vectors
 from lancekit._legible import shown
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.search.nearest import NearestSearch, VectorType
@@ -205,9 +205,7 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
 _WHAT = "Pass a list or an array of numbers; several vectors as a list of them."
 
 
-def _query_vectors(
-    q: object, column: str, kind: VectorType
-) -> tuple[npt.NDArray[np.floating | np.uint8], bool]:
+def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, bool]:
     """Return queries, and whether there may be several, each of which has rows of its own.
 
     Parameters
@@ -269,7 +267,7 @@ def _plain(q: object) -> object:
     return q
 
 
-def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> npt.NDArray[np.floating | np.uint8]:
+def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> Vectors:
     """Return numbers as the column could hold them."""
     compared = COMPUTED_AS[kind.value]
     if compared is np.uint8:

@@ -275,7 +275,7 @@ def unregister(shell: Shell) -> None:
     own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]
 
 
-# ---- tab behind `%lance` and in cells of SQL: words, tables, columns, tags, versions and
+# ---- Tab behind `%lance` and in cells of SQL: words, tables, columns, tags, versions and
 # branches
 
 _WORD = re.compile(r"[\w./-]*\Z")

@@ -210,7 +210,7 @@ def _is_foreign(series: pl.Series) -> bool:
     return False
 
 
-# ---- arrow tables as pandas frames that keep every whole number
+# ---- Arrow tables as pandas frames that keep every whole number
 #
 # pandas makes doubles of whole numbers beside nulls, and a double holds 53 bits.
 

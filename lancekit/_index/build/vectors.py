@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
@@ -21,12 +20,11 @@ from lancekit._index.build.column import IndexedColumn, RowMap
 from lancekit._index.build.files import NewFile
 from lancekit._index.build.read import OpenSegment
 from lancekit._index.build.sorting import Places, Words
+from lancekit._index.distances import Vectors
 from lancekit._index.ivf.codes import Codes, nearest_of, unit, whole_vectors
 from lancekit._index.ivf.segment import VectorSegment
 from lancekit._index.ivf.training import trained_centroids, trained_codes
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
-
-Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: rows of a partition, if nobody says how many partitions there are to be
 PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}

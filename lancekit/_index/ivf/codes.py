@@ -14,11 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit._format.partitions import encode_tensor, parse_tensor
-from lancekit._index.distances import Distances, distances, estimated, products, squares
+from lancekit._index.distances import (
+    Distances,
+    Vectors,
+    distances,
+    estimated,
+    products,
+    squares,
+)
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.progress import step
-
-Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: what a code of a part of a vector may take
 PRODUCT_BITS = (8, 4)

@@ -7,9 +7,9 @@ from contextvars import copy_context
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from lancekit._format.index import VectorSettings
+from lancekit._index.distances import Vectors
 from lancekit._index.ivf.codes import (
     SAMPLED_ROWS,
     Codes,
@@ -22,8 +22,6 @@ from lancekit._index.ivf.codes import (
 )
 from lancekit._machine import decoding_threads
 from lancekit.progress import stoppable
-
-Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: rounds of k-means at most
 ROUNDS = 50

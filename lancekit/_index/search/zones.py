@@ -92,7 +92,7 @@ def wanted_rows(
     return union([zones.rows(wanted), dict(bitmaps(file.buffer(number)))])
 
 
-# ---- bloom filters: of each zone a split-block filter of the values that it has
+# ---- Bloom filters: of each zone a split-block filter of the values that it has
 #
 # See docs/format/indices.md, 10.
 

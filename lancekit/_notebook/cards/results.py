@@ -433,7 +433,3 @@ def _rows(rows: pa.Table, total: int | None) -> Table:
         ),
         note=f"{of} {plural(many, 'row')}{hidden}.",
     )
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)

@@ -7,7 +7,6 @@ from typing import cast
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
@@ -16,6 +15,7 @@ from lancekit._format.index import IndexMetadata, VectorSettings, vector_details
 from lancekit._format.paths import find_field
 from lancekit._index.build.files import NewFile, write_file
 from lancekit._index.build.vectors import VectorRows, comparable
+from lancekit._index.distances import Vectors
 from lancekit._index.inverted.segment import open_segment
 from lancekit._index.ivf.codes import product_codes
 from lancekit._index.ivf.segment import VectorSegment
@@ -186,7 +186,6 @@ def _load_texts(segment: Segment) -> None:
 # Models are found in a sample; vectors become partitions and codes, in files of their own; these
 # are put in order; then the index is made of them.
 
-Vectors = npt.NDArray[np.floating | np.uint8]
 
 #: the columns of what stands for vectors: rows, partitions, codes
 ROW, PARTITION, CODE = "_rowid", "__ivf_part_id", "__pq_code"

@@ -115,7 +115,6 @@ _LISTS = (
     pt.is_list_view,
     pt.is_large_list_view,
 )
-_STORED_LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
 
 
 def _naive(kind: pa.DataType) -> bool:

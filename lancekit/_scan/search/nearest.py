@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import item_field
-from lancekit._index.distances import METRICS_OF, Distances, distances
+from lancekit._index.distances import METRICS_OF, Distances, Vectors, distances
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
@@ -52,7 +52,7 @@ class NearestSearch:
     """
 
     column: str
-    queries: npt.NDArray[np.floating | np.uint8]
+    queries: Vectors
     metric: str
     k: int
     batched: bool = False
@@ -197,8 +197,6 @@ class NearestSearch:
 
 
 # ---- columns of vectors, and of lists of vectors, as NumPy arrays
-
-Vectors = npt.NDArray[np.floating | np.uint8]
 
 
 @dataclass(frozen=True, slots=True)

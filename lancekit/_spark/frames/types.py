@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 38
 _LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
 
-_Make = Callable[[pa.DataType], pa.DataType]
-
 
 def _same(kind: pa.DataType) -> pa.DataType:
     return kind

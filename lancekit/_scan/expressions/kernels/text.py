@@ -95,7 +95,6 @@ def _pattern(escape: str, pattern: str) -> str:
     return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
 
 
-_BYTE = scalar_of(8, pa.int32())
 #: how to look for a text, by whether the pattern begins and ends with ``%``
 _LOOKS: Mapping[tuple[str, str], Callable[[pa.Array, str], Value]] = {
     ("", ""): pc.equal,
