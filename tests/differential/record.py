@@ -25,10 +25,12 @@ from random import Random
 import pandas  # noqa: F401  # what is large is imported before the clock stands still
 import pyarrow as pa
 
+from tests.differential.former import know_former_names
 from tests.differential.still import hold_still, start_call
 
 if __name__ == "__main__":
     hold_still()
+    know_former_names()
 
 import lancekit as lk
 from tests.differential import changes, outcome, reads, statements, watch
