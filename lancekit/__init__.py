@@ -37,7 +37,6 @@ if _TYPE_CHECKING:
     from lancekit._api.blob_type import BlobType
     from lancekit._api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
     from lancekit._api.branches import BranchComparison, Branches
-    from lancekit._api.debug import set_logger
     from lancekit._api.diff import diff
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.fulltext import FtsToken, tokenize
@@ -45,17 +44,11 @@ if _TYPE_CHECKING:
     from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
     from lancekit._api.lance_operation import DatasetBasePath, Index, LanceOperation
     from lancekit._api.lance_schema import json_to_schema, schema_to_json
-    from lancekit._api.lsm_planners import (
-        ExecutionPlan,
-        LsmPointLookupPlanner,
-        LsmVectorSearchPlanner,
-    )
     from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._api.plots import plot_history
     from lancekit._api.pylance_session import Session
     from lancekit._api.scanner import LanceScanner
-    from lancekit._api.scanner_builder import ScannerBuilder
     from lancekit._api.shard_writer import ShardWriter, evaluate_sharding_spec
     from lancekit._api.sinks import mem_wal_sink, stream_sink
     from lancekit._api.tags import Tags
@@ -79,6 +72,13 @@ if _TYPE_CHECKING:
     from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts, Sides
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit._pipeline.udf_checkpoint import BatchUDF, batch_udf
+    from lancekit._pylance.debug import set_logger
+    from lancekit._pylance.lsm_planners import (
+        ExecutionPlan,
+        LsmPointLookupPlanner,
+        LsmVectorSearchPlanner,
+    )
+    from lancekit._pylance.scanner_builder import ScannerBuilder
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit._scan.statistics import ScanStatistics
     from lancekit._statements.run import sql
@@ -179,7 +179,7 @@ _HOMES = {
     "_api.blob_type": "BlobType",
     "_api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
     "_api.branches": "BranchComparison Branches",
-    "_api.debug": "set_logger",
+    "_pylance.debug": "set_logger",
     "_api.diff": "diff",
     "_api.fragment": "FragmentMetadata LanceFragment",
     "_api.fulltext": "FtsToken tokenize",
@@ -187,14 +187,14 @@ _HOMES = {
     "_api.lance_dataset": "LanceDataset dataset write_dataset",
     "_api.lance_operation": "DatasetBasePath Index LanceOperation",
     "_api.lance_schema": "json_to_schema schema_to_json",
-    "_api.lsm_planners": "ExecutionPlan LsmPointLookupPlanner LsmVectorSearchPlanner",
+    "_pylance.lsm_planners": "ExecutionPlan LsmPointLookupPlanner LsmVectorSearchPlanner",
     "_api.lsm_scanner": "LsmScanner ShardSnapshot",
     "_api.sinks": "mem_wal_sink stream_sink",
     "_api.merge_builder": "MergeInsertBuilder",
     "_api.plots": "plot_history",
     "_api.pylance_session": "Session",
     "_api.scanner": "LanceScanner",
-    "_api.scanner_builder": "ScannerBuilder",
+    "_pylance.scanner_builder": "ScannerBuilder",
     "_api.shard_writer": "ShardWriter evaluate_sharding_spec",
     "_api.tags": "Tags",
     "_cache": "CacheInfo cache_info clear_cache",

@@ -1,6 +1,6 @@
-"""A door: pylance's `arrow`, which is `lancekit._api.bfloat16` and `lancekit._api.images`."""
+"""A door: pylance's `arrow`, from `_pylance.bfloat16` and `_pylance.images`."""
 
-from lancekit._api.bfloat16 import (
+from lancekit._pylance.bfloat16 import (
     BFloat16,
     BFloat16Array,
     BFloat16Type,
@@ -8,7 +8,7 @@ from lancekit._api.bfloat16 import (
     bfloat16_array,
     cast,
 )
-from lancekit._api.images import (
+from lancekit._pylance.images import (
     EncodedImageArray,
     EncodedImageScalar,
     EncodedImageType,

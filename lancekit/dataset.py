@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from lancekit._api.explainer import Explainer
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.histories import ColumnChange, ColumnHistory, RowChange, RowHistory
-    from lancekit._api.indices_builder import VectorIndexReader
     from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
     from lancekit._api.lance_operation import Index, LanceOperation
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._api.optimizer import LanceStats
     from lancekit._api.plots import Plots
     from lancekit._api.scanner import LanceScanner
-    from lancekit._api.scanner_builder import ScannerBuilder
     from lancekit._api.sql import SqlQuery, SqlQueryBuilder
     from lancekit._api.table_indices import TableIndices
     from lancekit._api.tags import Tags
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit._picture import Picture
     from lancekit._pipeline.diff.statistics import ColumnStatistics
+    from lancekit._pylance.indices_builder import VectorIndexReader
+    from lancekit._pylance.scanner_builder import ScannerBuilder
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit.progress import IndexProgress
 
@@ -116,7 +116,7 @@ _HOMES = {
     "_api.diff": "ChangedRow DatasetDiff DiffCounts SchemaChanges",
     "_api.explainer": "Explainer",
     "_api.fragment": "FragmentMetadata LanceFragment",
-    "_api.indices_builder": "VectorIndexReader",
+    "_pylance.indices_builder": "VectorIndexReader",
     "_api.lance_dataset": "LanceDataset dataset write_dataset",
     "_api.lance_operation": "Index LanceOperation",
     "_api.merge_builder": "MergeInsertBuilder",
@@ -124,7 +124,7 @@ _HOMES = {
     "_api.plots": "Plots",
     "_api.histories": "ColumnChange ColumnHistory RowChange RowHistory",
     "_api.scanner": "LanceScanner",
-    "_api.scanner_builder": "ScannerBuilder",
+    "_pylance.scanner_builder": "ScannerBuilder",
     "_api.sql": "SqlQuery SqlQueryBuilder",
     "_api.table_indices": "TableIndices",
     "_api.tags": "Tags",

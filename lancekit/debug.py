@@ -1,6 +1,6 @@
-"""A door: pylance's `debug`, which is `lancekit._api.debug`."""
+"""A door: pylance's `debug`, which is `lancekit._pylance.debug`."""
 
-from lancekit._api.debug import (
+from lancekit._pylance.debug import (
     format_fragment,
     format_manifest,
     format_schema,

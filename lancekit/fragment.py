@@ -10,7 +10,7 @@ from lancekit._api.fragment import (
     RowIdMeta,
     write_fragments,
 )
-from lancekit._api.row_id_sequence import RowIdSequence
+from lancekit._pylance.row_id_sequence import RowIdSequence
 
 __all__ = [
     "DataFile",

@@ -2,9 +2,9 @@
 
 from lancekit._api.index_config import IndexConfig
 from lancekit._api.index_models import IndexFileVersion, IvfModel, PqModel
-from lancekit._api.indices_builder import IndicesBuilder
 from lancekit._api.lance_operation import Index as IndexSegment
 from lancekit._operations.index.describe import IndexDescription, IndexSegmentDescription
+from lancekit._pylance.indices_builder import IndicesBuilder
 
 __all__ = [
     "IndexConfig",

@@ -1,13 +1,5 @@
 """A door: pylance's `lance.lance`, its compiled part, where code has imported from there."""
 
-from lancekit._api.bfloat16 import BFloat16, bfloat16_array
-from lancekit._api.debug import (
-    format_fragment,
-    format_manifest,
-    format_schema,
-    list_transactions,
-    manifest_needs_migration,
-)
 from lancekit._api.fragment import DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit._api.lance_operation import DatasetBasePath
 from lancekit._api.lance_schema import LanceSchema
@@ -18,11 +10,19 @@ from lancekit._api.optimizer import (
     CompactionTask,
     RewriteResult,
 )
-from lancekit._api.row_id_sequence import RowIdSequence
 from lancekit._file.file_metadata import LanceFileMetadata
 from lancekit._file.lance_file import stable_version
 from lancekit._operations.cleanup.plan import CleanupStats
 from lancekit._operations.cleanup.run import CleanupExplanation
+from lancekit._pylance.bfloat16 import BFloat16, bfloat16_array
+from lancekit._pylance.debug import (
+    format_fragment,
+    format_manifest,
+    format_schema,
+    list_transactions,
+    manifest_needs_migration,
+)
+from lancekit._pylance.row_id_sequence import RowIdSequence
 from lancekit._scan.statistics import ScanStatistics
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""A door: pylance's `log`, which is in `lancekit._api.debug`."""
+"""A door: pylance's `log`, which is in `lancekit._pylance.debug`."""
 
-from lancekit._api.debug import (
+from lancekit._pylance.debug import (
     ENV_NAME_PYLANCE_LOGGING_LEVEL,
     LOGGER,
     get_log_level,

@@ -1,6 +1,5 @@
 """A door: pylance's `mem_wal`: tables that have shards."""
 
-from lancekit._api.lsm_planners import ExecutionPlan, LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit._api.mem_wal_rows import MemWalQuarantine, MemWalSetAside
 from lancekit._api.shard_writer import ShardWriter, evaluate_sharding_spec
@@ -14,6 +13,11 @@ from lancekit._operations.mem_wal.reader.set_aside import MemWalPutBack
 from lancekit._operations.mem_wal.router import Acknowledged
 from lancekit._operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
+from lancekit._pylance.lsm_planners import (
+    ExecutionPlan,
+    LsmPointLookupPlanner,
+    LsmVectorSearchPlanner,
+)
 
 __all__ = [
     "Acknowledged",

@@ -1,6 +1,6 @@
-"""A door: pylance's `sampler`, which is `lancekit._api.samplers`."""
+"""A door: pylance's `sampler`, which is `lancekit._pylance.samplers`."""
 
-from lancekit._api.samplers import (
+from lancekit._pylance.samplers import (
     FragmentSampler,
     FullScanSampler,
     Sampler,

@@ -9,7 +9,7 @@ import lance.log
 import pytest
 
 import lancekit as lk
-from lancekit._api.debug import LOGGER, get_log_level, get_python_log_level, set_logger
+from lancekit._pylance.debug import LOGGER, get_log_level, get_python_log_level, set_logger
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
 
 

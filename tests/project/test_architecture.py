@@ -29,6 +29,7 @@ FLOORS = """
     _statements
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
     _dataset  arrow  commit  debug  file  lance  log  sampler  spark  util
+    _pylance
     _api
     _arguments
     _spark
@@ -284,6 +285,7 @@ _CONDITIONS = {"filter", "condition", "predicate", "by_source"}
 #: where conditions enter as text or are stored as text; forms and rules that only have the name
 _TEXTS = {
     "_api",
+    "_pylance",
     "_notebook",
     "_format.operations",
     "_operations.checks.constraints",

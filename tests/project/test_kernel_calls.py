@@ -30,11 +30,11 @@ FUNCTIONS = {
 }
 #: what arrays say of themselves, and where arrays are those of files, without dictionaries
 ATTRIBUTES = {"null_count"}
-OF_FILES = ("_file/kernels/", "_file/layouts/", "_api/bfloat16.py")
+OF_FILES = ("_file/kernels/", "_file/layouts/", "_pylance/bfloat16.py")
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
     "_api/_fragment_reading.py": {"self._fragment"},
-    "_api/samplers.py": {"ds"},
+    "_pylance/samplers.py": {"ds"},
     "_file/encodings/decode.py": {"flat"},
     "_file/kernels/bitpacking.py": {"known.view(_LANES)", "np"},
     "_file/kernels/fsst_decode.py": {"borders", "index", "self._firsts"},

@@ -7,11 +7,9 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit._api.lsm_scanner import LsmScanner
 from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._api.scanner import LanceScanner
-from lancekit._api.scanner_builder import ScannerBuilder
 from lancekit._api.sql import SqlQuery, SqlQueryBuilder
 from lancekit._legible import python_rows, shown
 from lancekit._notebook.cards.common import ENGINES, facts, ref
@@ -19,6 +17,8 @@ from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit._operations.explain.explanation import Explanation, PlanNode, Reads, Writes
 from lancekit._operations.explain.merge import CellChange, MergePlan, in_words
+from lancekit._pylance.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit._pylance.scanner_builder import ScannerBuilder
 from lancekit._versions.snapshot import Snapshot
 from lancekit.options import options
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api.lsm_planners import look_up
 from lancekit._operations.mem_wal.reader.sources import newest_read_set
+from lancekit._pylance.lsm_planners import look_up
 from lancekit._scan.outputs import plan_columns
 from tests.support.remembering import all_remembered, small_blocks
 from tests.support.shard_model import ShardedTable

@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
-from lancekit._api.debug import LOGGER
 from lancekit._api.fragment import LanceFragment
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.lance_dataset import dataset as open_dataset
@@ -26,6 +25,7 @@ from lancekit._arguments.checks import check_count
 from lancekit._checked import checked, checked_methods
 from lancekit._choice import check_choice
 from lancekit._legible import warn
+from lancekit._pylance.debug import LOGGER
 from lancekit._scan.take import rows_of_runs, spread_runs
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 

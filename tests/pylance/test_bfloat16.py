@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lancekit._api import bfloat16
-from lancekit._api.bfloat16 import (
+from lancekit._pylance import bfloat16
+from lancekit._pylance.bfloat16 import (
     BFloat16,
     BFloat16Array,
     BFloat16Type,

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._api import samplers
-from lancekit._api.samplers import maybe_sample
 from lancekit._dataset.sharded_batch_iterator import ShardedBatchIterator
+from lancekit._pylance import samplers
+from lancekit._pylance.samplers import maybe_sample
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 

@@ -14,8 +14,8 @@ from lance.mem_wal import LsmVectorSearchPlanner as TheirSearches
 from lance.mem_wal import ShardSnapshot as TheirSnapshot
 
 import lancekit as lk
-from lancekit._api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
+from lancekit._pylance.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.errors import InvalidArgumentError
 from tests.support.shard_model import ShardedTable
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit._api.images import (
+from lancekit._pylance.images import (
     EncodedImageArray,
     EncodedImageType,
     FixedShapeImageTensorType,
