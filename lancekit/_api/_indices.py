@@ -121,9 +121,9 @@ class Indices(Handle):
         from lancekit.progress import told_of_rows
 
         request = scalar_request(
-            column,
             index_type,
-            name,
+            column=column,
+            name=name,
             replace=replace,
             train=train,
             index_uuid=index_uuid,

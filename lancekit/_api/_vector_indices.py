@@ -2,98 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
+from lancekit._arguments.index import VectorIndexArguments
+from lancekit._arguments.record import takes
 from lancekit._checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._api.index_models import IvfModel
-    from lancekit.progress import IndexProgress
 
 
 @checked_methods
 class VectorIndices(Handle):
     """Indices of vectors: made, and told of."""
 
-    def create_index(
-        self,
-        column: str | Sequence[str],
-        index_type: str,
-        name: str | None = None,
-        metric: str = "L2",
-        replace: bool = False,
-        num_partitions: int | None = None,
-        ivf_centroids: object = None,
-        pq_codebook: object = None,
-        num_sub_vectors: int | None = None,
-        accelerator: object = None,
-        index_cache_size: int | None = None,
-        shuffle_partition_batches: int | None = None,
-        shuffle_partition_concurrency: int | None = None,
-        ivf_centroids_file: str | None = None,
-        precomputed_partition_dataset: str | None = None,
-        storage_options: dict[str, str] | None = None,
-        filter_nan: bool = True,
-        train: bool = True,
-        fragment_ids: list[int] | None = None,
-        index_uuid: str | None = None,
-        *,
-        target_partition_size: int | None = None,
-        streaming_sample_rate: int | None = None,
-        streaming_coreset_rate: int | None = None,
-        streaming_refine_passes: int | None = None,
-        skip_transpose: bool = False,
-        progress_callback: Callable[[IndexProgress], Any] | None = None,
-        **kwargs: object,
-    ) -> Self:
+    @takes(VectorIndexArguments)
+    def create_index(self, arguments: VectorIndexArguments) -> Self:
         """Make an index of a column of vectors, which searches use; the handle moves.
-
-        Parameters
-        ----------
-        column
-            A name, or the path of a field of structs: fixed-size lists of floats.
-        index_type
-            Vectors in partitions of those near to each other: ``"IVF_FLAT"`` as they are,
-            ``"IVF_SQ"`` with a byte for each number, ``"IVF_PQ"`` with a code for each part.
-        name
-            Of the index, by default the column's with ``_idx``.
-        metric
-            ``"l2"`` (or ``"euclidean"``), ``"cosine"`` or ``"dot"``; of uint8 ``"hamming"``.
-        replace
-            Whether it may take the place of an index of the same name on the column.
-        num_partitions
-            By default one for some 4,096 rows, of codes 8,192.
-        ivf_centroids
-            The middles of the partitions, shape (partitions, dimensions), instead of those that
-            k-means finds in a sample.
-        pq_codebook
-            Of ``"IVF_PQ"``, the words for each part, shape (parts, words, numbers of a part); it
-            needs ``ivf_centroids``.
-        num_sub_vectors
-            Of ``"IVF_PQ"``, into how many parts a vector is cut.
-        target_partition_size
-            Rows of a partition, about, instead of ``num_partitions``.
-        train
-            ``False`` makes an index that covers no rows yet.
-        index_uuid
-            The folder of its files.
-        index_cache_size, storage_options, filter_nan, skip_transpose
-            They change nothing.
-        shuffle_partition_batches, shuffle_partition_concurrency
-            They change nothing.
-        streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
-            They change nothing.
-        progress_callback
-            Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
-            when they are.
-        kwargs
-            ``num_bits`` of the codes of ``"IVF_PQ"``, 8 or 4; ``max_iters`` and ``sample_rate``
-            change nothing.
 
         Raises
         ------
@@ -122,35 +51,7 @@ class VectorIndices(Handle):
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.index.create import create_index
 
-        request = vector_request(
-            column,
-            index_type,
-            name,
-            replace=replace,
-            train=train,
-            fragment_ids=fragment_ids,
-            index_uuid=index_uuid,
-            progress_callback=progress_callback,
-            metric=metric,
-            num_partitions=num_partitions,
-            ivf_centroids=ivf_centroids,
-            pq_codebook=pq_codebook,
-            num_sub_vectors=num_sub_vectors,
-            target_partition_size=target_partition_size,
-            accelerator=accelerator,
-            index_cache_size=index_cache_size,
-            shuffle_partition_batches=shuffle_partition_batches,
-            shuffle_partition_concurrency=shuffle_partition_concurrency,
-            ivf_centroids_file=ivf_centroids_file,
-            precomputed_partition_dataset=precomputed_partition_dataset,
-            storage_options=storage_options,
-            filter_nan=filter_nan,
-            streaming_sample_rate=streaming_sample_rate,
-            streaming_coreset_rate=streaming_coreset_rate,
-            streaming_refine_passes=streaming_refine_passes,
-            skip_transpose=skip_transpose,
-            **kwargs,
-        )
+        request = vector_request(arguments)
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
         return self
 

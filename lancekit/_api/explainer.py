@@ -24,6 +24,7 @@ from lancekit._arguments.checks import (
     check_place,
     refuse_more,
 )
+from lancekit._arguments.index import VectorIndexArguments
 from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
 from lancekit._arguments.write import InsertArguments
 from lancekit._call import Arguments, Call
@@ -304,9 +305,8 @@ def _scalar_index(ds: Handle, given: Arguments) -> Explanation:
 
 def _vector_index(ds: Handle, given: Arguments) -> Explanation:
     """Tell what an index of vectors would do."""
-    asked = dict(given)
-    request = vector_request(**asked.pop("kwargs", {}), **asked)
-    return explain_index(plan_index(ds._snapshot, request), "create_index")
+    arguments = VectorIndexArguments.of(given, "explain.create_index()", "create_index()")
+    return explain_index(plan_index(ds._snapshot, vector_request(arguments)), "create_index")
 
 
 def _validate(ds: Handle, given: Arguments) -> Explanation:

@@ -8,7 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from lancekit._api.vector_indices import vector_parameters
-from lancekit._arguments.checks import check_flag, check_hints, refuse_more
+from lancekit._arguments.checks import check_flag, check_hints, refuse, refuse_more
+from lancekit._arguments.index import VectorIndexArguments
 from lancekit._checked import checked_methods
 from lancekit._index.build.full_text import text_parameters
 from lancekit._index.inverted.settings import checked_settings
@@ -77,7 +78,10 @@ def index_parameters(
 ) -> tuple[IndexKind, dict[str, object]]:
     """Return the kind of an index that is asked for, and what it is to be made with, checked."""
     if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
-        return VECTORS, vector_parameters(method, index_type, **more)
+        refuse(method, progress_callback=more.pop("progress_callback", None))
+        given = {"column": "", "index_type": index_type, **more}
+        asked = VectorIndexArguments.of(given, f"{method}()", "create_index()")
+        return VECTORS, vector_parameters(asked)
     kind, parameters = kind_named(index_type)
     if kind is not INVERTED:
         refuse_more(method, more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 from lancekit._api.index_config import (
     IndexConfig,
@@ -21,26 +21,31 @@ from lancekit._arguments.checks import (
     refuse,
     refuse_more,
 )
+from lancekit._arguments.index import VectorIndexArguments
 from lancekit._index.kinds import VECTORS, IndexKind
 from lancekit._operations.index.create import IndexRequest
 from lancekit._operations.index.optimize import OptimizeRequest
 from lancekit.progress import IndexProgress
 
-Told = Callable[[IndexProgress], object]
+
+class _Asked(TypedDict):
+    """What is asked of an index of any kind."""
+
+    column: str | Sequence[str]
+    name: str | None
+    replace: bool
+    train: bool
+    index_uuid: str | None
+    progress_callback: Callable[[IndexProgress], object] | None
 
 
 def scalar_request(
-    column: str | Sequence[str],
     index_type: str | IndexConfig,
-    name: str | None,
     *,
-    replace: bool,
-    train: bool,
-    index_uuid: str | None,
-    progress_callback: Told | None,
     format_version: object,
     document_granularity: object,
     kwargs: dict[str, object],
+    **asked: Unpack[_Asked],
 ) -> IndexRequest:
     """Return what `create_scalar_index` asks for, of all fragments."""
     refuse(
@@ -49,65 +54,37 @@ def scalar_request(
         document_granularity=None if document_granularity == "row" else document_granularity,
     )
     kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")
-    return _request(
-        column,
-        kind,
-        name,
-        parameters,
-        replace=replace,
-        train=train,
-        index_uuid=index_uuid,
-        progress_callback=progress_callback,
-    )
+    return _request(kind, parameters, **asked)
 
 
-def vector_request(
-    column: str | Sequence[str],
-    index_type: str,
-    name: str | None,
-    *,
-    replace: bool,
-    train: bool,
-    fragment_ids: list[int] | None,
-    index_uuid: str | None,
-    progress_callback: Told | None,
-    **settings: Any,
-) -> IndexRequest:
-    """Return what `create_index` asks for; `settings` are those of vectors."""
-    if fragment_ids is not None:
+def vector_request(arguments: VectorIndexArguments) -> IndexRequest:
+    """Return what `create_index` asks for."""
+    if arguments.fragment_ids is not None:
         raise no_fragments("create_index")
     return _request(
-        column,
         VECTORS,
-        name,
-        vector_parameters("create_index", index_type, **settings),
-        replace=replace,
-        train=train,
-        index_uuid=index_uuid,
-        progress_callback=progress_callback,
+        vector_parameters(arguments),
+        column=arguments.column,
+        name=arguments.name,
+        replace=arguments.replace,
+        train=arguments.train,
+        index_uuid=arguments.index_uuid,
+        progress_callback=arguments.progress_callback,
     )
 
 
 def _request(
-    column: str | Sequence[str],
-    kind: IndexKind,
-    name: str | None,
-    parameters: Mapping[str, object],
-    *,
-    replace: bool,
-    train: bool,
-    index_uuid: str | None,
-    progress_callback: Told | None,
+    kind: IndexKind, parameters: Mapping[str, object], **asked: Unpack[_Asked]
 ) -> IndexRequest:
     return IndexRequest(
-        column=one_column(column),
+        column=one_column(asked["column"]),
         kind=kind,
-        name=name,
+        name=asked["name"],
         parameters=parameters,
-        replace=check_flag("replace", replace),
-        train=check_flag("train", train),
-        uuid=uuid_of(index_uuid),
-        progress=check_callback("progress_callback", progress_callback),
+        replace=check_flag("replace", asked["replace"]),
+        train=check_flag("train", asked["train"]),
+        uuid=uuid_of(asked["index_uuid"]),
+        progress=check_callback("progress_callback", asked["progress_callback"]),
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancekit._api.vectors import centroids_of, codebook_of
-from lancekit._arguments.checks import check_count, check_hints, refuse, refuse_more
+from lancekit._arguments.checks import check_count
+from lancekit._arguments.index import VectorIndexArguments
 from lancekit._format.index import VectorSettings
 from lancekit._index.build.vectors import PARTITION_ROWS
 from lancekit._index.distances import ALIASES
@@ -15,55 +16,20 @@ from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 _METRICS = ("l2", "cosine", "dot", "hamming")
-_REFUSED = (
-    "accelerator",
-    "ivf_centroids_file",
-    "precomputed_partition_dataset",
-    "progress_callback",
-    "rabitq_model",
-)
-#: they change how pylance goes about it, or what it writes for old releases
-_HINTS = (
-    "filter_nan",
-    "index_cache_size",
-    "index_file_version",
-    "max_iters",
-    "sample_rate",
-    "shuffle_partition_batches",
-    "shuffle_partition_concurrency",
-    "skip_transpose",
-    "storage_options",
-    "streaming_coreset_rate",
-    "streaming_refine_passes",
-    "streaming_sample_rate",
-)
 
 
-def vector_parameters(
-    method: str,
-    index_type: str,
-    *,
-    metric: str = "L2",
-    num_partitions: int | None = None,
-    ivf_centroids: object = None,
-    pq_codebook: object = None,
-    num_sub_vectors: int | None = None,
-    target_partition_size: int | None = None,
-    num_bits: int = 8,
-    **more: object,
-) -> dict[str, object]:
+def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
     """Return what an index of vectors is to be made with, by the names of its builder.
 
     Raises
     ------
     NotOfferedError
-        A type of index that is not made, or an argument that is refused.
+        A type of index that is not made.
     InvalidTypeError, InvalidArgumentError
         An argument is none, or does not go with another.
     """
-    refuse(method, **{name: more.pop(name, None) for name in _REFUSED})
-    check_hints(**{name: more.pop(name, None) for name in _HINTS})
-    refuse_more(method, more)
+    index_type, num_bits = arguments.index_type, arguments.num_bits
+    num_partitions, num_sub_vectors = arguments.num_partitions, arguments.num_sub_vectors
     label = index_type.upper()
     if label not in PARTITION_ROWS:
         raise NotOfferedError(
@@ -72,13 +38,9 @@ def vector_parameters(
             "create_scalar_index.",
             argument="index_type",
         )
-    by = metric_named(metric)
-    counts = {
-        "num_partitions": num_partitions,
-        "target_partition_size": target_partition_size,
-        "num_sub_vectors": num_sub_vectors,
-    }
-    for argument, count in counts.items():
+    by = metric_named(arguments.metric)
+    for argument in ("num_partitions", "target_partition_size", "num_sub_vectors"):
+        count = getattr(arguments, argument)
         if count is not None:
             check_count(argument, count, least=1)
     if label != "IVF_PQ":
@@ -98,21 +60,21 @@ def vector_parameters(
     settings = VectorSettings(
         label=label,
         metric=by,
-        partition_rows=target_partition_size,
+        partition_rows=arguments.target_partition_size,
         parts=num_sub_vectors or 0,
         bits=num_bits,
     )
     given: dict[str, object] = {"settings": settings, "partitions": num_partitions}
-    if ivf_centroids is not None:
-        given["centroids"] = _centroids(ivf_centroids, num_partitions)
-    if pq_codebook is not None and label == "IVF_PQ":
-        if ivf_centroids is None:
+    if arguments.ivf_centroids is not None:
+        given["centroids"] = _centroids(arguments.ivf_centroids, num_partitions)
+    if arguments.pq_codebook is not None and label == "IVF_PQ":
+        if arguments.ivf_centroids is None:
             raise InvalidArgumentError(
                 "ivf_centroids must be specified when pq_codebook is provided.",
                 hint="A codebook is of what is left of vectors without the centroids.",
                 argument="ivf_centroids",
             )
-        given["words"] = codebook_of(pq_codebook, settings.parts, 1 << num_bits)
+        given["words"] = codebook_of(arguments.pq_codebook, settings.parts, 1 << num_bits)
     return given
 
 

@@ -16,10 +16,8 @@ T = TypeVar("T")
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
-    "accelerator": "vectors are put into partitions on the processor",
-    "rabitq_model": "IVF_RQ indices are not made",
-    "ivf_centroids_file": "pass the centroids themselves, ivf_centroids",
     "precomputed_partition_dataset": "rows are put into partitions here",
+    "accelerator": "vectors are put into partitions on the processor",
     "format_version": "full-text indices are written in format 2",
     **dict.fromkeys(
         [
@@ -181,33 +179,21 @@ _HINTS: Mapping[str, Callable[[str, object], object]] = {
     **dict.fromkeys(
         [
             "delete_rate_limit",
-            "index_cache_size",
             "io_buffer_size",
-            "max_iters",
             "memory_limit",
             "batch_readhead",
             "num_workers",
-            "sample_rate",
-            "shuffle_partition_batches",
-            "shuffle_partition_concurrency",
-            "streaming_coreset_rate",
-            "streaming_refine_passes",
-            "streaming_sample_rate",
         ],
         check_count,
     ),
     **dict.fromkeys(
         [
-            "filter_nan",
             "ignore_deletions",
             "preserve_order",
-            "skip_transpose",
             "verbose",
         ],
         check_flag,
     ),
-    "storage_options": check_mapping,
-    "index_file_version": lambda name, value: check_choice(name, value, ("V3", "Legacy")),
 }
 
 

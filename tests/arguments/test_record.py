@@ -19,6 +19,7 @@ import pytest
 import lancekit as lk
 from lancekit._api.optimizer import CompactionArguments
 from lancekit._arguments.checks import check_count
+from lancekit._arguments.index import VectorIndexArguments
 from lancekit._arguments.record import Arguments, hint, refused, takes
 from lancekit._arguments.scan import (
     FragmentFrameArguments,
@@ -54,6 +55,7 @@ CALLS: dict[str, tuple[Callable[..., Any], type[Arguments]]] = {
         lk.optimize.DatasetOptimizer.compact_files,
         CompactionArguments,
     ),
+    "lk.LanceDataset.create_index": (lk.LanceDataset.create_index, VectorIndexArguments),
     "lk.LanceDataset.initialize_mem_wal": (lk.LanceDataset.initialize_mem_wal, MemWalArguments),
     "lk.LanceDataset.mem_wal_writer": (lk.LanceDataset.mem_wal_writer, ShardWriterArguments),
     **{

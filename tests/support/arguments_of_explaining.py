@@ -150,7 +150,11 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "index_uuid": Refused("x"),
             "target_partition_size": Refused(0),
             "progress_callback": Refused(3),
-            "kwargs": Keywords("nonsense", 1),
+            "num_bits": Refused(3),
+            "max_iters": Hint(1, "x"),
+            "sample_rate": Hint(1, "x"),
+            "index_file_version": Hint("V3", "x"),
+            "rabitq_model": Refused("model"),
         },
     ),
     "optimize_indices": (

@@ -170,6 +170,7 @@ OTHER_SIGNATURE = frozenset(
         "Compaction.plan",
         "LanceDataset.add_columns",
         "LanceDataset.commit",
+        "LanceDataset.create_index",
         "LanceDataset.create_index_uncommitted",
         "LanceDataset.create_scalar_index",
         "DatasetOptimizer.compact_files",
