@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +10,12 @@ import pyarrow as pa
 from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.record import takes
-from lancekit._arguments.scan import FrameArguments, ScanArguments, scan_arguments
+from lancekit._arguments.scan import (
+    FrameArguments,
+    ScanArguments,
+    SparkArguments,
+    scan_arguments,
+)
 from lancekit._checked import checked_methods
 from lancekit._interrupts import hints_are_seen, show_hint
 from lancekit._versions.references import parse_reference, resolve
@@ -189,20 +194,8 @@ class Scans(Handle):
         self._check_shards(asked=include_mem_wal)
         return SqlQueryBuilder(self, sql, include_mem_wal=include_mem_wal)
 
-    def to_spark(
-        self,
-        columns: Columns = None,
-        filter: object = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        *,
-        batch_size: int | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        blob_handling: str | None = None,
-        include_mem_wal: bool | None = None,
-    ) -> Any:
+    @takes(SparkArguments)
+    def to_spark(self, arguments: SparkArguments) -> Any:
         """Return a Spark DataFrame over this version, read on the executors.
 
         It stays at this version, whatever is committed later.  It reads what it is told here and
@@ -211,26 +204,11 @@ class Scans(Handle):
         ``ds.to_spark(columns=["id"])`` reads one, ``ds.to_spark(columns=[]).count()`` none, and
         ``ds.count_rows()`` runs no job.
 
-        Parameters
-        ----------
-        columns
-            As in `scanner`: names (hidden ones, such as ``_row_created_at_version``, too), or SQL
-            expressions by the names of their results.
-        filter
-            SQL text or a pyarrow expression, worked out in the scan, which then reads the other
-            columns only for the rows that are left; conditions on ``_rowid`` and ``_rowaddr``
-            leave whole fragments out.  Or a Spark ``Column`` over the columns chosen, which Spark
-            works out after the scan.
-        limit, offset
-            How many rows, and how many to pass over before.  Without a filter no others are read.
-        batch_size
-            The most rows of the batches that are sent to Spark.
-        fragments
-            Read only these fragments.
-        with_row_id, with_row_address
-            Append ``_rowid`` or ``_rowaddr``, as ``bigint``.
-        blob_handling, include_mem_wal
-            As in `scanner`; of shards it has what they held when it was made.
+        The filter is worked out in the scan, which then reads the other columns only for the rows
+        that are left; conditions on ``_rowid`` and ``_rowaddr`` leave whole fragments out.  It may
+        be a Spark ``Column`` over the columns chosen, too, which Spark works out after the scan.
+        Row ids and addresses come as ``bigint``; of shards there is what they held when the frame
+        was made.
 
         Raises
         ------
@@ -248,23 +226,11 @@ class Scans(Handle):
         """
         from lancekit._api.frames import frame_over
         from lancekit._api.planned_scan import check_scan
-        from lancekit._arguments.scan import ScanArguments
 
-        arguments = ScanArguments(
-            columns,
-            filter,
-            limit,
-            offset,
-            batch_size=batch_size,
-            fragments=fragments,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            include_mem_wal=include_mem_wal,
-        )
-        check_scan(arguments)
-        self._check_shards(asked=include_mem_wal)
-        return frame_over(self, arguments)
+        scan = arguments.as_(ScanArguments)
+        check_scan(scan)
+        self._check_shards(asked=arguments.include_mem_wal)
+        return frame_over(self, scan)
 
     def create_temp_view(
         self,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lancekit._scan.statistics import ScanStatistics
 
 
-class _FragmentRows(Arguments):
-    """Which rows of a fragment are read, which of their columns, and in which batches.
+class _Selected(Arguments):
+    """Which rows are read, which of their columns, and in which batches.
 
     Parameters
     ----------
@@ -33,12 +33,29 @@ class _FragmentRows(Arguments):
         The most rows of a batch; by default what the environment variable
         ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of two
         fragments.
+    with_row_id, with_row_address
+        Append ``_rowid`` or ``_rowaddr``.
+    """
+
+    columns: Columns = None
+    filter: Any = None
+    limit: int | None = None
+    offset: int | None = None
+    _: KW_ONLY
+    batch_size: int | None = None
+    with_row_id: bool | None = None
+    with_row_address: bool | None = None
+
+
+class _FragmentRows(_Selected):
+    """How rows of a fragment are read.
+
+    Parameters
+    ----------
     batch_size_bytes
         About how many bytes a batch has at most; each has a row at least.
     strict_batch_size
         Give all batches but the last exactly ``batch_size`` rows.
-    with_row_id, with_row_address
-        Append ``_rowid`` or ``_rowaddr``.
     include_deleted_rows
         Read deleted rows too, as long as their files are there.  They have no ``_rowid`` (which has
         to be among the columns) and no ``_rowaddr``.
@@ -51,16 +68,9 @@ class _FragmentRows(Arguments):
         Hints: they are checked, and change no result.
     """
 
-    columns: Columns = None
-    filter: Any = None
-    limit: int | None = None
-    offset: int | None = None
     _: KW_ONLY
-    batch_size: int | None = None
     batch_size_bytes: int | None = None
     strict_batch_size: bool | None = None
-    with_row_id: bool | None = None
-    with_row_address: bool | None = None
     include_deleted_rows: bool | None = None
     order_by: list[Any] | None = None
     use_scalar_index: bool | None = None
@@ -69,7 +79,24 @@ class _FragmentRows(Arguments):
     late_materialization: bool | list[str] | None = hint(default=None, check=check_names_or_flag)
 
 
-class _Rows(_FragmentRows):
+class _OfTable(Arguments):
+    """Which parts of a table are read.
+
+    Parameters
+    ----------
+    fragments
+        Read only these fragments.
+    include_mem_wal
+        Read the newest version, and what the table's shards hold that it does not: of each key the
+        newest row.  ``docs/mem-wal.md`` has more.
+    """
+
+    _: KW_ONLY
+    fragments: Iterable[FragmentLike] | None = None
+    include_mem_wal: bool | None = None
+
+
+class _Rows(_OfTable, _FragmentRows):
     """Which rows of a dataset are read besides, and how they are searched.
 
     Parameters
@@ -88,11 +115,6 @@ class _Rows(_FragmentRows):
         Leave out rows that no index covers, if the filter or the search asks one.
     disable_scoring_autoprojection
         With a search: leave ``_distance`` or ``_score`` out unless ``columns`` names it.
-    fragments
-        Read only these fragments.
-    include_mem_wal
-        Read the newest version, and what the table's shards hold that it does not: of each key the
-        newest row.  ``docs/mem-wal.md`` has more.
     scan_stats_callback
         A function that is given a `ScanStatistics` whenever a run of the scan is over.
     fragment_readahead, scan_in_order, use_stats
@@ -107,8 +129,6 @@ class _Rows(_FragmentRows):
     prefilter: bool | None = None
     fast_search: bool | None = None
     disable_scoring_autoprojection: bool | None = None
-    fragments: Iterable[FragmentLike] | None = None
-    include_mem_wal: bool | None = None
     scan_stats_callback: Callable[[ScanStatistics], object] | None = None
     fragment_readahead: int | None = hint(default=None, check=check_count)
     scan_in_order: bool | None = hint(default=None, check=check_flag)
@@ -181,6 +201,10 @@ class ScanArguments(_InArrow, _Rows):
     def over(self, defaults: Mapping[str, object]) -> ScanArguments:
         """Return the arguments, with defaults for what nobody has asked for."""
         return scan_arguments({**defaults, **self.given}) if defaults else self
+
+
+class SparkArguments(_InArrow, _OfTable, _Selected):
+    """What reads of a dataset into Spark take."""
 
 
 class FragmentFrameArguments(_InPandas, _FragmentRows):

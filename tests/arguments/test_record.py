@@ -26,6 +26,7 @@ from lancekit._arguments.scan import (
     FragmentScanArguments,
     FrameArguments,
     ScanArguments,
+    SparkArguments,
     scan_arguments,
 )
 from lancekit._arguments.write import (
@@ -62,6 +63,7 @@ CALLS: dict[str, tuple[Callable[..., Any], type[Arguments]]] = {
         f"lk.LanceDataset.{name}": (getattr(lk.LanceDataset, name), ScanArguments)
         for name in ("scanner", "to_table", "to_batches")
     },
+    "lk.LanceDataset.to_spark": (lk.LanceDataset.to_spark, SparkArguments),
     "lk.LanceDataset.to_pandas": (lk.LanceDataset.to_pandas, FrameArguments),
     **{
         f"lk.LanceFragment.{name}": (getattr(lk.LanceFragment, name), FragmentScanArguments)
