@@ -221,18 +221,13 @@ def test_progress_on_spark(spark, tmp_path):
         .trigger(availableNow=True)
     )
     assert running.awaitTermination(HANG_SECONDS)
-    seen = [json.loads(progress.json)["sources"][0] for progress in running.recentProgress]
-    read = [source for source in seen if source["numInputRows"]]
-    assert [source["numInputRows"] for source in read] == [2, 2, 1]
-    behind = [source["latestOffset"]["fragmentsBehind"] for source in read]
-    assert behind == [3, 1, 0]
-    assert set(read[0]["latestOffset"]) == {
-        "version",
-        "versionsBehind",
-        "fragmentsBehind",
-        "bytesBehind",
-    }
-    assert read[-1]["endOffset"] == {"version": 1}
+    seen = [progress.sources[0] for progress in running.recentProgress]
+    read = [source for source in seen if source.numInputRows]
+    assert [source.numInputRows for source in read] == [2, 2, 1]
+    newest = [json.loads(source.latestOffset) for source in read]
+    assert [offset["fragmentsBehind"] for offset in newest] == [3, 1, 0]
+    assert set(newest[0]) == {"version", "versionsBehind", "fragmentsBehind", "bytesBehind"}
+    assert json.loads(read[-1].endOffset) == {"version": 1}
 
 
 COPY = f"""
