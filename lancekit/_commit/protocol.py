@@ -185,7 +185,8 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
 def _lost(
     read: Snapshot, pending: Pending, attempts: int, timeout: timedelta | None = None
 ) -> RetriesExhaustedError:
-    what = f"{_name(pending)} on version {read.version} of {read.store.uri}"
+    operation = type(pending.operation).__name__
+    what = f"{operation} on version {read.version} of {read.store.uri}"
     lost = f"{what} lost {attempts} race{'s' if attempts != 1 else ''} for the next version number"
     if attempts == 0:
         lost = f"Commit conflict for version {read.version + 1}, which is taken: {what} is late"
@@ -244,10 +245,6 @@ def _replaced(read: Snapshot) -> IncompatibleConflictError:
         read_version=read.version,
         uri=read.line.uri,
     )
-
-
-def _name(pending: Pending) -> str:
-    return type(pending.operation).__name__
 
 
 def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:

@@ -197,9 +197,8 @@ def create_first_version(
     Raises DatasetExistsError: another writer created it first.
     """
     clock = clock or Clock()
-    empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
     built = build_manifest(
-        empty,
+        first_manifest(operation, storage_version, stable_row_ids=stable_row_ids),
         operation,
         timestamp_ns=clock.now_ns(),
         storage_version=storage_version,

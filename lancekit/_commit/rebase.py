@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from lancekit._commit.manifest.indices import pruned, rewritten_fields
 from lancekit._commit.rules.effects import row_changes
 from lancekit._commit.rules.pending import Pending
-from lancekit._commit.rules.verdict import Evidence, Outcome, Verdict, listed
+from lancekit._commit.rules.verdict import Verdict, listed, retry
 from lancekit._format import operations as ops
 from lancekit._format import row_address
 from lancekit._format.deletions import choose_kind, encode_deletions
@@ -32,32 +32,15 @@ from lancekit._versions.snapshot import Snapshot
 
 
 class RowConflict(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
-    """A row that mine deletes or moves was deleted or moved by someone else.
+    """A conflict that no rule sees, because it lies in rows.
 
-    `version` is the one that did it.
+    A row that mine deletes or moves was deleted or moved by someone else; or another compaction has
+    said where rows are now, too, and what both say has to be one.  `version` is what did it.
     """
 
-    def __init__(self, fragment_id: int, rows: BitMap, version: int) -> None:
-        which = f"row{'s' if len(rows) > 1 else ''} {listed(rows)}"
-        super().__init__(f"both changed {which} of fragment {fragment_id}")
-        self.version = version
-        addresses = tuple(row_address.joined(fragment_id, row) for row in rows[:5])
-        self.verdict = Verdict(
-            Outcome.RETRYABLE,
-            Evidence(sentence=str(self), fragments=(fragment_id,), rows=addresses),
-        )
-
-
-class ReuseConflict(RowConflict):
-    """Another compaction has said where rows are now, too: what both say has to be one."""
-
-    def __init__(self, version: int) -> None:
-        sentence = "both compacted, and left it to one entry to say where rows are now"
-        Exception.__init__(self, sentence)
-        self.version = version
-        self.verdict = Verdict(
-            Outcome.RETRYABLE, Evidence(sentence=sentence, indices=(FRAGMENT_REUSE,))
-        )
+    def __init__(self, version: int, verdict: Verdict) -> None:
+        super().__init__(version, verdict)
+        self.version, self.verdict = version, verdict
 
 
 def rebase(
@@ -74,7 +57,8 @@ def rebase(
     """
     operation = pending.operation
     if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
-        raise ReuseConflict(latest.version)
+        sentence = "both compacted, and left it to one entry to say where rows are now"
+        raise RowConflict(latest.version, retry(sentence, indices=(FRAGMENT_REUSE,)))
     if isinstance(operation, ops.Delete | ops.Update) and pending.affected_rows is not None:
         changed = _merge_deletions(operation, pending.affected_rows, read, latest, theirs)
         return pending if changed is operation else replace(pending, operation=changed)
@@ -95,36 +79,31 @@ def _merge_deletions(
     latest: Snapshot,
     theirs: Sequence[Transaction],
 ) -> ops.Delete | ops.Update:
+    changes = [
+        (version, row_changes(one.operation).ids)
+        for version, one in enumerate(theirs, read.version + 1)
+        if isinstance(one.operation, ops.Delete | ops.Update)
+    ]
+    touched: frozenset[int] = frozenset().union(*(ids for _, ids in changes))
     rewritten: dict[int, Fragment | None] = {}
-    for fragment_id in _touched(affected, theirs):
+    for fragment_id in [id_ for id_ in affected if id_ in touched]:
         before = read.manifest.fragments.get(fragment_id)
         current = latest.manifest.fragments.get(fragment_id)
         if before is None or current is None or current.deletion_file == before.deletion_file:
             continue
         mine, others = affected[fragment_id], latest.deleted_rows(current)
         if both := mine & others:
-            version = read.version + 1 + _last(fragment_id, theirs)
-            raise RowConflict(fragment_id, both, version)
+            version = max(version for version, ids in changes if fragment_id in ids)
+            raise RowConflict(version, _rows_changed(fragment_id, both))
         rewritten[fragment_id] = _with_deletions(current, mine | others, latest)
     return _replace_fragments(operation, rewritten) if rewritten else operation
 
 
-def _row_changing(theirs: Iterable[Transaction]) -> list[tuple[int, frozenset[int]]]:
-    """Return the place and the fragments of every transaction that deleted or moved rows."""
-    return [
-        (place, row_changes(one.operation).ids)
-        for place, one in enumerate(theirs)
-        if isinstance(one.operation, ops.Delete | ops.Update)
-    ]
-
-
-def _touched(affected: Mapping[int, BitMap], theirs: Sequence[Transaction]) -> list[int]:
-    changed: frozenset[int] = frozenset().union(*(ids for _, ids in _row_changing(theirs)))
-    return [id_ for id_ in affected if id_ in changed]
-
-
-def _last(fragment_id: int, theirs: Sequence[Transaction]) -> int:
-    return max(place for place, ids in _row_changing(theirs) if fragment_id in ids)
+def _rows_changed(fragment_id: int, rows: BitMap) -> Verdict:
+    which = f"row{'s' if len(rows) > 1 else ''} {listed(rows)}"
+    addresses = tuple(row_address.joined(fragment_id, row) for row in rows[:5])
+    sentence = f"both changed {which} of fragment {fragment_id}"
+    return retry(sentence, fragments=(fragment_id,), rows=addresses)
 
 
 def _with_deletions(fragment: Fragment, deleted: BitMap, latest: Snapshot) -> Fragment | None:

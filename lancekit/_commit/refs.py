@@ -108,8 +108,7 @@ def _attempting(
 
 def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
     """Replace a tag's own metadata."""
-    old = get_tag(root, name)
-    tag = replace(old, metadata=dict(metadata))
+    tag = replace(get_tag(root, name), metadata=dict(metadata))
     root.put(tag_file(name), tag.to_json())
 
 
@@ -144,10 +143,11 @@ def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Sna
     with _attempting("branch", name, "created", is_listed, key=target.uri):
         created = _unlisted(source, target, name)
         if created is None:
-            created = _put_clone(source, target, name, source.line.branch, clock)
-        steps = _identifier(line.root, source.line.branch)
+            created = _put_clone(source, target, name, clock)
+        parent = source.line.branch
+        steps = () if parent is None else get_branch(line.root, parent).identifier
         record = Branch(
-            parent_branch=source.line.branch,
+            parent_branch=parent,
             identifier=(*steps, (source.version, uuid.uuid4().hex)),
             parent_version=source.version,
             create_at=clock.now_ns() // 10**9,
@@ -180,10 +180,6 @@ def _unlisted(source: Snapshot, target: Line, name: str) -> Snapshot | None:
         hint=f'Remove it with branches.delete("{name}"), then create the branch again.',
         branch=name,
     )
-
-
-def _identifier(root: Store, branch: str | None) -> tuple[tuple[int, str], ...]:
-    return () if branch is None else get_branch(root, branch).identifier
 
 
 def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
@@ -329,13 +325,18 @@ def clone_line(
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
+    line = free_line(source, target, storage_options)
+    return _put_clone(source, line, None, clock)
+
+
+def free_line(
+    source: Snapshot, target: str | os.PathLike[str], storage_options: Mapping[str, str] | None
+) -> Line:
+    """Return where a clone of a version is to be.
+
+    Raises DatasetExistsError: there is a dataset already.
+    """
     line = open_line(target, storage_options or source.line.storage_options)
-    check_free(line)
-    return _put_clone(source, line, None, source.line.branch, clock)
-
-
-def check_free(line: Line) -> None:
-    """Raise if there is a dataset already where a clone is to be, or if there cannot be one."""
     check_new_place(line)
     if dataset_exists(line):
         raise DatasetExistsError(
@@ -343,17 +344,16 @@ def check_free(line: Line) -> None:
             hint="Clone to another place, or remove it first.",
             uri=line.uri,
         )
+    return line
 
 
-def _put_clone(
-    source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
-) -> Snapshot:
+def _put_clone(source: Snapshot, target: Line, branch: str | None, clock: Clock) -> Snapshot:
     from lancekit._commit.manifest.build import build_manifest
     from lancekit._commit.put_version import put_first_manifest
 
     operation = ops.Clone(
         is_shallow=True,
-        ref_name=ref_name,
+        ref_name=source.line.branch,
         ref_version=source.version,
         ref_path=source.store.uri,
         branch_name=branch,
@@ -361,7 +361,4 @@ def _put_clone(
     built = build_manifest(
         source.manifest, operation, timestamp_ns=clock.now_ns(), indices=source.indices
     )
-    transaction = Transaction(
-        read_version=source.version, uuid=str(uuid.uuid4()), operation=operation
-    )
-    return put_first_manifest(target, built, transaction)
+    return put_first_manifest(target, built, Transaction(source.version, operation))

@@ -5,7 +5,7 @@ See docs/format/operations.md, 2.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from lancekit._commit.manifest.draft import (
@@ -61,11 +61,11 @@ def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
         raise InvalidArgumentError(
             "Base paths can be given to a new dataset alone.", hint="Add them with add_bases()."
         )
-    version = draft.storage_version or _version_of(operation) or manifest.storage_version
+    given = next((file.storage_version for f in operation.fragments for file in f.files), None)
+    version = draft.storage_version or given or manifest.storage_version
     check_files(operation.fragments, version)
     # ids go on after the highest ever used: readers of old versions cache by id
-    fresh = [replace(f, id=0) for f in operation.fragments]
-    new, next_row_id = draft.new_rows(fresh)
+    new, next_row_id = draft.new_rows([replace(f, id=0) for f in operation.fragments])
     return draft.built(
         schema=operation.new_schema,
         fragments=FragmentList.of(new),
@@ -75,14 +75,6 @@ def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
         base_paths=with_bases(manifest.base_paths, operation.initial_bases),
         indices=(),
     )
-
-
-def _version_of(operation: ops.Overwrite) -> str | None:
-    """Return the storage version that the files of an overwrite are of."""
-    for fragment in operation.fragments:
-        for file in fragment.files:
-            return file.storage_version
-    return None
 
 
 def delete(draft: Draft, operation: ops.Delete) -> Built:
@@ -157,8 +149,7 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     if manifest.has_stable_row_ids:
         indices = moved(indices, groups, operation.rewritten_indices)
     if draft.reuse is not None:
-        kept = (index for index in indices if index.name != FRAGMENT_REUSE)
-        indices = (*kept, draft.reuse)
+        indices = (*(index for index in indices if index.name != FRAGMENT_REUSE), draft.reuse)
     return draft.built(
         fragments=fragments, indices=indices, storage_version=_version_after(manifest, fragments)
     )
@@ -299,7 +290,8 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
             "The files of a data replacement store different fields.",
             hint="Replace one set of columns at a time.",
         )
-    check_known(manifest.fragments, _named(operation))
+    named = (Fragment(id=id_, files=(), physical_rows=0) for id_ in operation.fragment_ids)
+    check_known(manifest.fragments, named)
     live = {field.id for field in manifest.schema.walk()}
     updated: dict[int, Fragment] = {}
     for group in operation.replacements:
@@ -316,10 +308,6 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
     fragments = manifest.fragments.edit(updated=updated)
     indices = pruned(draft.indices, manifest.schema, fragments, changed)
     return draft.built(fragments=fragments, indices=indices)
-
-
-def _named(operation: ops.DataReplacement) -> Iterable[Fragment]:
-    return (Fragment(id=id_, files=(), physical_rows=0) for id_ in operation.fragment_ids)
 
 
 def _swapped(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:

@@ -56,8 +56,7 @@ def reserve_fragments(draft: Draft, operation: ops.ReserveFragments) -> Built:
 
 def update_mem_wal_state(draft: Draft, operation: ops.UpdateMemWalState) -> Built:
     """Record the progress of shards."""
-    indices = advanced(draft.indices, operation.compacted_sstables, draft.version)
-    return draft.built(indices=indices)
+    return draft.built(indices=advanced(draft.indices, operation.compacted_sstables, draft.version))
 
 
 def update_bases(draft: Draft, operation: ops.UpdateBases) -> Built:
@@ -68,9 +67,7 @@ def update_bases(draft: Draft, operation: ops.UpdateBases) -> Built:
 def clone(draft: Draft, operation: ops.Clone) -> Built:
     """Take a version of another dataset over, under the same number."""
     built = Built(draft.manifest, draft.indices)
-    if operation.is_shallow:
-        return shallow_clone(built, operation)
-    return deep_clone(built)
+    return shallow_clone(built, operation) if operation.is_shallow else deep_clone(built)
 
 
 # ---- schema and settings

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from lancekit._commit.rules.effects import (
     MapWrites,
     config_writes,
-    field_names,
     map_writes,
     paths_by_id,
     row_changes,
@@ -84,10 +83,8 @@ def config_and_metadata(
         return excluded(f"both changed table metadata {listed(map(repr, keys))}", config_keys=keys)
     if ours.schema_metadata_updates and others.schema_metadata_updates:
         return excluded("both changed the schema's metadata")
-    fields = ours.field_metadata_updates.keys() & others.field_metadata_updates.keys()
-    if fields:
-        named = ", ".join(field_names(context.read.schema, fields))
-        return excluded(f"both changed metadata of {named}", fields=tuple(sorted(fields)))
+    if fields := ours.field_metadata_updates.keys() & others.field_metadata_updates.keys():
+        return excluded(f"both changed metadata of {context.named(fields)}", fields=fields)
     return COMPATIBLE
 
 
@@ -106,8 +103,7 @@ def metadata_in_new_schema(
             return COMPATIBLE
         return retry("the schema whose metadata is to change was changed")
     if dropped := fields - {f.id for f in theirs.schema.walk()}:
-        named = ", ".join(field_names(context.read.schema, dropped))
-        return excluded(f"{named} was dropped", fields=tuple(sorted(dropped)))
+        return excluded(f"{context.named(dropped)} was dropped", fields=dropped)
     return COMPATIBLE
 
 
@@ -163,11 +159,8 @@ def _anew(written: Collection[int], theirs: ops.Merge | ops.Project, context: Co
     fields = made_anew(written, context.read.schema, theirs.schema)
     if not fields:
         return COMPATIBLE
-    named = ", ".join(field_names(context.read.schema, fields))
-    return retry(
-        f"{named} was cast or made anew, and the values written here would read as null",
-        fields=tuple(sorted(fields)),
-    )
+    anew = f"{context.named(fields)} was cast or made anew"
+    return retry(f"{anew}, and the values written here would read as null", fields=fields)
 
 
 def new_schema(mine: ops.Append, theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
@@ -183,10 +176,8 @@ def updated_in_new_schema(mine: ops.Update, theirs: ops.Project, context: Contex
     """Lands as an append would, unless a column that it rewrote in place was dropped."""
     if verdict := _stricter(theirs):
         return verdict
-    known = {f.id for f in theirs.schema.walk()}
-    if dropped := set(mine.fields_modified) - known:
-        named = ", ".join(field_names(context.read.schema, dropped))
-        return retry(f"{named} was dropped", fields=tuple(sorted(dropped)))
+    if dropped := set(mine.fields_modified) - {f.id for f in theirs.schema.walk()}:
+        return retry(f"{context.named(dropped)} was dropped", fields=dropped)
     return _anew(written_fields(row_changes(mine).added), theirs, context)
 
 
@@ -196,11 +187,9 @@ def replaced_in_new_schema(
     """Lands if the new schema cannot refuse the values, and has every column replaced."""
     if verdict := _stricter(theirs):
         return verdict
-    known = {f.id for f in theirs.schema.walk()}
     written = {id_ for group in mine.replacements for id_ in group.new_file.fields if id_ >= 0}
-    if dropped := written - known:
-        named = ", ".join(field_names(context.read.schema, dropped))
-        return excluded(f"{named} was dropped", fields=tuple(sorted(dropped)))
+    if dropped := written - {f.id for f in theirs.schema.walk()}:
+        return excluded(f"{context.named(dropped)} was dropped", fields=dropped)
     return COMPATIBLE
 
 
@@ -218,8 +207,7 @@ def field_metadata_kept(
 ) -> Verdict:
     """Lands unless metadata of the schema or of a field changed: mine would take it back."""
     changes = theirs.normalised()
-    fields = [id_ for id_, update in changes.field_metadata_updates.items() if update]
+    fields = {id_ for id_, update in changes.field_metadata_updates.items() if update}
     if not fields and not changes.schema_metadata_updates:
         return COMPATIBLE
-    named = ", ".join(field_names(context.read.schema, fields)) or "the schema"
-    return retry(f"metadata of {named} was changed", fields=tuple(sorted(fields)))
+    return retry(f"metadata of {context.named(fields) or 'the schema'} was changed", fields=fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from lancekit._commit.rules.effects import changed_fields, field_names, paths_by_id
+from lancekit._commit.rules.effects import changed_fields, paths_by_id
 from lancekit._commit.rules.pending import Pending
 from lancekit._commit.rules.table import judge
 from lancekit._commit.rules.verdict import COMPATIBLE, Context, Evidence, Outcome, Verdict, retry
@@ -125,19 +125,12 @@ def judge_gap(mine: Pending, read: Manifest, now: Manifest) -> Verdict:
         verdict = judge(mine, Transaction(read_version=0, uuid="", operation=seen), context)
         if not verdict.lands:
             return verdict
-    return _same_fields(mine, read, now)
-
-
-def _same_fields(mine: Pending, read: Manifest, now: Manifest) -> Verdict:
-    """Refuse to change metadata of a field that may be another one: an overwrite reuses ids."""
-    if not isinstance(mine.operation, ops.UpdateConfig):
-        return COMPATIBLE
-    named = mine.operation.normalised().field_metadata_updates.keys()
-    other = named & changed_fields(read.schema, now.schema)
-    if not other:
-        return COMPATIBLE
-    listed = ", ".join(field_names(read.schema, other))
-    return retry(f"{listed} was changed", fields=tuple(sorted(other)))
+    if isinstance(mine.operation, ops.UpdateConfig):
+        named = mine.operation.normalised().field_metadata_updates.keys()
+        # a field may be another one now: an overwrite reuses ids
+        if other := named & changed_fields(read.schema, now.schema):
+            return retry(f"{context.named(other)} was changed", fields=other)
+    return COMPATIBLE
 
 
 def _differences(read: Manifest, now: Manifest) -> Iterable[ops.Operation]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lancekit._format import operations as ops
-from lancekit._format.fragment import DataFile, Fragment
+from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.schema import LanceField, LanceSchema
 
@@ -65,11 +65,6 @@ def written_fields(fragments: Iterable[Fragment]) -> frozenset[int]:
     return frozenset(
         id_ for fragment in fragments for file in fragment.files for id_ in file.fields if id_ >= 0
     )
-
-
-def backing_files(fragment: Fragment, fields: Collection[int]) -> frozenset[DataFile]:
-    """Return the files that hold any of the fields."""
-    return frozenset(file for file in fragment.files if not set(file.fields).isdisjoint(fields))
 
 
 # ---- schemas

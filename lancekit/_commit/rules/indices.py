@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from itertools import chain
 
-from lancekit._commit.rules.effects import field_names
 from lancekit._commit.rules.verdict import (
     COMPATIBLE,
     Context,
@@ -59,13 +58,13 @@ def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
                 f"index {index.name!r} does not say which fragments it covers, and "
                 f"{named_fragments(old)} was rewritten",
                 indices=(index.name,),
-                fragments=tuple(sorted(old)),
+                fragments=old,
             )
         if both := {id_ for id_ in old if id_ in index.fragment_ids}:
             return retry(
                 f"{named_fragments(both)}, which index {index.name!r} covers, was rewritten",
                 indices=(index.name,),
-                fragments=tuple(sorted(both)),
+                fragments=both,
             )
     return COMPATIBLE
 
@@ -83,7 +82,7 @@ def index_of_rewritten_rows(
             f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
             "was rewritten",
             indices=(FRAGMENT_REUSE,),
-            fragments=tuple(sorted(theirs.all_old_ids)),
+            fragments=theirs.all_old_ids,
         )
     return _moved(mine.new_indices, theirs.all_old_ids)
 
@@ -113,16 +112,16 @@ def index_of_rewritten_columns(
     Has to be done again if the index does not say which fragments it covers.
     """
     if isinstance(theirs, ops.Update):
-        ids = {f.id for f in theirs.updated_fragments}
+        ids = frozenset(f.id for f in theirs.updated_fragments)
         fields = frozenset(theirs.fields_modified)
     else:
-        ids = set(theirs.fragment_ids)
+        ids = theirs.fragment_ids
         fields = frozenset(chain(*(group.new_file.fields for group in theirs.replacements)))
     return _narrowed(mine, ids, fields, context)
 
 
 def _narrowed(
-    mine: ops.CreateIndex, ids: Collection[int], fields: frozenset[int], context: Context
+    mine: ops.CreateIndex, ids: Set[int], fields: frozenset[int], context: Context
 ) -> Verdict:
     names, covered = [], set()
     for index in mine.new_indices:
@@ -133,10 +132,9 @@ def _narrowed(
                 f"a column of index {index.name!r} was rewritten, and it does not say which "
                 "fragments it covers",
                 indices=(index.name,),
-                fragments=tuple(sorted(ids)),
+                fragments=ids,
             )
-        both = {id_ for id_ in ids if id_ in index.fragment_ids}
-        if both:
+        if both := {id_ for id_ in ids if id_ in index.fragment_ids}:
             names.append(index.name)
             covered |= both
     if not names:
@@ -145,7 +143,7 @@ def _narrowed(
         f"index {listed(map(repr, names))} leaves out {named_fragments(covered)}, in which its "
         "column was rewritten",
         indices=tuple(names),
-        fragments=tuple(sorted(covered)),
+        fragments=covered,
     )
 
 
@@ -167,12 +165,8 @@ def index_over_new_schema(
     known = {f.id for f in theirs.schema.walk()}
     for index in mine.new_indices:
         if lost := set(index.fields) - known:
-            named = ", ".join(field_names(context.read.schema, lost))
-            return retry(
-                f"{named}, which index {index.name!r} is on, was dropped or made anew",
-                indices=(index.name,),
-                fields=tuple(sorted(lost)),
-            )
+            what = f"{context.named(lost)}, which index {index.name!r} is on,"
+            return retry(f"{what} was dropped or made anew", indices=(index.name,), fields=lost)
     if isinstance(theirs, ops.Project):
         return COMPATIBLE
     if any(index.name == MEM_WAL for index in mine.new_indices):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from pyroaring import BitMap
 
@@ -28,7 +28,7 @@ class Pending:
 
     `affected_rows` holds, for each fragment, the offsets of the rows that the operation deletes
     or moves.  It never reaches the wire; with it, two writers that changed different rows of one
-    fragment can both land.  `uuid` lets a writer recognise its own commit.
+    fragment can both land.  By its `uuid` a writer recognises its own commit.
 
     An update or a merge with `next_row_id` takes rows over as they are, with their ids and the
     versions that its fragments record of them: the ids below that number are given out; `covers`
@@ -44,7 +44,7 @@ class Pending:
     """
 
     operation: Operation
-    uuid: str
+    uuid: str = field(default_factory=lambda: str(uuid4()))
     affected_rows: Mapping[int, BitMap] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     doing: str = ""

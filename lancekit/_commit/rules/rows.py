@@ -7,13 +7,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from lancekit._commit.rules.effects import (
-    changed_fields,
-    field_names,
-    fragment_ids,
-    is_in_place,
-    row_changes,
-)
+from lancekit._commit.rules.effects import changed_fields, fragment_ids, is_in_place, row_changes
 from lancekit._commit.rules.verdict import (
     COMPATIBLE,
     Context,
@@ -46,10 +40,8 @@ def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) 
     """Can never land; the evidence says what theirs replaced."""
     if isinstance(theirs, ops.Project):
         fields = changed_fields(context.read.schema, theirs.schema)
-        named = ", ".join(field_names(context.read.schema, fields)) or "no column of that version"
-        return excluded(
-            f"columns were dropped, renamed or changed: {named}", fields=tuple(sorted(fields))
-        )
+        named = context.named(fields) or "no column of that version"
+        return excluded(f"columns were dropped, renamed or changed: {named}", fields=fields)
     what = {
         ops.Overwrite: "all rows and the schema were replaced",
         ops.Restore: "an older version was restored",
@@ -73,24 +65,19 @@ def same_rows(
     if context.mine.affected_rows is None:
         return retry(
             f"both changed {named_fragments(both)}, and it is not known which rows this one did",
-            fragments=tuple(sorted(both)),
+            fragments=both,
         )
     if gone := both & changes.removed:
-        return retry(f"{named_fragments(gone)} was removed", fragments=tuple(sorted(gone)))
+        return retry(f"{named_fragments(gone)} was removed", fragments=gone)
     rewritten = set()
     for id_ in both:
         before = context.read.fragments.get(id_)
         if before is not None and before.files != changes.updated[id_].files:
             rewritten.add(id_)
     if rewritten:
-        return retry(
-            f"columns of {named_fragments(rewritten)} were rewritten",
-            fragments=tuple(sorted(rewritten)),
-        )
+        return retry(f"columns of {named_fragments(rewritten)} were rewritten", fragments=rewritten)
     # whether single rows overlap shows when the deletions are merged
-    return rebased(
-        f"the deletions of {named_fragments(both)} are merged", fragments=tuple(sorted(both))
-    )
+    return rebased(f"the deletions of {named_fragments(both)} are merged", fragments=both)
 
 
 def same_fragments(
@@ -102,7 +89,7 @@ def same_fragments(
     both = fragment_ids(mine) & fragment_ids(theirs)
     if not both:
         return COMPATIBLE
-    return retry(f"both changed {named_fragments(both)}", fragments=tuple(sorted(both)))
+    return retry(f"both changed {named_fragments(both)}", fragments=both)
 
 
 def replaced_rows(
@@ -115,15 +102,12 @@ def replaced_rows(
     changes = row_changes(theirs)
     targets = mine.fragment_ids
     if gone := targets & changes.removed:
-        return excluded(f"{named_fragments(gone)} was removed", fragments=tuple(sorted(gone)))
+        return excluded(f"{named_fragments(gone)} was removed", fragments=gone)
     both = targets & changes.updated.keys()
     if not both or isinstance(theirs, ops.Delete):
         return COMPATIBLE
     if changes.added and not is_in_place(theirs):
-        return retry(
-            f"rows of {named_fragments(both)} were moved to new fragments",
-            fragments=tuple(sorted(both)),
-        )
+        return retry(f"rows of {named_fragments(both)} were moved to new fragments", fragments=both)
     fields = {
         id_
         for group in mine.replacements
@@ -132,12 +116,8 @@ def replaced_rows(
     } & set(theirs.fields_modified)
     if not fields:
         return COMPATIBLE
-    named = ", ".join(field_names(context.read.schema, fields))
-    return retry(
-        f"{named} of {named_fragments(both)} was rewritten",
-        fragments=tuple(sorted(both)),
-        fields=tuple(sorted(fields)),
-    )
+    what = f"{context.named(fields)} of {named_fragments(both)}"
+    return retry(f"{what} was rewritten", fragments=both, fields=fields)
 
 
 def same_columns(
@@ -150,12 +130,8 @@ def same_columns(
     for group in mine.replacements:
         fields = {f for f in group.new_file.fields if f >= 0} & taken.get(group.fragment_id, set())
         if fields:
-            named = ", ".join(field_names(context.read.schema, fields))
-            return retry(
-                f"both replaced {named} of fragment {group.fragment_id}",
-                fragments=(group.fragment_id,),
-                fields=tuple(sorted(fields)),
-            )
+            what = f"{context.named(fields)} of fragment {group.fragment_id}"
+            return retry(f"both replaced {what}", fragments=(group.fragment_id,), fields=fields)
     return COMPATIBLE
 
 
@@ -217,8 +193,8 @@ def index_over_generations(
 
 def new_keys_append(mine: ops.Update, _theirs: ops.Append, context: Context) -> Verdict:
     """Lands unless the merge inserted keys: an append does not say which keys it added."""
-    ours = mine.inserted_rows
-    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+    ours = _inserted_keys(mine, context)
+    if ours is None:
         return COMPATIBLE
     return retry("rows were appended that may have the inserted keys", fields=ours.field_ids)
 
@@ -239,19 +215,16 @@ def new_keys_replacement(
     mine: ops.Update, theirs: ops.DataReplacement, context: Context
 ) -> Verdict:
     """Lands if no fragment was changed by both, and no key was replaced while it inserted some."""
-    ours = mine.inserted_rows
-    if ours is None or is_empty(ours, _key_types(ours, context.read)):
-        return same_fragments(mine, theirs, context)
+    ours = _inserted_keys(mine, context)
     written = {id_ for group in theirs.replacements for id_ in group.new_file.fields}
-    if both := written.intersection(ours.field_ids):
-        named = ", ".join(field_names(context.read.schema, both))
-        return retry(f"values of the key {named} were replaced", fields=tuple(sorted(both)))
+    if ours is not None and (both := written.intersection(ours.field_ids)):
+        return retry(f"values of the key {context.named(both)} were replaced", fields=both)
     return same_fragments(mine, theirs, context)
 
 
 def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:
-    ours, others = mine.inserted_rows, theirs.inserted_rows
-    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+    ours, others = _inserted_keys(mine, context), theirs.inserted_rows
+    if ours is None:
         return COMPATIBLE
     if others is None:
         if row_changes(theirs).added or not set(theirs.fields_modified).isdisjoint(ours.field_ids):
@@ -262,16 +235,21 @@ def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Ve
     found = shared_keys(ours, others, _key_types(ours, context.read))
     if not found.possible:
         return COMPATIBLE
-    key = ", ".join(field_names(context.read.schema, ours.field_ids))
-    number = len(found.hashes)
+    key = context.named(ours.field_ids)
     return retry(
-        f"both inserted {number} of the same keys of {key}"
+        f"both inserted {len(found.hashes)} of the same keys of {key}"
         if found.certain
         else f"both may have inserted the same keys of {key} ({found.why})",
         fields=ours.field_ids,
         keys=tuple(found.hashes[:5].tolist()),
         keys_certain=found.certain,
     )
+
+
+def _inserted_keys(mine: ops.Update, context: Context) -> KeyFilter | None:
+    """Return the filter of the keys that an update inserted; ``None`` if it inserted none."""
+    keys = mine.inserted_rows
+    return None if keys is None or is_empty(keys, _key_types(keys, context.read)) else keys
 
 
 def _key_types(keys: KeyFilter, manifest: Manifest) -> list[pa.DataType]:

@@ -5,11 +5,13 @@ The sentences a person reads are made of the evidence here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
+from lancekit._commit.rules.effects import field_names
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.manifest import Manifest
 
@@ -74,6 +76,10 @@ class Context:
     mine: Pending
     read: Manifest
 
+    def named(self, fields: Iterable[int]) -> str:
+        """Return the paths of fields in the version that was read, separated by commas."""
+        return ", ".join(field_names(self.read.schema, fields))
+
 
 #: my operation, theirs, and the context; `RULES` hands each rule the kinds it is for
 Rule = Callable[[Any, Any, Context], Verdict]
@@ -81,19 +87,18 @@ Rule = Callable[[Any, Any, Context], Verdict]
 COMPATIBLE = Verdict(Outcome.COMPATIBLE)
 
 
-def rebased(sentence: str, **facts: Any) -> Verdict:
-    """Return the verdict that mine lands once it is adapted."""
-    return Verdict(Outcome.REBASED, Evidence(sentence=sentence, **facts))
+def _verdict(outcome: Outcome, sentence: str, **facts: Any) -> Verdict:
+    """Return a verdict with its evidence; ids and names that come as a set are put in order."""
+    facts |= {name: tuple(sorted(of)) for name, of in facts.items() if isinstance(of, Set)}
+    return Verdict(outcome, Evidence(sentence=sentence, **facts))
 
 
-def retry(sentence: str, **facts: Any) -> Verdict:
-    """Return the verdict that the work has to be done again."""
-    return Verdict(Outcome.RETRYABLE, Evidence(sentence=sentence, **facts))
-
-
-def excluded(sentence: str, **facts: Any) -> Verdict:
-    """Return the verdict that the two changes exclude each other."""
-    return Verdict(Outcome.INCOMPATIBLE, Evidence(sentence=sentence, **facts))
+#: mine lands once it is adapted
+rebased = partial(_verdict, Outcome.REBASED)
+#: the work has to be done again
+retry = partial(_verdict, Outcome.RETRYABLE)
+#: the two changes exclude each other
+excluded = partial(_verdict, Outcome.INCOMPATIBLE)
 
 
 def listed(items: Iterable[object]) -> str:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from lancekit._commit.clock import Clock
-from lancekit._commit.protocol import check_not_replaced
+from lancekit._commit.protocol import check_not_replaced, check_writable
 from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
@@ -84,6 +84,21 @@ def retried(
             clock.sleep(pause)
             snapshot = latest_snapshot(snapshot.line)
     raise AssertionError("the loop returns or raises")
+
+
+def retried_writing(
+    snapshot: Snapshot, attempt: Callable[[Snapshot], T], policy: RetryPolicy
+) -> tuple[T, int]:
+    """Run ``attempt`` as `retried` does, on versions that this release can commit to.
+
+    Raises UnsupportedFeatureError: a version has features that are not known here.
+    """
+
+    def checked(current: Snapshot) -> T:
+        check_writable(current)
+        return attempt(current)
+
+    return retried(snapshot, checked, policy)
 
 
 def _exhausted(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lancekit._commit.manifest.draft import check_format, with_bases
@@ -42,10 +42,8 @@ def write_task(
 
 
 @contextmanager
-def removed_unless_landed(
-    store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
-) -> Iterator[None]:
-    """Remove the files of new fragments if the commit in the block is known not to have landed.
+def undone_unless_landed(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo something if the commit in the block is known not to have landed.
 
     Only an error of lancekit says so.  After an interrupt, as after a `CommitUnknownError`, the
     version may be there: its files stay, and cleanup removes them if nothing refers to them.
@@ -55,8 +53,15 @@ def removed_unless_landed(
     except CommitUnknownError:
         raise
     except LancekitError:
-        delete_fragments(store, fragments, places)
+        undo()
         raise
+
+
+def removed_unless_landed(
+    store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
+) -> AbstractContextManager[None]:
+    """Remove the files of new fragments if the commit in the block is known not to have landed."""
+    return undone_unless_landed(lambda: delete_fragments(store, fragments, places))
 
 
 # ---- which folders new data files go to: the dataset's own, or those of base paths

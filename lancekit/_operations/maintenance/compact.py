@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lancekit._checked import from_text
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending, ReuseEntry
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import RewrittenIndex
 from lancekit._format.transaction import ReserveFragments, Rewrite, RewriteGroup
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import CompactionMetrics
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed, write_task
 from lancekit._operations.index.optimize import deferred
 from lancekit._operations.index.remap import rewritten_indices
@@ -93,7 +92,6 @@ def compact(
     started = time.monotonic()
 
     def attempt(current: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
-        check_writable(current)
         plan = plan_compaction(current, options)
         runner = runner_of(compaction_choice(plan.tasks), current.store)
         results = run_tasks(current, plan.tasks, runner)
@@ -104,7 +102,7 @@ def compact(
             metrics, left_to_indices=left, branch=landed.branch, engine=runner.name
         )
 
-    (landed, metrics), attempts = retried(snapshot, attempt, policy)
+    (landed, metrics), attempts = retried_writing(snapshot, attempt, policy)
     return landed, replace(
         metrics,
         read_version=snapshot.version,
@@ -185,8 +183,11 @@ def commit_compaction(
         removed_unless_landed(snapshot.store, new),
         removed_unless_committed(snapshot, written),
     ):
-        reserved = _reserve(snapshot, len(new)) if new else snapshot
-        ids = _last_ids(reserved, len(new))
+        # ids that no other writer gets: the rewrite says which fragment has which
+        reserve = ReserveFragments(num_fragments=len(new))
+        reserved = _commit(snapshot, reserve) if new else snapshot
+        last = reserved.manifest.max_fragment_id or 0
+        ids = iter(range(last - len(new) + 1, last + 1))
         groups = tuple(
             RewriteGroup(
                 old_fragments=result.original_fragments,
@@ -204,21 +205,10 @@ def commit_compaction(
         return _commit(snapshot, Rewrite(groups=groups, rewritten_indices=tuple(segments)), reuse)
 
 
-def _reserve(snapshot: Snapshot, count: int) -> Snapshot:
-    """Reserve ids that no other writer gets: the rewrite says which fragment has which."""
-    return _commit(snapshot, ReserveFragments(num_fragments=count))
-
-
-def _last_ids(reserved: Snapshot, count: int) -> Iterator[int]:
-    last = reserved.manifest.max_fragment_id or 0
-    return iter(range(last - count + 1, last + 1))
-
-
 def _commit(
     snapshot: Snapshot, operation: ReserveFragments | Rewrite, reuse: ReuseEntry | None = None
 ) -> Snapshot:
-    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), reuse=reuse, doing="compaction")
-    return commit(snapshot, pending)
+    return commit(snapshot, Pending(operation=operation, reuse=reuse, doing="compaction"))
 
 
 def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics:

@@ -355,8 +355,7 @@ def _kept_apart(snapshot: Snapshot) -> _Apart:
     column.
     """
     schema = snapshot.manifest.schema
-    arrow = schema.to_arrow()
-    places = sorted(Categories(arrow).columns)
+    places = sorted(Categories(schema.to_arrow()).columns)
     if not places:
         return lambda fragments: [tuple(fragments)]
     narrow = replace(schema, fields=tuple(schema.fields[place] for place in places))

@@ -88,8 +88,7 @@ def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:
     found = set(_names_in(store, folder))
     for file in index.files:
         if f"{folder}/{file.path}" not in found:
-            location = FileLocation(store, f"{folder}/{file.path}")
-            raise missing_file(location, source.version)
+            raise missing_file(FileLocation(store, f"{folder}/{file.path}"), source.version)
     for name in sorted(found):
         yield Copy(source=FileLocation(store, name), name=name)
 

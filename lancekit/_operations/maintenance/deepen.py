@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from lancekit._commit.clock import Clock
 from lancekit._commit.manifest.build import build_manifest
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.put_version import put_first_manifest
-from lancekit._commit.refs import check_free
+from lancekit._commit.refs import free_line
 from lancekit._commit.rules.pending import Pending
 from lancekit._display import Displayed
 from lancekit._format import names
@@ -27,7 +26,8 @@ from lancekit._format.index import IndexMetadata
 from lancekit._format.operations import CreateIndex, Operation, Update, UpdateMode
 from lancekit._format.transaction import Transaction
 from lancekit._operations.cleanup.auto import commit
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
+from lancekit._operations.common.staged_files import undone_unless_landed
 from lancekit._operations.maintenance.copies import (
     Copy,
     carried_fragments,
@@ -41,15 +41,9 @@ from lancekit._pipeline.engine import LocalRunner
 from lancekit._scan.fragments.managed_blobs import managed_blobs
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._storage.base import ObjectInfo, Store
-from lancekit._versions.line import Line, open_line
+from lancekit._versions.line import Line
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
-from lancekit.errors import (
-    CommitUnknownError,
-    CorruptFileError,
-    LancekitError,
-    NotOfferedError,
-    StorageError,
-)
+from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
 
 #: seconds after which a copy that no version has is made again: a cleanup may be about to take it
 _LONGEST_WAIT = 3 * 86400.0
@@ -108,8 +102,7 @@ def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenRes
     started = time.monotonic()
     copied = _Copied()
 
-    def attempt(current: Snapshot) -> tuple[Snapshot, None]:
-        check_writable(current)
+    def attempt(current: Snapshot) -> Snapshot:
         fragments, copies = _fragments(current)
         indices = [index for index in current.indices if index.base_id is not None]
         copies.extend(copy for index in indices for copy in index_files(current, index))
@@ -121,9 +114,9 @@ def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenRes
                 current,
                 Update(updated_fragments=fragments, update_mode=UpdateMode.REWRITE_COLUMNS),
             )
-        return current, None
+        return current
 
-    (landed, _), attempts = retried(snapshot, attempt, policy)
+    landed, attempts = retried_writing(snapshot, attempt, policy)
     return landed, DeepenResult(
         files_copied=copied.files,
         bytes_copied=copied.bytes,
@@ -137,7 +130,7 @@ def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenRes
 
 
 def _commit(current: Snapshot, operation: Operation) -> Snapshot:
-    return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4()), doing="deepen()"))
+    return commit(current, Pending(operation=operation, doing="deepen()"))
 
 
 def _moved(indices: Iterable[IndexMetadata]) -> CreateIndex:
@@ -274,16 +267,14 @@ def copy_line(
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
-    line = open_line(target, storage_options or source.line.storage_options)
-    check_free(line)
+    line = free_line(source, target, storage_options)
     operation = ops.Clone(
         is_shallow=False,
         ref_name=source.line.branch,
         ref_version=source.version,
         ref_path=source.store.uri,
     )
-    transaction = Transaction(source.version, operation, str(uuid.uuid4()))
-    return deep_clone(source, line, transaction, clock)
+    return deep_clone(source, line, Transaction(source.version, operation), clock)
 
 
 def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Clock) -> Snapshot:
@@ -297,11 +288,6 @@ def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Cl
     built = build_manifest(
         manifest, transaction.operation, timestamp_ns=clock.now_ns(), indices=source.indices
     )
-    try:
+    with undone_unless_landed(lambda: remove_copies(line.store, copies)):
         LocalRunner().map(lambda copy: carry_out(copy, line.store, source.version), copies)
         return put_first_manifest(line, built, transaction)
-    except CommitUnknownError:
-        raise
-    except LancekitError:
-        remove_copies(line.store, copies)
-        raise
