@@ -8,9 +8,10 @@ newest manifest of a line says all that the line contains, whatever a cleanup re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from lancekit._format.names import MAIN
 from lancekit._lazy import cached_property
@@ -28,11 +29,7 @@ from lancekit._versions.merge_edges import (
 )
 from lancekit._versions.reference_files import read_branches
 from lancekit._versions.snapshot import Snapshot, load_snapshot
-from lancekit.errors import (
-    DatasetNotFoundError,
-    LancekitError,
-    VersionNotFoundError,
-)
+from lancekit.errors import DatasetNotFoundError, LancekitError, VersionNotFoundError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,14 +145,7 @@ class CommitGraph:
         turn would record that for ever.
         """
         known, point = self.vector(ours), self.vector(theirs).point
-        seen: set[tuple[str, int]] = set()
-        while not known.contains(*point):
-            seen.add(point)
-            repeated = self.repeated(*point)
-            if repeated is None or repeated in seen:
-                return False
-            point = repeated
-        return True
+        return any(known.contains(*one) for one in chain([point], self.repeats(*point)))
 
     def have_met_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
         """Return True if both have rows of a version that the base lacks, by merges or by picks.
@@ -182,8 +172,7 @@ class CommitGraph:
         return any(not known.contains(name, version) for name, version in undone.items())
 
     def _known(self, base: Snapshot) -> VersionVector:
-        is_here = base.line.root == self._line.root
-        return self.vector(base) if is_here else VersionVector({}, {})
+        return self.vector(base) if base.line.root == self._line.root else VersionVector({}, {})
 
     def contains(self, one: Snapshot, other: Snapshot) -> bool:
         """Return True if a version contains another one, which is in the same dataset."""
@@ -197,6 +186,14 @@ class CommitGraph:
         """
         known = [self.vector(one).returns for one in bases if one.line.root == self._line.root]
         return bool(newer_versions(self.vector(side).returns, known))
+
+    def repeats(self, name: str, version: int) -> Iterator[tuple[str, int]]:
+        """Yield the version that a version repeats, the one that this repeats, and so on."""
+        seen, point = set[tuple[str, int]](), self.repeated(name, version)
+        while point is not None and point not in seen:
+            yield point
+            seen.add(point)
+            point = self.repeated(*point)
 
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""

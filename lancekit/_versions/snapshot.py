@@ -25,11 +25,7 @@ from lancekit._lazy import cached_property
 from lancekit._storage.base import METADATA_BYTES, Store, too_large
 from lancekit._versions.line import Line
 from lancekit._versions.old_counts import counted
-from lancekit.errors import (
-    CorruptFileError,
-    InvalidArgumentError,
-    VersionNotFoundError,
-)
+from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
 
 if TYPE_CHECKING:
     from lancekit._format.index import IndexMetadata

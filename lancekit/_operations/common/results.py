@@ -65,15 +65,9 @@ class CountsOfCells(Counts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DeleteResult(Counts):
-    """What a delete did: rows, the version that came of it, and how.
+class _Landed(Counts):
+    """What all operations tell of the version that came of them."""
 
-    `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
-    than one means that other writers landed meanwhile.  `line` is where the version was committed.
-    """
-
-    _keys = ("num_deleted_rows",)
-    num_deleted_rows: int
     version: int
     branch: str | None = None
     attempts: int = 1
@@ -83,7 +77,19 @@ class DeleteResult(Counts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MergeResult(Counts):
+class DeleteResult(_Landed):
+    """What a delete did: rows, the version that came of it, and how.
+
+    `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
+    than one means that other writers landed meanwhile.  `line` is where the version was committed.
+    """
+
+    _keys = ("num_deleted_rows",)
+    num_deleted_rows: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MergeResult(_Landed):
     """What a merge-insert did.
 
     `num_skipped_rows` are those of the source that were left out because another had their key
@@ -99,18 +105,12 @@ class MergeResult(Counts):
     num_skipped_rows: int | None = 0
     match: MatchPlan | None = None
     on: tuple[str, ...]
-    version: int
     read_version: int
-    branch: str | None = None
-    attempts: int = 1
-    duration: float = 0.0
-    engine: EngineName = "local"
     key_guard: str | None = None
     fragments_added: int = 0
     fragments_changed: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
-    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class MergedShard:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MemWalMergeResult(Counts):
+class MemWalMergeResult(_Landed):
     """What a merge of generations into the table did.
 
     `num_quarantined_rows` were set aside: the table refuses them, or they follow such a row of the
@@ -147,32 +147,40 @@ class MemWalMergeResult(Counts):
     shards: tuple[MergedShard, ...] = ()
     commits: int = 0
     attempts: int = 0
-    version: int
     read_version: int
-    branch: str | None = None
-    duration: float = 0.0
-    engine: EngineName = "local"
     waiting: WaitingRows = field(default_factory=WaitingRows)
-    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class UpdateResult(Counts):
+class UpdateResult(_Landed):
     """What an update did; fields as in `DeleteResult`."""
 
     _keys = ("num_rows_updated",)
     num_rows_updated: int
     columns: tuple[str, ...] = ()
-    version: int
-    branch: str | None = None
-    attempts: int = 1
-    duration: float = 0.0
-    engine: EngineName = "local"
-    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ApplyResult(CountsOfCells):
+class MergedChanges(CountsOfCells):
+    """What becomes of the changes of another side, done or planned: see `ApplyResult`."""
+
+    doing: str
+    how: str
+    num_inserted_rows: int = 0
+    num_updated_rows: int = 0
+    num_deleted_rows: int = 0
+    num_conflicts: int = 0
+    columns_added: tuple[str, ...] = ()
+    columns_dropped: tuple[str, ...] = ()
+    columns_renamed: tuple[tuple[str, str], ...] = ()
+    columns_cast: tuple[str, ...] = ()
+    columns_altered: tuple[str, ...] = ()
+    base: tuple[str, int]
+    theirs: tuple[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ApplyResult(MergedChanges):
     """What became of the changes of another side: of a diff, a version or a branch.
 
     `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
@@ -187,19 +195,6 @@ class ApplyResult(CountsOfCells):
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
-    doing: str
-    how: str
-    num_inserted_rows: int = 0
-    num_updated_rows: int = 0
-    num_deleted_rows: int = 0
-    num_conflicts: int = 0
-    columns_added: tuple[str, ...] = ()
-    columns_dropped: tuple[str, ...] = ()
-    columns_renamed: tuple[tuple[str, str], ...] = ()
-    columns_cast: tuple[str, ...] = ()
-    columns_altered: tuple[str, ...] = ()
-    base: tuple[str, int]
-    theirs: tuple[str, int]
     version: int
     read_version: int
     branch: str | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -14,14 +13,13 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._commit.manifest.draft import numbered
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import BatchMarker, Pending
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import Merge, Operation, UpdateConfig
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import ApplyResult
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed
 from lancekit._operations.lineage.carry_columns import (
     CarriedColumns,
@@ -34,7 +32,6 @@ from lancekit._operations.lineage.changed import Changed, How, said_in
 from lancekit._operations.lineage.column_conflicts import ColumnChanges, takes_old_rows
 from lancekit._operations.lineage.column_key import check_new_key
 from lancekit._operations.lineage.conflicts import (
-    Chosen,
     Conflicts,
     Named,
     Resolve,
@@ -49,11 +46,11 @@ from lancekit._operations.lineage.merge_base import (
     picked_marks,
     returned_mark,
 )
-from lancekit._operations.lineage.merged_columns import Settled
+from lancekit._operations.lineage.merged_columns import Given, Settled
 from lancekit._operations.lineage.several_bases import combined
 from lancekit._operations.lineage.three_way import three_ways
 from lancekit._operations.lineage.three_way_plan import ThreeWay, check_names
-from lancekit._operations.lineage.write_rows import Given, RowsWork, stored_columns, write_rows
+from lancekit._operations.lineage.write_rows import RowsWork, stored_columns, write_rows
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.diff.column_identity import ids_said, theirs_said
 from lancekit._pipeline.diff.row_values import (
@@ -96,7 +93,6 @@ def apply_changes(
     started = time.monotonic()
 
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
-        check_writable(current)
         change = changed(current)
         check_change(change, current, how)
         if change.is_merged:
@@ -104,23 +100,23 @@ def apply_changes(
         if quick is not None and (found := quick(change, current, how)):
             return found
         plan = planned(change, current, how, refuse=True)
-        settled, given = settled_rows(plan, how.conflicts)
-        check_new_key(plan, settled, given)
-        result = result_of(plan, settled, given, change, how)
-        if not (settled or given or change.mark or plan.changes_columns):
+        settled = settled_rows(plan, how.conflicts)
+        check_new_key(plan, settled)
+        result = result_of(plan, settled, change, how)
+        if not (settled or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")
         landed: Snapshot | None
         if plan.is_empty and not change.further:
             landed = _commit_edges(plan, change, how)
         else:
             commit_plan = _commit_columns if plan.changes_columns else _commit_rows
-            landed = commit_plan(plan, settled, given, change, how)
+            landed = commit_plan(plan, settled, change, how)
         if landed is None:
             newest = latest_snapshot(current.line)
             return newest, nothing_done(change, newest, how)
         return landed, replace(result, how="three-way", version=landed.version)
 
-    (landed, result), attempts = retried(ours, attempt, policy)
+    (landed, result), attempts = retried_writing(ours, attempt, policy)
     took = time.monotonic() - started
     return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
 
@@ -176,7 +172,6 @@ def _pending(
         implied = (*implied, returned_mark(plan.ours))
     return Pending(
         operation=operation,
-        uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties={
             **said_in(change, how),
@@ -188,22 +183,9 @@ def _pending(
     )
 
 
-def _commit_once(ours: Snapshot, pending: Pending, change: Changed) -> Snapshot | None:
-    """Commit a change; ``None`` if another process did the same at the same time."""
-    try:
-        return commit(ours, pending)
-    except IncompatibleConflictError:
-        config = latest_snapshot(ours.line).manifest.config
-        if not (change.mark and change.mark.has_landed(config)):
-            raise
-        return None
-
-
-def _commit_rows(
-    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
-) -> Snapshot | None:
+def _commit_rows(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> Snapshot | None:
     """Write and commit rows; ``None`` if another process did the same at the same time."""
-    ours, work = plan.ours, write_rows(plan, settled, given)
+    ours, work = plan.ours, write_rows(plan, settled)
     with removed_unless_landed(ours.store, work.new_fragments):
         pending = replace(
             _pending(work.operation(ours), plan, change, how, work),
@@ -213,12 +195,16 @@ def _commit_rows(
         if work.is_return:
             # another writer may have brought the same rows back, which no rule of conflicts sees
             return commit_with_files(pending, (), plan.theirs, ours)
-        return _commit_once(ours, pending, change)
+        try:
+            return commit(ours, pending)
+        except IncompatibleConflictError:
+            config = latest_snapshot(ours.line).manifest.config
+            if not (change.mark and change.mark.has_landed(config)):
+                raise
+            return None
 
 
-def _commit_columns(
-    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
-) -> Snapshot:
+def _commit_columns(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> Snapshot:
     """Write rows and columns, and commit both at once, as the next version or not at all.
 
     The commit is a `Merge`, which meets every change of rows and columns in both libraries, in
@@ -228,7 +214,7 @@ def _commit_columns(
 
     Raises RetryableConflictError: another writer landed first.
     """
-    ours, work = plan.ours, write_rows(plan, settled, given)
+    ours, work = plan.ours, write_rows(plan, settled)
     with removed_unless_landed(ours.store, work.new_fragments):
         deleted, gone = work.deletions(ours)
         carried = carry_columns(plan, gone, work.affected)
@@ -287,25 +273,19 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
     return plans[0] if len(plans) == 1 else combined(plans, how.by)
 
 
-def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
-    """Return what is to be done to ours, and rows that somebody made for conflicts.
+def settled_rows(plan: ThreeWay, conflicts: Resolve) -> Settled:
+    """Return what is to be done to ours.
 
     Raises MergeConflictError: there are conflicts, and there should be none.
     """
     if not len(plan.clashes):
-        return plan.agreed, None
+        return plan.agreed
     if callable(conflicts):
         return _settled_by(plan, conflicts(Conflicts(plan)))
-    chosen = chosen_sides(plan, conflicts)
+    chosen = choose_sides(plan, sides_of(conflicts))
     if len(chosen.left):
         raise Conflicts(plan).error(chosen.left)
-    return settle(plan, chosen), None
-
-
-def chosen_sides(plan: ThreeWay, conflicts: Named) -> Chosen:
-    """Return which side counts where both clash."""
-    found = Conflicts(plan)
-    return choose_sides(plan, sides_of(conflicts), found.key, found.keys)
+    return settle(plan, chosen)
 
 
 def sides_of(conflicts: Named) -> Sides:
@@ -339,18 +319,16 @@ def with_columns(result: ApplyResult, columns: ColumnChanges) -> ApplyResult:
     )
 
 
-def result_of(
-    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
-) -> ApplyResult:
+def result_of(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> ApplyResult:
     """Return what is done if nothing is left out."""
-    made, updated, cells = (0, 0, 0) if given is None else given.counts
+    inserted, updated, cells = settled.counts
     return replace(
         with_columns(nothing_done(change, plan.ours, how), plan.merged.changes),
-        num_inserted_rows=len(settled.inserted) + made,
-        num_updated_rows=settled.num_rewritten + updated,
+        num_inserted_rows=inserted,
+        num_updated_rows=updated,
         num_deleted_rows=len(settled.deleted),
         num_conflicts=len(plan.clashes),
-        _cells=settled.num_cells + cells,
+        _cells=cells,
     )
 
 
@@ -359,7 +337,7 @@ def result_of(
 _ID = "_rowid"
 
 
-def _settled_by(plan: ThreeWay, rows: object) -> tuple[Settled, Given | None]:
+def _settled_by(plan: ThreeWay, rows: object) -> Settled:
     """Return what is to be done if rows say what becomes of the conflicts.
 
     A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one
@@ -381,21 +359,23 @@ def _settled_by(plan: ThreeWay, rows: object) -> tuple[Settled, Given | None]:
                 missing=[name],
             )
     cast = plan_cast(given.schema, wanted)
-    batches = [cast.apply(batch) for batch in given.to_batches()]
-    table = pa.Table.from_batches(batches, wanted)
+    table = pa.Table.from_batches(map(cast.apply, given.to_batches()), wanted)
     hint = "Return at most one row for each conflict, with its key."
     match = pair_with_conflicts(conflicts.keys(), table, names, hint=hint)
     ours = plan.clashes.ours
     left = np.ones(len(ours), bool)
     left[match.old] = False
     gone = ours[left & (ours != NOWHERE)]
-    settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
     chosen = ak.cast(ak.take(table.select(schema.names), match.new[order]), schema)
     replaced = places[order][places[order] != NOWHERE]
     origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
-    return settled, Given(chosen, replaced, _widths(plan, chosen, replaced), origins)
+    return replace(
+        plan.agreed,
+        deleted=np.union1d(plan.agreed.deleted, gone),
+        given=Given(chosen, replaced, _widths(plan, chosen, replaced), origins),
+    )
 
 
 def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np.int64]:

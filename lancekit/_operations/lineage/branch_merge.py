@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from lancekit._display import interactive
-from lancekit._operations.common.results import ApplyResult, CountsOfCells
+from lancekit._operations.common.results import ApplyResult, MergedChanges
 from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.lineage.apply_changes import (
     apply_changes,
     check_change,
-    chosen_sides,
     nothing_done,
     planned,
     result_of,
     settled_rows,
+    sides_of,
 )
 from lancekit._operations.lineage.changed import Changed, How, check_how, said_of
 from lancekit._operations.lineage.column_key import check_new_key
-from lancekit._operations.lineage.conflicts import Conflicts, Resolve, settle
+from lancekit._operations.lineage.conflicts import Conflicts, Resolve, choose_sides, settle
 from lancekit._operations.lineage.fast_forward import fast_forward, result_of_taken, what_is_taken
 from lancekit._operations.lineage.merge_base import merge_base, named_base
 from lancekit._operations.unmerged.waiting import check_merged
@@ -37,7 +37,7 @@ Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, object]]], obje
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BranchMergePlan(CountsOfCells):
+class BranchMergePlan(MergedChanges):
     """What a merge of a branch would do; `apply` does it.
 
     The counts are those of rows and of changed values (`num_changed_cells`), without the conflicts
@@ -65,19 +65,6 @@ class BranchMergePlan(CountsOfCells):
         "num_deleted_rows",
         "num_conflicts",
     )
-    doing: str
-    how: str
-    num_inserted_rows: int
-    num_updated_rows: int
-    num_deleted_rows: int
-    num_conflicts: int
-    columns_added: tuple[str, ...]
-    columns_dropped: tuple[str, ...]
-    columns_renamed: tuple[tuple[str, str], ...]
-    columns_cast: tuple[str, ...]
-    columns_altered: tuple[str, ...]
-    base: tuple[str, int]
-    theirs: tuple[str, int]
     ours: tuple[str, int]
     conflicts: Conflicts
     num_unsettled: int
@@ -121,8 +108,7 @@ class BranchMergePlan(CountsOfCells):
         (2, 1)
         """
         how = self._how
-        checked = check_how(how.doing, how.on, how.by, conflicts, how.files)
-        how = replace(checked, base=how.base)
+        how = replace(check_how(how.doing, how.on, how.by, conflicts, how.files), base=how.base)
         return plan_merge(self._source, self._target, how, self._land)
 
     def interactive(self) -> Any:
@@ -161,26 +147,12 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
     for side in (theirs, target):  # before their keys are read
         check_requirements(side, "The merge")
     check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
-    base = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
-    properties = {
-        **said_of(base.snapshot, theirs),
-        MERGED: unique_name(theirs.line),
-    }
-    if base.is_behind:
+    change = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
+    properties = {**said_of(change.base, theirs), MERGED: unique_name(theirs.line)}
+    if change.is_behind:
         # true of the next version alone: another one has the changes of other writers, too
         properties[REPEATS] = f"{target.version + 1}"
-    return Changed(
-        base=base.snapshot,
-        theirs=theirs,
-        properties=properties,
-        twin=base.twin,
-        source=base.source,
-        further=base.further,
-        start=base.start,
-        mark=base.mark,
-        implied=base.implied,
-        is_merged=base.is_merged,
-    )
+    return replace(change, properties=properties)
 
 
 def merge_branch(
@@ -231,34 +203,21 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         if taken is not None:
             found = result_of_taken(taken, change, target, how)
     else:
-        plan, given = planned(change, target, how), None
+        plan = planned(change, target, how)
         if callable(how.conflicts):
-            settled, given = settled_rows(plan, how.conflicts)
+            settled = settled_rows(plan, how.conflicts)
         else:
-            chosen = chosen_sides(plan, how.conflicts)
+            chosen = choose_sides(plan, sides_of(how.conflicts))
             settled, left = settle(plan, chosen), len(chosen.left)
-        found = replace(result_of(plan, settled, given, change, how), how="three-way")
+        found = replace(result_of(plan, settled, change, how), how="three-way")
         left += len(plan.merged.unsettled)
         if not left:
-            check_new_key(plan, settled, given)
+            check_new_key(plan, settled)
     return BranchMergePlan(
-        doing=found.doing,
-        how=found.how,
-        num_inserted_rows=found.num_inserted_rows,
-        num_updated_rows=found.num_updated_rows,
-        num_deleted_rows=found.num_deleted_rows,
-        num_conflicts=len(plan.clashes),
-        columns_added=found.columns_added,
-        columns_dropped=found.columns_dropped,
-        columns_renamed=found.columns_renamed,
-        columns_cast=found.columns_cast,
-        columns_altered=found.columns_altered,
-        base=found.base,
-        theirs=found.theirs,
+        **{one.name: getattr(found, one.name) for one in fields(MergedChanges)},
         ours=target.reference,
         conflicts=Conflicts(plan),
         num_unsettled=left,
-        _cells=found._cells,
         _source=source,
         _target=line,
         _how=asked,

@@ -21,6 +21,7 @@ from lancekit._format.fragment import TOMBSTONE, DataFile, Fragment
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._operations.alter_columns import columns_task
 from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.common.staged_files import undone_unless_landed
 from lancekit._operations.lineage.merged_columns import MergedColumn
 from lancekit._operations.lineage.paired_rows import Lookup, PairedRows
 from lancekit._operations.lineage.three_way_columns import paired
@@ -40,12 +41,7 @@ from lancekit._pipeline.write_columns import Calls, ColumnsTask, blank, last_fil
 from lancekit._scan.fragments.rebatch import fitted
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import (
-    CommitUnknownError,
-    LancekitError,
-    RetriesExhaustedError,
-    RetryableConflictError,
-)
+from lancekit.errors import RetriesExhaustedError, RetryableConflictError
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,21 +271,15 @@ def commit_with_files(
 
     Raises RetryableConflictError: another writer landed first; the files are gone again.
     """
-    store = ours.store
     try:
-        _bring(copies, theirs, ours)
-        landed = commit(ours, pending, strict=True)
-    except CommitUnknownError:
-        raise
-    except LancekitError as error:
-        remove_copies(store, copies)
-        if isinstance(error, RetriesExhaustedError):
-            raise RetryableConflictError(
-                f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
-                read_version=ours.version,
-            ) from error
-        raise
-    return landed
+        with undone_unless_landed(lambda: remove_copies(ours.store, copies)):
+            _bring(copies, theirs, ours)
+            return commit(ours, pending, strict=True)
+    except RetriesExhaustedError as error:
+        raise RetryableConflictError(
+            f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
+            read_version=ours.version,
+        ) from error
 
 
 def bring_again(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:

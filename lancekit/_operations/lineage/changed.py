@@ -42,10 +42,15 @@ class How:
 class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
-    `further` are more bases, with regard to each of which a change has to be new.  `twin` is a
-    version of ours that took the base over as it was, `source` is that of theirs; `start` is the
-    version of ours from which a fast-forward starts.  With a `mark` they come at most once;
-    `implied` as of `Pending`.  `is_merged` tells that ours contains theirs already.
+    `base` is the newest version that both sides contain.  `further` are more such versions, none of
+    which contains another, as criss-cross merges leave them: a change has to be new with regard to
+    each.  `twin` is the version of ours that took the base over as it was, if one did and is still
+    there; `source` is that of theirs.  `start` is the version of ours from which a fast-forward
+    starts: its rows have the addresses and the ids of the base, from which theirs went on.
+
+    With a `mark`, which says in the config of ours that theirs was merged, the changes come at most
+    once; `implied` says that other lines came with it, as of `Pending`.  `is_merged` tells that
+    ours contains theirs already, `is_behind` that theirs contains ours.
     """
 
     base: Snapshot
@@ -58,6 +63,7 @@ class Changed:
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     is_merged: bool = False
+    is_behind: bool = False
 
     @property
     def before(self) -> Snapshot:
@@ -84,8 +90,7 @@ def check_how(
 def said_in(change: Changed, how: How) -> dict[str, str]:
     """Return the properties of a commit: histories show its message."""
     side = change.base if how.doing == "revert" else change.theirs
-    message = f"{how.doing} of {side.line.name}:{side.version}"
-    return {COMMIT_MESSAGE: message, **change.properties}
+    return {COMMIT_MESSAGE: f"{how.doing} of {side.line.name}:{side.version}", **change.properties}
 
 
 def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:

@@ -17,7 +17,7 @@ from lancekit._operations.lineage.column_conflicts import KEY, Settlement, Versi
 from lancekit._operations.lineage.merged_columns import MergedColumn, Settled
 from lancekit._operations.lineage.three_way_columns import paired
 from lancekit._operations.lineage.three_way_plan import ThreeWay
-from lancekit._operations.lineage.write_rows import Given, batches_to_write, replaced_rows
+from lancekit._operations.lineage.write_rows import batches_to_write
 from lancekit._pipeline.diff.row_values import Addresses, Side, row_values
 from lancekit._pipeline.key_counter import KeyCounter, Repeated, example_of, key_paths, paths_in_key
 from lancekit._pipeline.source_keys import key_columns, repeated_in_merge
@@ -48,7 +48,7 @@ def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceFiel
     A key goes with a column that a side drops.  If the column stays all the same, and the side set
     no other key, it has the marks of the merge base.
     """
-    own = [column.theirs if side == "theirs" else column.ours for column in columns]
+    own = [column.on(side) for column in columns]
     if any(map(has_key, own)):
         return own
     bases = [next(filter(None, column.bases), None) for column in columns]
@@ -191,7 +191,7 @@ _STEP = 1 << 18
 _Keys = Iterator[Sequence[pa.Array]]
 
 
-def check_new_key(plan: ThreeWay, settled: Settled, given: Given | None) -> None:
+def check_new_key(plan: ThreeWay, settled: Settled) -> None:
     """Refuse a merge that would make rows share a primary key which one side set since the base.
 
     That side could not know the rows of the other side.  Rows that share their key on that side
@@ -203,17 +203,17 @@ def check_new_key(plan: ThreeWay, settled: Settled, given: Given | None) -> None
     if not columns or not _is_new(plan):
         return
     by_ours = all(has_key(column.ours) for column in columns)
-    if by_ours and not settled and given is None:
+    if by_ours and not settled:
         return
     paths = paths_by_id(plan.schema)
     key = tuple(paths[field.id] for field in plan.schema.primary_key)
-    total, found = _counted(_result_keys(plan, columns, key, settled, given))
+    total, found = _counted(_result_keys(plan, columns, key, settled))
     if not found.rows:
         return
     side = plan.ours if by_ours else plan.theirs
     if _counted(_own_keys(plan, side, columns, key, np.empty(0, np.uint64)))[1].rows >= found.rows:
         return
-    example = example_of(_result_keys(plan, columns, key, settled, given), found)
+    example = example_of(_result_keys(plan, columns, key, settled), found)
     if example is None:
         return
     other = plan.theirs if by_ours else plan.ours
@@ -240,16 +240,12 @@ def _counted(keys: _Keys) -> tuple[int, Repeated]:
 
 
 def _result_keys(
-    plan: ThreeWay,
-    columns: Sequence[MergedColumn],
-    key: Sequence[str],
-    settled: Settled,
-    given: Given | None,
+    plan: ThreeWay, columns: Sequence[MergedColumn], key: Sequence[str], settled: Settled
 ) -> _Keys:
     """Yield the keys of the rows of ours that stay, then those of the rows that are written."""
-    gone = np.concatenate([replaced_rows(settled, given), settled.deleted])
+    gone = np.concatenate([settled.replaced, settled.deleted])
     yield from _own_keys(plan, plan.ours, columns, key, gone)
-    for batch in batches_to_write(plan, settled, given):
+    for batch in batches_to_write(plan, settled):
         yield key_columns(batch, key)
 
 

@@ -276,9 +276,10 @@ class _Planning:
         source = versions.theirs if side == "theirs" else versions.ours
         own = marking_fields(columns, side)
         rows = values.own_rows if side == "theirs" else values.their_rows
-        others = [one.ours if side == "theirs" else one.theirs for one in columns]
+        lacks = "ours" if side == "theirs" else "theirs"
         is_lacked = any(
-            has_key(field) and other is None for field, other in zip(own, others, strict=True)
+            has_key(field) and one.on(lacks) is None
+            for field, one in zip(own, columns, strict=True)
         )
         nulls = sum(_nulls_in_key(one, side, values) for one in columns)
         if (rows and is_lacked) or nulls:
@@ -341,21 +342,15 @@ def _got_types(
 
 def _nulls_in_key(column: MergedColumn, side: str, values: Values) -> int:
     """Return how many nulls the other side wrote into a key column of a side, or a part of it."""
-    found = 0
-    for chain in column.chains():
-        own = chain[-1].theirs if side == "theirs" else chain[-1].ours
-        if has_key(own):
-            found += values.nulls.get(counted_as(chain), 0)
-    return found
+    of_key = (chain for chain in column.chains() if has_key(chain[-1].on(side)))
+    return sum(values.nulls.get(counted_as(chain), 0) for chain in of_key)
 
 
 def _marked(column: MergedColumn, own: LanceField | None, side: str) -> MergedColumn:
     """Return a column with the marks of the primary key that its field on a side has."""
     if not column.parts:
         return replace(column, field=marked(column.field, own))
-    parts = tuple(
-        _marked(part, part.theirs if side == "theirs" else part.ours, side) for part in column.parts
-    )
+    parts = tuple(_marked(part, part.on(side), side) for part in column.parts)
     field = marked(replace(column.field, children=()), own)
     return replace(
         column, field=replace(field, children=tuple(part.field for part in parts)), parts=parts

@@ -106,14 +106,8 @@ class Chosen:
     left: npt.NDArray[np.int64]
 
 
-def choose_sides(
-    plan: ThreeWay, sides: Sides, key: tuple[str, ...], keys: Callable[[], pa.Table]
-) -> Chosen:
-    """Return what is chosen for each conflict.
-
-    plan: what both sides did.
-    sides: who counts where.
-    key, keys: what tells the conflicts, and gives its values; it is asked if rows are named.
+def choose_sides(plan: ThreeWay, sides: Sides) -> Chosen:
+    """Return what is chosen for each conflict: which side counts where both clash.
 
     Raises InvalidArgumentError: a row is in no conflict, or the name of a column fits two columns.
     Raises SchemaMismatchError: a row's key is none.
@@ -126,9 +120,10 @@ def choose_sides(
         name = plan.columns[at].name
         codes[both, at] = _CODES[plan.sides.of(name, merged[name].names)]
     if sides.rows:
-        named = _named(plan, sides, key)
+        conflicts = Conflicts(plan)
+        named = _named(plan, sides, conflicts.key)
         hint = "Name rows that are in conflicts, each once, by what Conflicts.to_table() tells."
-        found = pair_with_conflicts(keys(), named, key, hint=hint)
+        found = pair_with_conflicts(conflicts.keys(), named, conflicts.key, hint=hint)
         by_row = np.array([_CODES[side] for side in sides.rows.values()], np.int8)
         codes[found.old] = by_row[found.new, np.newaxis]
     undecided = (clashes.cells & (codes == _NOBODY)).any(axis=1)
@@ -333,8 +328,7 @@ class Conflicts(Displayed):
 
     def _kinds(self, part: Part = slice(None)) -> npt.NDArray[np.int64]:
         base, theirs, ours = (rows[part] != NOWHERE for rows in self._addresses)
-        conditions = [base & theirs & ours, ~theirs, ~ours]
-        return np.select(conditions, [0, 1, 2], 3).astype(np.int64)
+        return np.select([base & theirs & ours, ~theirs, ~ours], [0, 1, 2], 3).astype(np.int64)
 
     @property
     def _addresses(self) -> tuple[Addresses, Addresses, Addresses]:

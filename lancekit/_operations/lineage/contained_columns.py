@@ -113,17 +113,13 @@ def _may_be_others(
     ancestor: Snapshot, base: Snapshot, side: Snapshot, pairs: Sequence[ColumnPair]
 ) -> bool:
     """Return True if merges since the ancestor can decide which columns are the same."""
-    if not _all_from(ancestor, base):
+    own = KeptColumns(ancestor, base)
+    if any(own.origin(id_) is None for id_ in fields_by_id(base)):
         return True
     if base.line.root == side.line.root:
         return _may_have_come_back(CommitGraph(side.line), ancestor, base, side, pairs)
     kept = [pair for pair in pairs if pair.old is not None]
     return len(kept) < min(len(pairs), len(base.manifest.schema.fields))
-
-
-def _all_from(ancestor: Snapshot, base: Snapshot) -> bool:
-    own = KeptColumns(ancestor, base)
-    return all(own.origin(id_) is not None for id_ in fields_by_id(base))
 
 
 def _may_have_come_back(

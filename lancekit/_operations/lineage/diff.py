@@ -95,8 +95,7 @@ def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
     """
     both = tuple(pair for pair in plan.columns if pair.old is not None and not pair.is_lacked)
     alone = replace(plan, columns=both, shared=Shared((), (), (), (), {}))
-    search = _Search(alone, (read_rows(plan.old, old), read_rows(plan.new, new)))
-    return search.of(old, new)
+    return _Search(alone, (read_rows(plan.old, old), read_rows(plan.new, new))).of(old, new)
 
 
 def read_sides(
@@ -153,13 +152,13 @@ class _Search:
     def of(self, left: Addresses, right: Addresses) -> Changes:
         """Compare rows that may be anywhere."""
         deleted, inserted = self._paired(left, right)
-        olds, news = _joined_pairs(self.updated)
+        olds, news = joined_pairs(self.updated)
         order = np.argsort(news)
         return Changes(
             deleted=np.sort(deleted),
             inserted=np.sort(inserted),
             updated=(olds[order], news[order]),
-            same=_joined_pairs(self.same),
+            same=joined_pairs(self.same),
             cells=self.cells,
             widths=np.concatenate(self.widths)[order],
             ambiguous=self.ambiguous,
@@ -286,10 +285,9 @@ class _Search:
         kept = self.kept or self.plan.shared.same
         if len(key) > 1 or not self.values.are_here or (kept and not self.plan.key_is_primary):
             return None
-        sides = ((self.old, old, False), (self.new, new, True))
         work = [
             partial(ascending_numbers, key[0], side, rows, new=is_new)
-            for side, rows, is_new in sides
+            for side, rows, is_new in ((self.old, old, False), (self.new, new, True))
         ]
         left, right = all_done(work, len(old) + len(new))
         return None if left is None or right is None else match_ascending(left, right)
@@ -367,7 +365,8 @@ def _joined(parts: Sequence[Addresses]) -> Addresses:
     return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
-def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+def joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+    """Return pairs of rows, all in two arrays."""
     return _joined([old for old, _ in parts]), _joined([new for _, new in parts])
 
 

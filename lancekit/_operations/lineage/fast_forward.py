@@ -7,7 +7,6 @@ for, the target reads them where they are instead.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -49,11 +48,7 @@ from lancekit._operations.lineage.returned_rows import (
     places_of_ids,
     with_changed,
 )
-from lancekit._operations.maintenance.copies import (
-    Copy,
-    carried_fragments,
-    referred_fragments,
-)
+from lancekit._operations.maintenance.copies import Copy, carried_fragments, referred_fragments
 from lancekit._pipeline.diff.column_identity import ids_said
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -180,7 +175,6 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
                for p in with_parts(taken.pairs)]  # fmt: skip
     pending = Pending(
         operation=operation,
-        uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties={**said_in(change, how), **ids_said(columns, ours)},
         mark=mark,

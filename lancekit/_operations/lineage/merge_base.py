@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 
 from lancekit._commit.rules.pending import BatchMarker
 from lancekit._format.fragment import FragmentList
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import literal
+from lancekit._operations.lineage.changed import Changed
 from lancekit._operations.lineage.columns import column_pairs, ids_of_pairs
 from lancekit._operations.lineage.contained_columns import contained_columns
 from lancekit._pipeline.diff.column_identity import fields_by_id
@@ -36,52 +38,31 @@ from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
 
-
-@dataclass(frozen=True, slots=True)
-class MergeBase:
-    """The newest version that both sides contain.
-
-    `further` are more such versions, none of which contains another: criss-cross merges leave them.
-    `twin` is the version of ours that took it over as it was, if one did and is still there;
-    `source` is that of theirs.  `start` is the version of ours from which a fast-forward starts:
-    its rows have the addresses and the ids of the base, from which theirs went on.
-    `mark` says in the config of ours that theirs was merged, `implied` that other lines came with
-    it.  `is_merged` tells that ours contains theirs already, `is_behind` that theirs contains ours.
-    """
-
-    snapshot: Snapshot
-    twin: Snapshot | None
-    source: Snapshot | None
-    further: tuple[Snapshot, ...]
-    start: Snapshot | None
-    mark: BatchMarker | None
-    implied: tuple[BatchMarker, ...]
-    is_merged: bool
-    is_behind: bool
-
-
 _WITHOUT_A_BASE = (
     "base=0 merges by key without a base: rows that only the source has come in, rows that differ "
     "are conflicts, and no row is deleted."
 )
 
 
-def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
-    """Return the newest version that both sides contain.
+def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
+    """Return what theirs changed since the newest version that both sides contain.
 
     Raises VersionNotFoundError: it is gone, or there is none: the file of a branch is damaged.
     """
     graph = CommitGraph(ours.line)
     if graph.is_merged(theirs, ours):
-        return _based_on(theirs, theirs, ours, graph, is_merged=True)
+        return _marked(Changed(base=theirs, theirs=theirs, is_merged=True), ours, graph)
     left, right = graph.vector(theirs), graph.vector(ours)
     bases = graph.merge_bases(theirs, ours)
     if not bases:
         raise VersionNotFoundError(
             f"{theirs.called} and {ours.called} have no version in common.", hint=_WITHOUT_A_BASE
         )
-    if len(bases) > 1 and (repeated := _repeated_base(graph, ours, bases)):
-        bases = [repeated]
+    if len(bases) > 1:
+        # the one of which ours is a copy, without changes of its own since
+        points = {(base.name, base.version): base for base in bases}
+        repeated = filter(points.get, graph.repeats(*right.point))
+        bases = [points[point] for point in islice(repeated, 1)] or bases
     there = []
     for base in bases:
         if base.snapshot is None:
@@ -102,35 +83,22 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     if source is not None or left.chain.get(base.name, 0) >= base.version:
         is_own = len(there) == 1 and right.chain.get(base.name, 0) >= base.version
         start = twin or (snapshot if is_own else None)
-    return _based_on(
-        snapshot,
-        theirs,
-        ours,
-        graph,
+    found = Changed(
+        base=snapshot,
+        theirs=theirs,
         twin=twin,
         source=source,
         further=tuple(found for _, found in there[1:]),
         start=start,
         is_behind=graph.is_merged(ours, theirs),
     )
+    return _marked(found, ours, graph)
 
 
-def _repeated_base(
-    graph: CommitGraph, ours: Snapshot, bases: Sequence[CommonVersion]
-) -> CommonVersion | None:
-    """Return the merge base of which ours is a copy, without changes of its own since."""
-    seen, point = set[tuple[str, int]](), graph.repeated(*graph.vector(ours).point)
-    while point is not None and point not in seen:
-        for base in bases:
-            if (base.name, base.version) == point:
-                return base
-        seen.add(point)
-        point = graph.repeated(*point)
-    return None
+def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> Changed:
+    """Return what theirs changed since a merge base that the user names.
 
-
-def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeBase:
-    """Return the merge base that the user names; version 0 is a table without rows.
+    Version 0 is a table without rows.
 
     Raises InvalidArgumentError: one of the sides does not contain it.
     Raises SchemaMismatchError: there is no base, and a column has another name on each side.
@@ -141,19 +109,20 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> MergeB
         pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
         _check_names(pairs, theirs, ours)
         base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
-        twin, is_merged = _emptied(ours, {p.name for p in pairs}), graph.is_merged(theirs, ours)
-        return _based_on(base, theirs, ours, graph, twin=twin, is_merged=is_merged)
-    base = resolve(ours.line, reference)
-    name, version = graph.vector(base).point
-    for side in (theirs, ours):
-        if not graph.vector(side).contains(name, version):
-            raise InvalidArgumentError(
-                f"{base.called} cannot be the merge base: {side.called} does not contain it.",
-                hint="Name a version that both branches come from or merged; base=0 merges by key "
-                "without a base.",
-                base=base.reference,
-            )
-    return _based_on(base, theirs, ours, graph, is_merged=graph.is_merged(theirs, ours))
+        found = Changed(base=base, theirs=theirs, twin=_emptied(ours, {p.name for p in pairs}))
+    else:
+        base = resolve(ours.line, reference)
+        name, version = graph.vector(base).point
+        for side in (theirs, ours):
+            if not graph.vector(side).contains(name, version):
+                raise InvalidArgumentError(
+                    f"{base.called} cannot be the merge base: {side.called} does not contain it.",
+                    hint="Name a version that both branches come from or merged; base=0 merges by "
+                    "key without a base.",
+                    base=base.reference,
+                )
+        found = Changed(base=base, theirs=theirs)
+    return _marked(replace(found, is_merged=graph.is_merged(theirs, ours)), ours, graph)
 
 
 def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) -> None:
@@ -182,19 +151,9 @@ def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
     return replace(side, manifest=manifest)
 
 
-def _based_on(
-    base: Snapshot,
-    theirs: Snapshot,
-    ours: Snapshot,
-    graph: CommitGraph,
-    *,
-    twin: Snapshot | None = None,
-    source: Snapshot | None = None,
-    further: tuple[Snapshot, ...] = (),
-    start: Snapshot | None = None,
-    is_merged: bool = False,
-    is_behind: bool = False,
-) -> MergeBase:
+def _marked(found: Changed, ours: Snapshot, graph: CommitGraph) -> Changed:
+    """Return changes with the marks that their merge leaves."""
+    theirs = found.theirs
     left, right = graph.vector(theirs), graph.vector(ours)
     target = graph.chain(ours.line, ours.version)[0][1]
     # a branch without versions of its own is the version that it forked from, of another commit
@@ -207,17 +166,7 @@ def _based_on(
         returns = newer_versions(left.returns, [right.returns]).items()
         marks += [BatchMarker(key=pick_key(n, target), number=v) for n, v in picks if n != target]
         marks += [BatchMarker(key=return_key(n, target), number=v) for n, v in returns]
-    return MergeBase(
-        base,
-        twin=twin,
-        source=source,
-        further=further,
-        start=start,
-        mark=marks[0] if marks else None,
-        implied=tuple(marks[1:]),
-        is_merged=is_merged,
-        is_behind=is_behind,
-    )
+    return replace(found, mark=marks[0] if marks else None, implied=tuple(marks[1:]))
 
 
 def _is_forked(base: CommonVersion, left: VersionVector, right: VersionVector) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._operations.lineage.column_conflicts import ColumnChanges, ColumnConflict
@@ -26,6 +27,10 @@ class MergedColumn:
     ours: LanceField | None = None
     field: LanceField
     parts: tuple[MergedColumn, ...] = ()
+
+    def on(self, side: str) -> LanceField | None:
+        """Return the column on a side: "ours" or "theirs"."""
+        return self.theirs if side == "theirs" else self.ours
 
     @property
     def names(self) -> list[str]:
@@ -197,23 +202,48 @@ class Rewritten:
         return cls(theirs, ours, taken, int(taken.sum()))
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that somebody made: those that take the place of rows of ours, then new ones.
+
+    `widths` counts the values in which each of the first differs from the row of ours; `origins`
+    are the addresses of the new ones on the other side.
+    """
+
+    rows: pa.Table
+    places: Addresses
+    widths: npt.NDArray[np.int64]
+    origins: Addresses
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What is left to do to ours: rows that go, rows that change, rows of theirs that come."""
+    """What is left to do to ours: rows that go, rows that change, rows of theirs that come.
+
+    `given` are rows that somebody made for conflicts.
+    """
 
     deleted: Addresses
     rewritten: tuple[Rewritten, ...]
     inserted: Addresses
+    given: Given | None = None
 
     @property
-    def num_rewritten(self) -> int:
-        """How many rows change."""
-        return sum(len(part.ours) for part in self.rewritten)
+    def counts(self) -> tuple[int, int, int]:
+        """How many rows come, how many change, and in how many values."""
+        new, changed = len(self.inserted), sum(len(part.ours) for part in self.rewritten)
+        cells = sum(part.num_cells for part in self.rewritten)
+        if (given := self.given) is None:
+            return new, changed, cells
+        new += given.rows.num_rows - len(given.places)
+        return new, changed + int((given.widths > 0).sum()), cells + int(given.widths.sum())
 
     @property
-    def num_cells(self) -> int:
-        """How many values of these rows change."""
-        return sum(part.num_cells for part in self.rewritten)
+    def replaced(self) -> Addresses:
+        """The rows of ours that are written anew, in the order in which they are."""
+        places = [] if self.given is None else [self.given.places]
+        parts = [part.ours for part in self.rewritten]
+        return np.concatenate([np.empty(0, np.uint64), *parts, *places])
 
     def __bool__(self) -> bool:
-        return bool(len(self.deleted) or self.num_rewritten or len(self.inserted))
+        return self.given is not None or len(self.deleted) > 0 or any(self.counts)

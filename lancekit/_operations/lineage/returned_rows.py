@@ -262,8 +262,8 @@ def with_changed(fragment: Fragment, rows: BitMap, version: int) -> Fragment:
 
 def is_new(fragment: Fragment, next_row_id: int) -> bool:
     """Return whether the target has none of a fragment's rows, by the least of their ids alone."""
-    where = f"fragment {fragment.id}"
-    return read_row_id_bounds(fragment.row_ids or b"", where)[0] >= next_row_id
+    bounds = read_row_id_bounds(fragment.row_ids or b"", f"fragment {fragment.id}")
+    return bounds[0] >= next_row_id
 
 
 def live_rows(side: Snapshot, fragment: Fragment) -> Stamps:
@@ -280,13 +280,11 @@ def live_rows(side: Snapshot, fragment: Fragment) -> Stamps:
 
 def ids_of(fragment: Fragment) -> Numbers:
     """Return the row ids of a fragment, of deleted rows, too."""
-    where = f"fragment {fragment.id}"
-    return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, where)
+    return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, f"fragment {fragment.id}")
 
 
 def _versions(fragment: Fragment, encoded: bytes | None) -> Numbers:
-    where = f"fragment {fragment.id}"
-    return read_row_versions(encoded, fragment.physical_rows, where).values()
+    return read_row_versions(encoded, fragment.physical_rows, f"fragment {fragment.id}").values()
 
 
 # ---- rows whose ids do not tell which rows of another version they are
@@ -343,8 +341,7 @@ def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None
     """
     new = [pair.name for pair in brings.columns if pair.old is None]
     if new and _are_untold(other, found):
-        names = ", ".join(map(repr, new))
-        raise _error(other, f"one side has new columns ({names})")
+        raise _error(other, f"one side has new columns ({', '.join(map(repr, new))})")
 
 
 def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Changes) -> None:

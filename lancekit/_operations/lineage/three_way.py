@@ -8,6 +8,7 @@ in common.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,13 @@ from lancekit._operations.lineage.column_conflicts import Versions, tracks
 from lancekit._operations.lineage.column_plan import plan_columns
 from lancekit._operations.lineage.columns import pairs_of_sides
 from lancekit._operations.lineage.contained_columns import contained_columns
-from lancekit._operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
+from lancekit._operations.lineage.diff import (
+    Changes,
+    compare_rows,
+    find_changes,
+    joined_pairs,
+    read_sides,
+)
 from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit._operations.lineage.merged_columns import (
     Cells,
@@ -37,13 +44,18 @@ from lancekit._operations.lineage.returned_rows import (
     paired_by_values,
 )
 from lancekit._operations.lineage.three_way_columns import (
-    Since,
     check_settled,
     merged_pairs,
     rows_unlike,
     values_of,
 )
-from lancekit._operations.lineage.three_way_plan import By, ColumnSides, PlannedParts, ThreeWay
+from lancekit._operations.lineage.three_way_plan import (
+    By,
+    ColumnSides,
+    PlannedParts,
+    Since,
+    ThreeWay,
+)
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.match import stand_among
 from lancekit._pipeline.diff.parts import common_parts, own_values
@@ -114,7 +126,9 @@ def three_ways(
         # without any there is nothing that changes of ours could meet, unless another base has some
         meets = len(bases) > 1 or not changes.is_empty or columns.schema != ours.manifest.schema
         mine = _changes(to_ours) if meets else changes
-        since.append(Since(base, to_theirs, to_ours, changes, mine))
+        since.append(
+            Since(base=base, to_theirs=to_theirs, to_ours=to_ours, changes=changes, mine=mine)
+        )
     columns = planned(values_of(columns, followed, since))
     merge_bases = [one.base for one in since]
     for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
@@ -172,47 +186,41 @@ def _changes(plan: DiffPlan) -> Changes:
     return paired_by_values(plan, find_changes(plan, read_sides(plan)))
 
 
+@dataclass
 class _Meeting:
     """The changes of both sides, row by row."""
 
-    def __init__(
-        self,
-        since: Since,
-        in_ours: PairedRows,
-        between: DiffPlan,
-        before: tuple[ColumnPair, ...],
-        merged: ColumnPlan,
-        sides: ColumnSides,
-        by: By,
-        met: tuple[Addresses, Addresses],
-    ) -> None:
-        self.base, self.between = since.base, between
-        self.to_theirs, self.to_ours = since.to_theirs, since.to_ours
-        self.before, self.merged, self.sides = before, merged, sides
-        self.changes, self.mine, self.by = since.changes, since.mine, by
-        self.to_new = in_ours
-        self.met = met
+    since: Since
+    in_ours: PairedRows
+    between: DiffPlan
+    before: tuple[ColumnPair, ...]
+    merged: ColumnPlan
+    sides: ColumnSides
+    by: By
+    met: tuple[Addresses, Addresses]
+
+    def __post_init__(self) -> None:
+        columns = self.between.columns
         #: columns that both sides have
-        self.shared = np.array([p.old is not None and not p.is_lacked for p in between.columns])
+        self.shared = np.array([p.old is not None and not p.is_lacked for p in columns])
         #: structs of which a side has parts that the other side lacks
-        self.unlike_parts = [
-            at for at, pair in enumerate(between.columns) if common_parts(pair) != pair
-        ]
+        self.unlike_parts = [at for at, pair in enumerate(columns) if common_parts(pair) != pair]
 
     def run(self) -> ThreeWay:
         """Return what is to be done, and the clashes."""
-        theirs, mine, between = self.changes, self.mine, self.between
+        since, between = self.since, self.between
+        theirs, mine = since.changes, since.mine
         olds, news = theirs.updated
         # what theirs deleted: ours has it as it was, or changed, or deleted it, too
         gone = np.setdiff1d(theirs.deleted, mine.deleted, assume_unique=True)
         _, at, place = _both(gone, mine.updated[0])
         stays, kept = gone[at], mine.updated[1][place]
-        changed = self._changed_before(self.to_ours, stays, kept)
-        deleted = np.concatenate([self.to_new.find(np.delete(gone, at)), kept[~changed]])
+        changed = self._changed_before(since.to_ours, stays, kept)
+        deleted = np.concatenate([self.in_ours.find(np.delete(gone, at)), kept[~changed]])
         clashes = [self._clashes(stays[changed], None, kept[changed])]
         # what theirs updated
         _, at, _ = _both(olds, mine.deleted)
-        lost = at[self._changed_before(self.to_theirs, olds[at], news[at])]
+        lost = at[self._changed_before(since.to_theirs, olds[at], news[at])]
         clashes.append(self._clashes(olds[lost], news[lost], None))
         olds, news = np.delete(olds, at), np.delete(news, at)
         widths = np.delete(theirs.widths, at)
@@ -220,29 +228,25 @@ class _Meeting:
         mixed, clash = self._compared(olds[at], news[at], mine.updated[1][place])
         clashes.append(clash)
         olds, news, widths = np.delete(olds, at), np.delete(news, at), np.delete(widths, at)
-        if _is_cast_or_dropped(self.to_ours):
+        if _is_cast_or_dropped(since.to_ours):
             # of columns that ours cast the values are ours, and of those that it dropped are none
-            alone, _ = self._compared(olds, news, self.to_new.find(olds))
+            alone, _ = self._compared(olds, news, self.in_ours.find(olds))
         else:
-            alone = Rewritten(news, self.to_new.find(olds), None, int(widths.sum()))
+            alone = Rewritten(news, self.in_ours.find(olds), None, int(widths.sum()))
         # what both inserted
         inserted, both, clash = self._inserted()
         clashes.append(clash)
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
         plan = ThreeWay(
-            base=self.base,
+            **{name: getattr(since, name) for name in Since.__slots__},
             theirs=between.old,
             ours=between.new,
             key=between.key,
-            by_ids="row ids" in self.to_ours.way + between.way,
+            by_ids="row ids" in since.to_ours.way + between.way,
             columns=between.columns,
             before=self.before,
             merged=self.merged,
             sides=self.sides,
-            to_theirs=self.to_theirs,
-            to_ours=self.to_ours,
-            changes=theirs,
-            mine=mine,
             met=both,
             agreed=agreed,
             clashes=_joined(clashes),
@@ -272,7 +276,7 @@ class _Meeting:
         was_both = [common_parts(was, like=pair) for was, pair in zip(before, columns, strict=True)]
         shape = (len(base), len(columns))
         taken, cells, own = (np.zeros(shape, bool) for _ in range(3))
-        olds = read_rows(self.to_ours.old, base)
+        olds = read_rows(self.since.to_ours.old, base)
         lefts, rights = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
         step = rows_at_a_time(columns)
         for start in range(0, len(base), step):
@@ -315,7 +319,7 @@ class _Meeting:
 
     def _inserted(self) -> tuple[Addresses, tuple[Addresses, Addresses], Clashes]:
         """Return rows that theirs alone inserted, pairs that both did, and clashes of these."""
-        inserted, known = [self.changes.inserted, self.mine.inserted], self.met
+        inserted, known = [self.since.changes.inserted, self.since.mine.inserted], self.met
         left, right = (
             np.setdiff1d(rows, met, assume_unique=True)
             for rows, met in zip(inserted, known, strict=True)
@@ -323,8 +327,8 @@ class _Meeting:
         if not (len(left) and len(right)):
             return left, known, self._both_inserted(*known)
         found = compare_rows(self.between, left, right)
-        differ = _joined_pairs([known, found.updated])
-        return found.deleted, _joined_pairs([found.same, differ]), self._both_inserted(*differ)
+        differ = joined_pairs([known, found.updated])
+        return found.deleted, joined_pairs([found.same, differ]), self._both_inserted(*differ)
 
     def _both_inserted(self, theirs: Addresses, ours: Addresses) -> Clashes:
         """Return clashes of rows that both sides inserted as one row, and that differ."""
@@ -367,11 +371,6 @@ def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells,
         return theirs & ~ours & apart, theirs & ours & apart
     both = np.logical_and(*(np.logical_or.reduce(side, axis=1) for side in (theirs, ours)))
     return theirs & apart & ~both[:, None], apart & both[:, None]
-
-
-def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
-    lefts, rights = zip(*parts, strict=True)
-    return np.concatenate(lefts), np.concatenate(rights)
 
 
 def _joined(parts: Sequence[Clashes]) -> Clashes:

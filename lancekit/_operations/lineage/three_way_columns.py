@@ -23,6 +23,7 @@ from lancekit._operations.lineage.merged_columns import (
     Values,
     counted_as,
 )
+from lancekit._operations.lineage.three_way_plan import Since
 from lancekit._pipeline.casts.values import convert
 from lancekit._pipeline.diff.fragments import ColumnPair, retyped
 from lancekit._pipeline.diff.parts import kind_of_parts
@@ -60,17 +61,6 @@ def check_settled(plan: ColumnPlan, versions: Versions) -> None:
         problems=[*map(str, conflicts)],
         conflicts=list(conflicts),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What each side changed since one merge base, and how the side was compared with the base."""
-
-    base: Snapshot
-    to_theirs: DiffPlan
-    to_ours: DiffPlan
-    changes: Changes
-    mine: Changes
 
 
 def values_of(plan: ColumnPlan, columns: Sequence[Track], since: Sequence[Since]) -> Values:
@@ -231,8 +221,7 @@ class _Rows:
     @classmethod
     def of(cls, plan: DiffPlan, changes: Changes, conflicts: Addresses) -> _Rows:
         rows = np.concatenate([changes.inserted, changes.updated[1]])
-        nowhere = np.full(len(changes.inserted), NOWHERE)
-        before = np.concatenate([nowhere, changes.updated[0]])
+        before = np.concatenate([np.full(len(changes.inserted), NOWHERE), changes.updated[0]])
         return cls(plan.old, plan.new, rows, before, conflicts)
 
 

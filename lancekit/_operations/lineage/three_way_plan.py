@@ -32,17 +32,29 @@ By = Literal["cell", "row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeWay:
+class Since:
+    """What each side changed since one merge base, and how the side was compared with the base.
+
+    `changes` are all rows that theirs changed, `mine` those that ours changed.
+    """
+
+    base: Snapshot
+    to_theirs: DiffPlan
+    to_ours: DiffPlan
+    changes: Changes
+    mine: Changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreeWay(Since):
     """What theirs changed since `base`, as it meets what ours changed.
 
     `columns` are those that come of it, each with that of theirs, `before` with that of the base;
     `merged` is the plan of these, and `sides` has the sides that were chosen for columns.
-    `changes` are all rows that theirs changed, `mine` those that ours changed, `met` those that
-    both inserted, on theirs and on ours.  `by_ids` tells whether rows are told by their ids, so
-    that keys may change.
+    `met` are the rows that both inserted, on theirs and on ours.  `by_ids` tells whether rows are
+    told by their ids, so that keys may change.
     """
 
-    base: Snapshot
     theirs: Snapshot
     ours: Snapshot
     key: tuple[str, ...]
@@ -51,10 +63,6 @@ class ThreeWay:
     before: tuple[ColumnPair, ...]
     merged: ColumnPlan
     sides: ColumnSides
-    to_theirs: DiffPlan
-    to_ours: DiffPlan
-    changes: Changes
-    mine: Changes
     met: tuple[Addresses, Addresses]
     agreed: Settled
     clashes: Clashes

@@ -390,23 +390,18 @@ def _field(snapshot: Snapshot, name: str) -> LanceField | None:
 
 
 def _pair(pace: Pace, field: LanceField) -> ColumnPair:
-    if pace.old.manifest.schema.fields == pace.new.manifest.schema.fields:
+    if _same_fields(pace.old, pace.new):
         return ColumnPair(field.name, field.to_arrow().type, field, field)
-    pairs = column_pairs(pace.old, pace.new)
-    return next(pair for pair in pairs if pair.name == field.name)
+    return next(pair for pair in column_pairs(pace.old, pace.new) if pair.name == field.name)
 
 
 def _changes(pace: Pace, pair: ColumnPair, old: LanceField) -> Iterator[ColumnKind]:
     if old.name != pair.name:
         yield "renamed"
-    if _type(old) != pair.kind:
+    if old.to_arrow().type != pair.kind:
         yield "cast"
     elif _is_rewritten(pace, pair):
         yield "rewritten"
-
-
-def _type(field: LanceField) -> pa.DataType:
-    return field.to_arrow().type
 
 
 def _is_rewritten(pace: Pace, pair: ColumnPair) -> bool:

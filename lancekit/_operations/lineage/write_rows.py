@@ -19,7 +19,7 @@ from lancekit._format.operations import Update
 from lancekit._format.row_ids_encode import with_row_ids
 from lancekit._operations.common.staged_files import write_task
 from lancekit._operations.delete import apply_deletions
-from lancekit._operations.lineage.merged_columns import Cells, Rewritten, Settled
+from lancekit._operations.lineage.merged_columns import Rewritten, Settled
 from lancekit._operations.lineage.returned_rows import (
     NONE_RETURNED,
     Returned,
@@ -46,26 +46,6 @@ from lancekit._scan.fragments.rebatch import fitted, joined
 from lancekit._versions.snapshot import Snapshot
 
 Hashes = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Rows that somebody made: those that take the place of rows of ours, then new ones.
-
-    `widths` counts the values in which each of the first differs from the row of ours; `origins`
-    are the addresses of the new ones on the other side.
-    """
-
-    rows: pa.Table
-    places: Addresses
-    widths: npt.NDArray[np.int64]
-    origins: Addresses
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many rows are new, how many change, and in how many values."""
-        new = self.rows.num_rows - len(self.places)
-        return new, int((self.widths > 0).sum()), int(self.widths.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +90,24 @@ class RowsWork:
 def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
     """Return the columns of the result as files have them: a blob with its bytes."""
     sides = plan.theirs.manifest.schema.fields, plan.ours.manifest.schema.fields
-    found = (paired(column, *sides) for column in plan.merged.columns)
     return tuple(
         replace(pair, kind=plan.schema.field(pair.name).to_arrow().type)
-        for pair in found
+        for pair in (paired(column, *sides) for column in plan.merged.columns)
         if pair is not None
     )
 
 
-def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> RowsWork:
+def write_rows(plan: ThreeWay, settled: Settled) -> RowsWork:
     """Write the rows that change and those that come; nothing refers to them yet.
 
     Updated rows come first, then rows that come back: they keep their row ids.
     """
-    ours, moved = plan.ours, replaced_rows(settled, given)
+    ours, moved, given = plan.ours, settled.replaced, settled.given
     came = np.concatenate([settled.inserted, *([] if given is None else [given.origins])])
     back = returned_rows(plan.theirs, ours, came)
     new = np.setdiff1d(came, back.rows, assume_unique=True)
-    rows = _Rows(plan, settled, given, back)
-    task = replace(write_task(ours), schema=plan.schema)
-    fragments = write_fragments(rows.batches(), task)
+    rows = _Rows(plan, settled, back)
+    fragments = write_fragments(rows.batches(), replace(write_task(ours), schema=plan.schema))
     if len(moved) + len(back.rows) and ours.manifest.has_stable_row_ids:
         ids, created = back.of(rows.returned)
         if len(moved):
@@ -145,18 +123,9 @@ def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> 
     )
 
 
-def batches_to_write(
-    plan: ThreeWay, settled: Settled, given: Given | None
-) -> Iterator[pa.RecordBatch]:
+def batches_to_write(plan: ThreeWay, settled: Settled) -> Iterator[pa.RecordBatch]:
     """Yield the rows that `write_rows` writes."""
-    yield from _Rows(plan, settled, given).batches()
-
-
-def replaced_rows(settled: Settled, given: Given | None) -> Addresses:
-    """Return the rows of ours that are written anew, in the order in which they are."""
-    parts = [part.ours for part in settled.rewritten]
-    places = [] if given is None else [given.places]
-    return np.concatenate([np.empty(0, np.uint64), *parts, *places])
+    return _Rows(plan, settled).batches()
 
 
 def _marked(ours: Snapshot, gone: Addresses) -> Iterator[DeletedRows]:
@@ -175,12 +144,11 @@ class _Rows:
 
     plan: ThreeWay
     settled: Settled
-    given: Given | None
     back: Returned = NONE_RETURNED
     hashes: list[Hashes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        back, given, inserted = self.back, self.given, self.settled.inserted
+        back, given, inserted = self.back, self.settled.given, self.settled.inserted
         order, num = back.first(inserted)
         self.inserted = inserted[order]
         #: rows that come back, in the order in which they are written
@@ -204,17 +172,18 @@ class _Rows:
         self.loose = () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        given = self.settled.given
         for part in self.settled.rewritten:
             yield from self._rewritten(part)
-        if self.given is not None:
-            yield from self.given.rows.slice(0, len(self.given.places)).to_batches()
+        if given is not None:
+            yield from given.rows.slice(0, len(given.places)).to_batches()
             yield from self._guarded(self.given_back)
         rows = self.inserted
         theirs = self._side(self.plan.theirs, rows)
         for start in range(0, len(rows), self.step):
             some = rows[start : start + self.step]
             yield from self._guarded(self._table(row_values(self.columns, theirs, some, new=False)))
-        if self.given is not None:
+        if given is not None:
             yield from self._guarded(self.given_new)
 
     def _rewritten(self, part: Rewritten) -> Iterator[pa.RecordBatch]:
@@ -229,10 +198,9 @@ class _Rows:
             for at, pair in enumerate(self.columns):
                 taken[:, at] = pair.old is not None
             if part.taken is not None:
-                lacked = np.array([pair.is_lacked for pair in self.columns])
-                taken &= part.taken[these] | lacked
-            come = _columns(self.columns, _any(taken) | self.of_both)
-            stay = _columns(self.columns, _any(~taken) | self.of_both)
+                taken &= part.taken[these] | np.array([pair.is_lacked for pair in self.columns])
+            come = _columns(self.columns, taken.any(axis=0) | self.of_both)
+            stay = _columns(self.columns, ~taken.all(axis=0) | self.of_both)
             left = dict(_named(come, theirs, rows[0], new=False))
             right = dict(_named(stay, ours, rows[1], new=True))
             values = [
@@ -266,11 +234,6 @@ class _Rows:
 
     def _side(self, side: Snapshot, rows: Addresses) -> Side:
         return read_rows(side, rows, side.manifest.schema)
-
-
-def _any(cells: Cells) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=0)
-    return found
 
 
 def _columns(columns: Sequence[ColumnPair], wanted: npt.NDArray[np.bool_]) -> list[ColumnPair]:
