@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import DataFile, Fragment
 from lancekit._format.index import IndexMetadata
@@ -27,9 +25,10 @@ from lancekit._index.build.sorting import whole
 from lancekit._index.kinds import IndexKind
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.index.segments import (
     IndexedField,
+    IndexTarget,
     build_content,
     build_segment,
     check_readable,
@@ -70,16 +69,13 @@ class IndexRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexPlan:
+class IndexPlan(IndexTarget):
     """An index that is to be made of a column of a version: it is run, or explained.
 
     `name` is the one that the index gets.
     """
 
-    snapshot: Snapshot
     request: IndexRequest
-    column: IndexedField
-    name: str
 
     @property
     def choice(self) -> Choice:
@@ -95,14 +91,11 @@ class IndexPlan:
         """Make the index, by groups of fragments if there are any; return the version with it."""
         current, request = self.snapshot, self.request
         if groups is not None:
-            segments = groups.of(current, self.column, request.kind, self.name, request.parameters)
+            segments = groups.of(self, request.parameters)
             if segments:
                 return put_segments(current, self.name, segments, current.indices)
         segment = build_segment(
-            current,
-            self.column,
-            request.kind,
-            self.name,
+            self,
             parameters=request.parameters,
             fragment_ids=None if request.train else (),
             uuid=request.uuid,
@@ -116,14 +109,14 @@ def plan_index(snapshot: Snapshot, request: IndexRequest) -> IndexPlan:
     Raises ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError: as
         `create_index`.
     """
-    parsed_parameters(request.kind, request.parameters)
-    check_readable(request.kind, snapshot)
-    column = indexed_field(snapshot, request.column, request.kind)
-    name = request.name
+    kind, name = request.kind, request.name
+    parsed_parameters(kind, request.parameters)
+    check_readable(kind, snapshot)
+    column = indexed_field(snapshot, request.column, kind)
     if name is None:
-        name = default_name(snapshot, column, request.kind)
+        name = default_name(snapshot, column, kind)
     check_name(snapshot, column, name, replace=request.replace)
-    return IndexPlan(snapshot=snapshot, request=request, column=column, name=name)
+    return IndexPlan(snapshot=snapshot, column=column, kind=kind, name=name, request=request)
 
 
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
@@ -140,17 +133,14 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     rows = snapshot.manifest.num_rows
     choice = _engine(snapshot, request)
     groups = _Groups(runner_of(choice, snapshot.store)) if choice.engine == "spark" else None
-
-    def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
-        return plan_index(current, request).run(groups)
-
     with (
         told_of_rows(request.progress),
         tracking("indexing", total_rows=rows if request.train else 0),
         removed_unless_committed(snapshot, () if groups is None else groups.written),
     ):
-        landed = retried(snapshot, attempt, policy)[0]
+        landed, _ = retried_writing(
+            snapshot, lambda at: plan_index(at, request).run(groups), policy
+        )
     if groups is not None:
         groups.sweep(landed)
     return landed
@@ -218,9 +208,7 @@ def put_segments(
     """Commit segments in the place of those of their name that are there."""
     old = tuple(index for index in there if index.name == name)
     operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
-    return commit(
-        snapshot, Pending(operation=operation, uuid=str(uuids.uuid4()), doing="create_index")
-    )
+    return commit(snapshot, Pending(operation=operation, doing="create_index"))
 
 
 def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
@@ -231,7 +219,6 @@ def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
     """
 
     def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
         entry = mem_wal_entry(current.indices) if name == MEM_WAL else None
         return commit(
             current,
@@ -239,12 +226,11 @@ def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
                 operation=CreateIndex(
                     removed_indices=segments_of(current, name) if entry is None else (entry,)
                 ),
-                uuid=str(uuids.uuid4()),
                 doing="drop_index",
             ),
         )
 
-    return retried(snapshot, attempt, policy)[0]
+    return retried_writing(snapshot, attempt, policy)[0]
 
 
 def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
@@ -280,21 +266,8 @@ _TASKS, _LEAST_BYTES = 16, 4 << 20
 _SAMPLE_BYTES, _RUNS = 256 << 20, 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """The index that all tasks work on.
-
-    It is sent to a worker once, and not with each task: the manifest lists all fragments.
-    """
-
-    snapshot: Snapshot
-    column: IndexedField
-    kind: IndexKind
-    name: str
-
-
 def _index_group(
-    wanted: _Wanted,
+    target: IndexTarget,
     parameters: Mapping[str, object],
     model: Content | None,
     fragment_ids: tuple[int, ...],
@@ -303,18 +276,11 @@ def _index_group(
 
     Each attempt has a folder of its own: Spark may make several.
     """
-    snapshot, column, kind = wanted.snapshot, wanted.column, wanted.kind
     if model is None:
-        content = build_content(snapshot, column, kind, parameters, fragment_ids)
+        content = build_content(target, parameters, fragment_ids)
     else:
-        rows = read_rows(snapshot, column, kind, fragment_ids)
-        content = builder_of(kind).extended(model, rows)
-    return write_segment(snapshot, column, kind, wanted.name, content, fragment_ids)
-
-
-def _join_parts(wanted: _Wanted, parts: tuple[IndexMetadata, ...]) -> IndexMetadata:
-    """Write the segment of some parts, which nothing refers to yet."""
-    return joined_segments(wanted.snapshot, wanted.column, wanted.kind, parts)
+        content = builder_of(target.kind).extended(model, read_rows(target, fragment_ids))
+    return write_segment(target, content, fragment_ids)
 
 
 @dataclass(slots=True)
@@ -332,17 +298,13 @@ class _Groups:
     _model: Content | None = None
 
     def of(
-        self,
-        snapshot: Snapshot,
-        column: IndexedField,
-        kind: IndexKind,
-        name: str,
-        parameters: Mapping[str, object],
+        self, wanted: IndexTarget, parameters: Mapping[str, object]
     ) -> tuple[IndexMetadata, ...]:
         """Return segments of all fragments of a version; what is missing is made.
 
         There are none if all groups would have to share what no sample tells.
         """
+        snapshot, column, kind = wanted.snapshot, wanted.column, wanted.kind
         given = parsed_parameters(kind, parameters)
         if self._model is None and (model := builder_of(kind).model) is not None:
             rows = snapshot.manifest.num_rows
@@ -357,19 +319,20 @@ class _Groups:
         ]
         covered = {id_ for _, files in self._made for id_ in files}
         missing = [fragment for id_, fragment in there.items() if id_ not in covered]
-        wanted = _Wanted(snapshot=snapshot, column=column, kind=kind, name=name)
+        # sent to a worker once, and not with each task: the manifest lists all fragments
+        target = IndexTarget(snapshot=snapshot, column=column, kind=kind, name=wanted.name)
         tasks = [
             tuple(fragment.id for fragment in some)
             for some in _by_bytes(missing, _row_bytes(snapshot, column))
         ]
-        work = partial(_index_group, wanted, parameters, self._model)
+        work = partial(_index_group, target, parameters, self._model)
         for ids, part in zip(tasks, self._mapped(work, tasks), strict=True):
             self._made.append((part, {id_: there[id_].files for id_ in ids}))
         bundles = list(_cut([part for part, _ in self._made], _file_bytes, _TASK_BYTES))
         several = [tuple(parts) for parts in bundles if len(parts) > 1]
         return (
             *(parts[0] for parts in bundles if len(parts) == 1),
-            *self._mapped(partial(_join_parts, wanted), several),
+            *self._mapped(partial(joined_segments, target), several),
         )
 
     def sweep(self, snapshot: Snapshot) -> None:
@@ -391,8 +354,7 @@ def _sample(snapshot: Snapshot, column: IndexedField) -> IndexedColumn:
     """Read rows that are spread evenly over a version, by their positions."""
     rows = snapshot.manifest.num_rows
     wanted = min(rows, int(_SAMPLE_BYTES / _row_bytes(snapshot, column)))
-    rng = np.random.default_rng(0)
-    runs = spread_runs(rng, rows, wanted, max(min(_RUNS, wanted), 1))
+    runs = spread_runs(np.random.default_rng(0), rows, wanted, max(min(_RUNS, wanted), 1))
     outputs = plan_columns(snapshot.manifest.schema, [column.path])
     positions = rows_of_runs(*runs)
     found = rows_at(fragment_sources(snapshot), outputs, positions)

@@ -35,8 +35,12 @@ from lancekit._index.kinds import (
 from lancekit._index.segment import Segment
 from lancekit._lazy import cached_property
 from lancekit._operations.index.create import segments_of
-from lancekit._operations.index.optimize import column_of_index
-from lancekit._operations.index.segments import covered_fragments, live_fragments
+from lancekit._operations.index.segments import (
+    covered_fragments,
+    live_fragments,
+    opened_segment,
+    target_of,
+)
 from lancekit._operations.index.vectors import vector_statistics
 from lancekit._versions.listing import VersionListing, list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -177,9 +181,7 @@ def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, object]:
     if kind is None:
         store = snapshot.base_store(index.base_id)
         return _words(Segment(index, INVERTED, store)) if INVERTED.describes(index) else {}
-    column = column_of_index(snapshot, index)
-    opened = OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)
-    return _COUNTS[kind.name](opened)
+    return _COUNTS[kind.name](opened_segment(target_of(snapshot, index, kind), index))
 
 
 def _words(segment: Segment) -> dict[str, object]:
@@ -205,16 +207,14 @@ def _rows_of_file(key: str) -> Callable[[OpenSegment], dict[str, object]]:
 
 
 def _zones(found: OpenSegment) -> dict[str, object]:
-    content = builder_of(ZONE_MAP).read(found)
-    return {**_rows_of_file("num_zones")(found), **content.parameters}
+    return {**_rows_of_file("num_zones")(found), **builder_of(ZONE_MAP).read(found).parameters}
 
 
 def _filters(found: OpenSegment) -> dict[str, object]:
-    content = builder_of(BLOOM_FILTER).read(found)
     return {
         "type": BLOOM_FILTER.label,
         **_rows_of_file("num_blocks")(found),
-        **content.parameters,
+        **builder_of(BLOOM_FILTER).read(found).parameters,
     }
 
 

@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 from pyroaring import BitMap
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending, ReuseEntry
 from lancekit._format.fragment import Fragment
 from lancekit._format.fragment_reuse import (
@@ -27,28 +26,27 @@ from lancekit._format.fragment_reuse import (
 from lancekit._format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit._format.operation_parts import RewriteGroup
 from lancekit._format.operations import CreateIndex
-from lancekit._format.paths import paths_by_id
 from lancekit._index.build.builders import builder_of
 from lancekit._index.build.column import Content
 from lancekit._index.build.files import segment_folder
 from lancekit._index.build.full_text import has_other_blocks
-from lancekit._index.build.read import OpenSegment
-from lancekit._index.kinds import KINDS, IndexKind, kept_up_as
+from lancekit._index.kinds import KINDS, kept_up_as
 from lancekit._index.row_sets import SetForm, encoded_set
 from lancekit._index.search.reuse import Reuse, found_reuse, reuse_of
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.index.create import segments_of
 from lancekit._operations.index.segments import (
-    IndexedField,
+    IndexTarget,
     build_content,
-    column_of,
     covered_rows,
     live_addresses,
     live_fragments,
+    opened_segment,
     read_rows,
     removed_unless_committed,
+    target_of,
     write_segment,
 )
 from lancekit._scan.fragments.reader import FragmentReader
@@ -78,11 +76,9 @@ class OptimizeRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexUpkeep:
+class IndexUpkeep(IndexTarget):
     """What brings one index up to date: one new segment takes the place of others.
 
-    snapshot: the version.
-    kind, column: the index's kind, and the column that it is of.
     segments: all segments of the index, the oldest first.
     fresh: the fragments that are in none of them; of an index that is made anew, all.
     joined: the segments whose place the new one takes.
@@ -91,20 +87,12 @@ class IndexUpkeep:
     reuse: tells where compactions moved rows, if indices were not told.
     """
 
-    snapshot: Snapshot
-    kind: IndexKind
-    column: IndexedField
     segments: tuple[IndexMetadata, ...]
     fresh: tuple[int, ...]
     joined: tuple[IndexMetadata, ...]
     anew: bool = False
     behind: tuple[IndexMetadata, ...] = ()
     reuse: Reuse | None = None
-
-    @property
-    def name(self) -> str:
-        """The index's name."""
-        return self.segments[-1].name
 
     def run(self) -> IndexMetadata:
         """Write the new segment, which no version refers to yet."""
@@ -117,12 +105,7 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
     Raises IndexNotFoundError: there is no index of a name.
     Raises NotOfferedError: one of a kind that is not made here.
     """
-
-    def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
-        return _trimmed(_attempt(current, request))
-
-    return retried(snapshot, attempt, policy)[0]
+    return retried_writing(snapshot, lambda at: _trimmed(_attempt(at, request)), policy)[0]
 
 
 def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
@@ -138,10 +121,7 @@ def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
         if not new:
             return current
         operation = CreateIndex(new_indices=tuple(new), removed_indices=tuple(removed))
-        return commit(
-            current,
-            Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
-        )
+        return commit(current, Pending(operation=operation, doing="optimize_indices"))
 
 
 def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkeep]:
@@ -199,9 +179,8 @@ def _planned(
     kind = kept_up_as(newest)
     if kind is None:
         return None
-    column = column_of_index(snapshot, newest)
     live = tuple(int(id_) for id_ in snapshot.manifest.fragments.ids)
-    planned = partial(IndexUpkeep, snapshot=snapshot, kind=kind, column=column, segments=segments)
+    planned = partial(IndexUpkeep, **vars(target_of(snapshot, newest, kind)), segments=segments)
     if request.retrain or any(index.fragment_ids is None for index in segments):
         return planned(fresh=live, joined=segments, anew=True)
     covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
@@ -224,27 +203,24 @@ def _planned(
 
 def _joined(plan: IndexUpkeep) -> IndexMetadata:
     """Write one segment of what some hold, and of the rows that are in none."""
-    snapshot, kind, column, old = plan.snapshot, plan.kind, plan.column, plan.joined
-    newest = plan.segments[-1]
-    anew = plan.behind if kind.zones else ()
-    contents, again = _kept(snapshot, old, kind, column, anew)
+    builder, old, newest = builder_of(plan.kind), plan.joined, plan.segments[-1]
+    anew = plan.behind if plan.kind.zones else ()
+    contents, again = _kept(plan, anew)
     again += plan.fresh
     if again:
         like = contents[0] if contents else None
         if like is None and (newest not in old or newest in anew):  # it was not looked into
-            like = stored_content(snapshot, newest, kind, column)
-        contents.append(_more(snapshot, kind, column, like, again))
-    content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
-    if (beside := builder_of(kind).beside) is not None:
+            like = stored_content(plan, newest)
+        rows = read_rows(plan, again)
+        contents.append(builder.made(rows, {}) if like is None else builder.extended(like, rows))
+    content = builder.merged(contents) if len(contents) > 1 else contents[0]
+    if (beside := builder.beside) is not None:
         staying = [index for index in plan.segments if index not in old]
-        content = beside(content, [_opened(snapshot, index, kind, column) for index in staying])
+        content = beside(content, [opened_segment(plan, index) for index in staying])
     return write_segment(
-        snapshot,
-        column,
-        kind,
-        plan.name,
+        plan,
         content,
-        {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))},
+        {*again, *(id_ for index in old for id_ in live_fragments(index, plan.snapshot))},
         # what names no row as it was before a compaction is of now
         dataset_version=None
         if plan.reuse is not None and plan.behind
@@ -252,36 +228,17 @@ def _joined(plan: IndexUpkeep) -> IndexMetadata:
     )
 
 
-def _kept(
-    snapshot: Snapshot,
-    segments: Sequence[IndexMetadata],
-    kind: IndexKind,
-    column: IndexedField,
-    anew: Sequence[IndexMetadata],
-) -> tuple[list[Content], list[int]]:
+def _kept(plan: IndexUpkeep, anew: Sequence[IndexMetadata]) -> tuple[list[Content], list[int]]:
     """Return what segments hold that can be put together, and the fragments of the others."""
     contents: list[Content] = []
     again: list[int] = []
-    for index in segments:
-        found = None if index in anew else stored_content(snapshot, index, kind, column)
-        if found is None or (contents and not builder_of(kind).alike(contents[0], found)):
-            again += live_fragments(index, snapshot)
+    for index in plan.joined:
+        found = None if index in anew else stored_content(plan, index)
+        if found is None or (contents and not builder_of(plan.kind).alike(contents[0], found)):
+            again += live_fragments(index, plan.snapshot)
         else:
-            contents.append(found.moved(covered_rows(index, kind, snapshot)))
+            contents.append(found.moved(covered_rows(index, plan)))
     return contents, again
-
-
-def _more(
-    snapshot: Snapshot,
-    kind: IndexKind,
-    column: IndexedField,
-    like: Content | None,
-    fragments: Sequence[int],
-) -> Content:
-    """Build what is to be put together with a content, or is to go with it."""
-    rows = read_rows(snapshot, column, kind, fragments)
-    builder = builder_of(kind)
-    return builder.made(rows, {}) if like is None else builder.extended(like, rows)
 
 
 def _joining(
@@ -330,39 +287,24 @@ def _has_updated_rows(source: FragmentSource) -> bool:
 
 def _anew(plan: IndexUpkeep) -> IndexMetadata:
     """Write one segment of all rows, with the parameters that the newest was made with."""
-    snapshot, kind, column = plan.snapshot, plan.kind, plan.column
-    stored = stored_content(snapshot, plan.segments[-1], kind, column)
-    parameters = {} if stored is None else stored.parameters
-    content = build_content(snapshot, column, kind, parameters, plan.fresh)
-    return write_segment(snapshot, column, kind, plan.name, content, plan.fresh)
+    stored = stored_content(plan, plan.segments[-1])
+    content = build_content(plan, {} if stored is None else stored.parameters, plan.fresh)
+    return write_segment(plan, content, plan.fresh)
 
 
-def column_of_index(snapshot: Snapshot, index: IndexMetadata) -> IndexedField:
-    """Return the column that an index is of."""
-    return column_of(snapshot, paths_by_id(snapshot.manifest.schema)[index.fields[0]])
-
-
-def stored_content(
-    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
-) -> Content | None:
+def stored_content(target: IndexTarget, index: IndexMetadata) -> Content | None:
     """Return what a segment holds; ``None``, with a warning, if that cannot be read.
 
     Raises CorruptFileError, UnsupportedFeatureError: it is of text or vectors, which are not made
         anew.
     """
     try:
-        return builder_of(kind).read(_opened(snapshot, index, kind, column))
+        return builder_of(target.kind).read(opened_segment(target, index))
     except FormatError as error:
-        if kind.name not in KINDS:
+        if target.kind.name not in KINDS:
             raise
         warn(f"Index {index.name!r} cannot be read, and is made anew: {error.message}")
         return None
-
-
-def _opened(
-    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
-) -> OpenSegment:
-    return OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)
 
 
 # ---- the entry that tells what became of rows whose indices were left as they were
@@ -448,7 +390,7 @@ def _trimmed(snapshot: Snapshot) -> Snapshot:
         return snapshot
     new = (_entry(snapshot, left, entry.dataset_version),) if left else ()
     operation = CreateIndex(new_indices=new, removed_indices=(entry,))
-    pending = Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices")
+    pending = Pending(operation=operation, doing="optimize_indices")
     try:
         with removed_unless_committed(snapshot, (one.uuid for one in new)):
             return commit(snapshot, pending)

@@ -21,9 +21,9 @@ from lancekit._index.build.full_text import has_other_blocks
 from lancekit._index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit._index.search.reuse import found_reuse
 from lancekit._legible import warn
-from lancekit._operations.index.optimize import column_of_index, stored_content
+from lancekit._operations.index.optimize import stored_content
 from lancekit._operations.index.segments import (
-    IndexedField,
+    IndexTarget,
     details_of,
     in_fragments,
     live_addresses,
@@ -31,6 +31,7 @@ from lancekit._operations.index.segments import (
     looked_up,
     one_after_the_other,
     read_column,
+    target_of,
 )
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
@@ -61,10 +62,8 @@ def rewritten_indices(
     moved = _moved(snapshot, groups)
     gone = [fragment.id for group in groups for fragment in group.old_fragments]
     for index, kind in affected:
-        column = column_of_index(snapshot, index)
         try:
-            _check_blocks(snapshot, index)
-            content, version = _content(snapshot, index, kind, column, gone, moved)
+            content, version = _content(target_of(snapshot, index, kind), index, gone, moved)
         except (UnsupportedFeatureError, CorruptFileError) as error:
             if kind.name in KINDS:
                 raise
@@ -81,13 +80,6 @@ def rewritten_indices(
             details=details_of(kind, content),
             new_index_version=version,
             files=files,
-        )
-
-
-def _check_blocks(snapshot: Snapshot, index: IndexMetadata) -> None:
-    if has_other_blocks(index) and sum(one.name == index.name for one in snapshot.indices) > 1:
-        raise UnsupportedFeatureError(
-            "Its posting lists have large blocks, as other segments have."
         )
 
 
@@ -123,21 +115,21 @@ def _moved(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> RowMap:
 
 
 def _content(
-    snapshot: Snapshot,
-    index: IndexMetadata,
-    kind: IndexKind,
-    column: IndexedField,
-    gone: Sequence[int],
-    moved: RowMap,
+    target: IndexTarget, index: IndexMetadata, gone: Sequence[int], moved: RowMap
 ) -> tuple[Content, int | None]:
     """Return what a segment holds afterwards, and its version."""
+    snapshot, kind = target.snapshot, target.kind
+    if has_other_blocks(index) and sum(one.name == index.name for one in snapshot.indices) > 1:
+        raise UnsupportedFeatureError(
+            "Its posting lists have large blocks, as other segments have."
+        )
     builder, covered = builder_of(kind), live_fragments(index, snapshot)
-    found = stored_content(snapshot, index, kind, column)
+    found = stored_content(target, index)
     if found is not None and not kind.zones:
         version = kind.written if kind.addresses_from is None else index.index_version
         return found.moved(one_after_the_other(in_fragments(covered), moved)), version
     again = covered if found is None else [id_ for id_ in covered if id_ in set(gone)]
-    rows = read_column(snapshot, column, again, addresses=True)
+    rows = read_column(snapshot, target.column, again, addresses=True)
     fresh = builder.made(
         IndexedColumn(rows.kind, rows.values, moved(rows.rows)[0]),
         {} if found is None else found.parameters,

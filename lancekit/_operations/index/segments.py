@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -19,7 +19,7 @@ from lancekit._cache import read_for_the_last_time
 from lancekit._format import row_address
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.index import IndexDetails, IndexMetadata
-from lancekit._format.paths import find_field, show_path, spelled
+from lancekit._format.paths import find_field, paths_by_id, show_path, spelled
 from lancekit._format.schema import LanceField
 from lancekit._index.build.builders import builder_of, parsed_parameters
 from lancekit._index.build.column import Content, IndexedColumn, Mask, RowMap
@@ -28,6 +28,7 @@ from lancekit._index.build.read import OpenSegment
 from lancekit._index.build.sorting import whole
 from lancekit._index.kinds import IndexKind
 from lancekit._index.search.reuse import found_reuse
+from lancekit._operations.common.staged_files import undone_unless_landed
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
@@ -35,12 +36,7 @@ from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import (
-    CommitUnknownError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LancekitError,
-)
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.options import options
 
 
@@ -51,6 +47,29 @@ class IndexedField:
     field: LanceField
     path: str
     type: pa.DataType
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexTarget:
+    """What segments of an index are made of: a column of a version, by a kind; and their name."""
+
+    snapshot: Snapshot
+    column: IndexedField
+    kind: IndexKind
+    name: str = ""
+
+
+def target_of(snapshot: Snapshot, index: IndexMetadata, kind: IndexKind) -> IndexTarget:
+    """Return what further segments of an index are made of."""
+    path = paths_by_id(snapshot.manifest.schema)[index.fields[0]]
+    column = column_of(snapshot, path)
+    return IndexTarget(snapshot=snapshot, column=column, kind=kind, name=index.name)
+
+
+def opened_segment(target: IndexTarget, index: IndexMetadata) -> OpenSegment:
+    """Open a segment of an index."""
+    store = target.snapshot.base_store(index.base_id)
+    return OpenSegment.open(store, index, target.kind, target.column.type)
 
 
 def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedField:
@@ -94,40 +113,31 @@ def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
 
 
 def build_segment(
-    snapshot: Snapshot,
-    column: IndexedField,
-    kind: IndexKind,
-    name: str,
+    target: IndexTarget,
     *,
     parameters: Mapping[str, object] | None = None,
     fragment_ids: Collection[int] | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
     """Index the rows of some fragments, all by default; nothing refers to the files yet."""
-    ids = [int(id_) for id_ in snapshot.manifest.fragments.ids]
+    ids = [int(id_) for id_ in target.snapshot.manifest.fragments.ids]
     wanted = ids if fragment_ids is None else [id_ for id_ in ids if id_ in fragment_ids]
-    content = build_content(snapshot, column, kind, parameters or {}, wanted)
-    return write_segment(snapshot, column, kind, name, content, wanted, uuid=uuid)
+    return write_segment(target, build_content(target, parameters or {}, wanted), wanted, uuid=uuid)
 
 
 def build_content(
-    snapshot: Snapshot,
-    column: IndexedField,
-    kind: IndexKind,
-    parameters: Mapping[str, object],
-    fragment_ids: Collection[int],
+    target: IndexTarget, parameters: Mapping[str, object], fragment_ids: Collection[int]
 ) -> Content:
     """Build what a segment of the version that is written holds of some fragments."""
-    given = parsed_parameters(kind, parameters)
-    return builder_of(kind).made(read_rows(snapshot, column, kind, fragment_ids), given)
+    given = parsed_parameters(target.kind, parameters)
+    return builder_of(target.kind).made(read_rows(target, fragment_ids), given)
 
 
-def read_rows(
-    snapshot: Snapshot, column: IndexedField, kind: IndexKind, fragment_ids: Collection[int]
-) -> IndexedColumn:
+def read_rows(target: IndexTarget, fragment_ids: Collection[int]) -> IndexedColumn:
     """Read what a segment of the version that is written is made of, of some fragments."""
-    addresses = kind.has_addresses(kind.written, snapshot.manifest.has_stable_row_ids)
-    return read_column(snapshot, column, fragment_ids, addresses=addresses)
+    kind, stable = target.kind, target.snapshot.manifest.has_stable_row_ids
+    addresses = kind.has_addresses(kind.written, stable)
+    return read_column(target.snapshot, target.column, fragment_ids, addresses=addresses)
 
 
 def read_column(
@@ -145,10 +155,7 @@ def read_column(
 
 
 def write_segment(
-    snapshot: Snapshot,
-    column: IndexedField,
-    kind: IndexKind,
-    name: str,
+    target: IndexTarget,
     content: Content,
     fragment_ids: Iterable[int],
     *,
@@ -159,13 +166,13 @@ def write_segment(
 
     `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
     """
-    uuid = uuid or uuids.uuid4()
+    snapshot, kind, uuid = target.snapshot, target.kind, uuid or uuids.uuid4()
     written = write_files(snapshot.store, uuid, content.files())
     now = datetime.now(UTC)
     return IndexMetadata(
         uuid=uuid,
-        name=name,
-        fields=(column.field.id,),
+        name=target.name,
+        fields=(target.column.field.id,),
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
         fragment_ids=BitMap(fragment_ids if written else ()),  # there may be nothing to index yet
         index_version=kind.written,
@@ -175,24 +182,19 @@ def write_segment(
     )
 
 
-def joined_segments(
-    snapshot: Snapshot, column: IndexedField, kind: IndexKind, segments: Sequence[IndexMetadata]
-) -> IndexMetadata:
+def joined_segments(target: IndexTarget, segments: Sequence[IndexMetadata]) -> IndexMetadata:
     """Write a segment that holds what several do, whose own files stay.
 
     They are of the same column and kind, and no fragment is in two of them.
     """
-    contents = []
-    for index in segments:
-        store = snapshot.base_store(index.base_id)
-        found = builder_of(kind).read(OpenSegment.open(store, index, kind, column.type))
-        contents.append(found.moved(covered_rows(index, kind, snapshot)))
+    builder = builder_of(target.kind)
+    contents = [
+        builder.read(opened_segment(target, index)).moved(covered_rows(index, target))
+        for index in segments
+    ]
     return write_segment(
-        snapshot,
-        column,
-        kind,
-        segments[0].name,
-        builder_of(kind).merged(contents),
+        target,
+        builder.merged(contents),
         BitMap.union(*(index.fragment_ids or BitMap() for index in segments)),
         dataset_version=min(index.dataset_version for index in segments),
     )
@@ -203,17 +205,16 @@ def details_of(kind: IndexKind, content: Content) -> IndexDetails:
     return IndexDetails(kind.type_url, builder_of(kind).details(content))
 
 
-@contextmanager
-def removed_unless_committed(snapshot: Snapshot, segments: Iterable[UUID]) -> Iterator[None]:
+def removed_unless_committed(
+    snapshot: Snapshot, segments: Iterable[UUID]
+) -> AbstractContextManager[None]:
     """Remove the files of segments if the commit in the block is known not to have landed."""
-    try:
-        yield
-    except CommitUnknownError:
-        raise
-    except LancekitError:
+
+    def undo() -> None:
         for uuid in segments:
             delete_segment(snapshot.store, uuid)
-        raise
+
+    return undone_unless_landed(undo)
 
 
 # ---- which rows a segment names: those that it still covers, by ids or by addresses
@@ -244,11 +245,12 @@ def live_addresses(source: FragmentSource) -> tuple[FragmentReader, npt.NDArray[
     return reader, rows, reader.addresses(rows)
 
 
-def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> RowMap:
+def covered_rows(index: IndexMetadata, target: IndexTarget) -> RowMap:
     """Return what keeps the rows of a segment that it still answers for, named as new ones are.
 
     A row that was updated may keep its id, and is in a fragment that the segment does not cover.
     """
+    kind, snapshot = target.kind, target.snapshot
     covered = live_fragments(index, snapshot)
     stable = snapshot.manifest.has_stable_row_ids
     if kind.has_addresses(kind.written, stable):

@@ -23,14 +23,15 @@ from lancekit._index.kinds import INVERTED, KINDS, IndexKind, kept_up_as
 from lancekit._index.segment import Segment
 from lancekit._operations.checks.files import check_indices
 from lancekit._operations.index.create import check_name, put_segments
-from lancekit._operations.index.optimize import column_of_index
 from lancekit._operations.index.segments import (
+    IndexTarget,
     build_segment,
     check_readable,
     column_of,
     indexed_field,
     joined_segments,
     read_rows,
+    target_of,
 )
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
@@ -53,7 +54,8 @@ def stage_part(
     """
     column = indexed_field(snapshot, path, INVERTED)
     _check_fragments(snapshot, fragment_ids)
-    rows = read_rows(snapshot, column, INVERTED, fragment_ids)
+    target = IndexTarget(snapshot=snapshot, column=column, kind=INVERTED)
+    rows = read_rows(target, fragment_ids)
     content = TextRows.build(rows, **parsed_parameters(INVERTED, parameters))
     number = min(fragment_ids) << _FRAGMENT
     for _ in add_files(snapshot.store, uuid or uuids.uuid4(), content.staged(number), over=True):
@@ -121,15 +123,9 @@ def make_part(
     check_readable(kind, snapshot)
     column = indexed_field(snapshot, path, kind)
     _check_fragments(snapshot, fragment_ids)
-    return build_segment(
-        snapshot,
-        column,
-        kind,
-        name or f"{column.path}_idx",
-        parameters=parameters,
-        fragment_ids=fragment_ids,
-        uuid=uuid,
-    )
+    name = name or f"{column.path}_idx"
+    target = IndexTarget(snapshot=snapshot, column=column, kind=kind, name=name)
+    return build_segment(target, parameters=parameters, fragment_ids=fragment_ids, uuid=uuid)
 
 
 def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
@@ -149,8 +145,7 @@ def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexM
 
     Raises InvalidArgumentError: they are not of one column and kind, or cover a fragment twice.
     """
-    kind = _of_one_kind(segments)
-    return joined_segments(snapshot, column_of_index(snapshot, segments[0]), kind, segments)
+    return joined_segments(target_of(snapshot, segments[0], _of_one_kind(segments)), segments)
 
 
 def commit_parts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from lancekit._index.search.asked import ASKED
 from lancekit._index.segment import Segment, open_index_file
 from lancekit._operations.index.create import check_name, commit_segments, default_name, segments_of
 from lancekit._operations.index.segments import (
-    IndexedField,
+    IndexTarget,
     indexed_field,
     read_rows,
     write_segment,
@@ -202,8 +203,7 @@ def train_centroids(
     rounds: int,
 ) -> Vectors:
     """Return the middles of so many partitions, of the type of the vectors."""
-    column = indexed_field(snapshot, path, VECTORS)
-    wide, stored = _compared(snapshot, column, fragment_ids, metric)
+    wide, stored = comparable(metric, read_rows(_target(snapshot, path), fragment_ids))
     centroids = trained_centroids(wide, count, metric, sampled=sampled, rounds=rounds)[0]
     return centroids.astype(stored)
 
@@ -219,18 +219,15 @@ def train_words(
     rounds: int,
 ) -> Vectors:
     """Return a codebook, shape (parts, words, numbers), of the type of the vectors."""
-    column = indexed_field(snapshot, path, VECTORS)
-    wide, stored = _compared(snapshot, column, fragment_ids, settings.metric)
+    wide, stored = comparable(settings.metric, read_rows(_target(snapshot, path), fragment_ids))
     if not len(wide):
         raise InvalidArgumentError(f"Column {path!r} has no vectors to make a codebook of.")
-    words = trained_words(settings, wide, centroids, sampled=sampled, rounds=rounds)
-    return words.astype(stored)
+    return trained_words(settings, wide, centroids, sampled=sampled, rounds=rounds).astype(stored)
 
 
-def _compared(
-    snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], metric: str
-) -> tuple[Vectors, np.dtype[np.generic]]:
-    return comparable(metric, read_rows(snapshot, column, VECTORS, fragment_ids))
+def _target(snapshot: Snapshot, path: str) -> IndexTarget:
+    column = indexed_field(snapshot, path, VECTORS)
+    return IndexTarget(snapshot=snapshot, column=column, kind=VECTORS)
 
 
 def transformed(
@@ -242,9 +239,9 @@ def transformed(
     words: Vectors,
 ) -> Iterator[pa.Table]:
     """Yield what stands for the vectors of each of some fragments."""
-    column = indexed_field(snapshot, path, VECTORS)
+    target = _target(snapshot, path)
     for id_ in fragment_ids:
-        rows = read_rows(snapshot, column, VECTORS, [id_])
+        rows = read_rows(target, [id_])
         found = VectorRows.build(rows, settings, centroids=centroids, words=words)
         codes = pa.array(np.ascontiguousarray(found.stored).ravel())
         yield pa.table(
@@ -294,9 +291,9 @@ def load_vectors(
     Raises InvalidArgumentError: a partition or a code is none of the models.
     Raises IndexExistsError: an index of another column has the name.
     """
-    column = indexed_field(snapshot, path, VECTORS)
-    name = name or default_name(snapshot, column, VECTORS)
-    check_name(snapshot, column, name, replace=True)
+    target = _target(snapshot, path)
+    name = name or default_name(snapshot, target.column, VECTORS)
+    check_name(snapshot, target.column, name, replace=True)
     table, width = in_order(parts, len(centroids)), settings.parts * settings.bits // 8
     _check_models(table, len(centroids), width)
     codes = ak.combine_chunks(table.column(CODE))
@@ -311,5 +308,5 @@ def load_vectors(
         details=vector_details(settings),
     )
     ids = [int(id_) for id_ in snapshot.manifest.fragments.ids]
-    made: IndexMetadata = write_segment(snapshot, column, VECTORS, name, content, ids)
+    made: IndexMetadata = write_segment(replace(target, name=name), content, ids)
     return commit_segments(snapshot, name, [made])

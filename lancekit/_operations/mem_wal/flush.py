@@ -24,7 +24,12 @@ from lancekit._index.build.files import delete_segment
 from lancekit._index.build.read import OpenSegment
 from lancekit._index.kinds import IndexKind, kept_up_as
 from lancekit._interrupts import LOOK_SECONDS, heed
-from lancekit._operations.index.segments import IndexedField, read_rows, write_segment
+from lancekit._operations.index.segments import (
+    IndexedField,
+    IndexTarget,
+    read_rows,
+    write_segment,
+)
 from lancekit._operations.mem_wal.generation import Memtable, write_generation
 from lancekit._operations.mem_wal.newest_rows import without
 from lancekit._operations.mem_wal.settings import WriterSettings, WriterStats
@@ -243,9 +248,9 @@ def _made(
     try:
         stored = OpenSegment.open(table.base_store(like.base_id), like, kind, column.type)
         (fragment,) = generation.manifest.fragments.ids.tolist()
-        rows = read_rows(generation, column, kind, [fragment])
-        content = builder.extended(builder.bare(stored), rows)
-        return write_segment(generation, column, kind, like.name, content, [fragment], uuid=new)
+        target = IndexTarget(snapshot=generation, column=column, kind=kind, name=like.name)
+        content = builder.extended(builder.bare(stored), read_rows(target, [fragment]))
+        return write_segment(target, content, [fragment], uuid=new)
     except Exception as error:  # whatever it is, rows come first
         delete_segment(generation.store, new)
         uri, name = table.line.uri, like.name
