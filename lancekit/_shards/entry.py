@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -130,18 +131,30 @@ def count_entry_rows(shard: Shard, number: int) -> int:
 
 
 def _entry_rows(shard: Shard, number: int) -> int:
-    data = shard.store.read(entry_name(number))
-    _is_checked(data, number, f"{shard.store.uri}/{entry_name(number)}")
+    name = entry_name(number)
+    data, where = shard.store.read(name), f"{shard.store.uri}/{name}"
+    _is_checked(data, number, where)
+    with _stream(data, number, where) as reader:
+        return sum(batch.num_rows for batch in reader)
+
+
+@contextmanager
+def _stream(
+    data: pa.Buffer, number: int, where: str, *, cut_off: bool = False
+) -> Iterator[pa.RecordBatchReader]:
+    """Open the stream of an entry, of which the block reads all.
+
+    Raises CorruptFileError: something of it cannot be decoded, or its end marker is not there.
+    """
     source = pa.BufferReader(data)
     try:
         with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
-            rows = sum(batch.num_rows for batch in reader)
+            yield reader
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", str(error)) from error
+        raise damaged(number, where, str(error), cut_off=cut_off) from error
     end = source.tell()
-    if bytes(data[end - len(_END) : end]) != _END:
-        raise damaged(number, f"{shard.store.uri}/{entry_name(number)}", "it has no end marker")
-    return rows
+    if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
+        raise damaged(number, where, "it has no end marker", cut_off=cut_off)
 
 
 def _read_entry(shard: Shard, number: int) -> Entry:
@@ -174,18 +187,11 @@ def decoded(
     """
     checked = _is_checked(data, number, where)
     ends = checked or _is_nearly(bytes(data[max(0, len(data) - len(_END)) :]), _END)
-    source = pa.BufferReader(data)
-    try:
-        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
-            schema, batches = reader.schema, list(reader)
+    with _stream(data, number, where, cut_off=not ends) as reader:
+        schema, batches = reader.schema, list(reader)
         _ = schema.names  # which may be no text
         for batch in batches:
             batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise damaged(number, where, str(error), cut_off=not ends) from error
-    end = source.tell()
-    if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
-        raise damaged(number, where, "it has no end marker", cut_off=not ends)
     return schema, batches, checked
 
 

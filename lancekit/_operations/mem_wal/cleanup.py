@@ -70,7 +70,7 @@ class MemWalCleanupStats(Displayed):
 
 def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStats:
     """Remove what is older than the grace, and what no reader can need that began within it."""
-    generations, entries, manifests = list[list[ObjectInfo]](), 0, 0
+    generations, entries, manifests = 0, 0, 0
     gone: list[ObjectInfo] = []
     for shard in shards:
         # files before manifests: what is put in between is not seen, or known
@@ -81,7 +81,8 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
         held = _Held.by(shard, files, newest, time.time() - grace.total_seconds())
         for folder, inside in held.unneeded_generations(files):
             shard.store.delete_tree(folder)
-            generations.append(inside)
+            gone += inside
+            generations += 1
         for file in held.unneeded_entries(shard, files):
             shard.store.delete(file.name)
             gone.append(file)
@@ -90,9 +91,8 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
             shard.store.delete(file.name)
             gone.append(file)
             manifests += 1
-    gone += [file for inside in generations for file in inside]
     return MemWalCleanupStats(
-        generations_removed=len(generations),
+        generations_removed=generations,
         log_entries_removed=entries,
         manifests_removed=manifests,
         files_removed=len(gone),
@@ -237,7 +237,5 @@ def _fences(shard: Shard, number: int, file: ObjectInfo) -> bool:
         return False
     try:
         return read_entry(shard, number).sentinel
-    except (CorruptFileError, UnsupportedFeatureError):
-        return True  # it is not known what it is
-    except FileNotFoundError:
-        return True  # another cleanup was first
+    except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
+        return True  # it is not known what it is, or another cleanup was first

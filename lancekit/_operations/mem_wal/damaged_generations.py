@@ -54,15 +54,14 @@ def fault_of_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> st
         generation = open_generation(shard, table, schema)
     except LancekitError as error:
         return error.message
-    return fault_of_table(generation, _other_files(generation))
-
-
-def _other_files(generation: Snapshot) -> Iterator[str]:
-    """Yield the files of a generation's keys and indices."""
-    if generation.manifest.schema.primary_key:
-        yield from (f"{KEYS}/{name}" for name in (DATA, LOOKUP))
-    for index in generation.indices:
-        yield from (f"{INDICES}/{index.uuid}/{file.path}" for file in index.files)
+    has_keys = bool(generation.manifest.schema.primary_key)
+    of_keys = [f"{KEYS}/{name}" for name in (DATA, LOOKUP) if has_keys]
+    of_indices = (
+        f"{INDICES}/{index.uuid}/{file.path}"
+        for index in generation.indices
+        for file in index.files
+    )
+    return fault_of_table(generation, (*of_keys, *of_indices))
 
 
 def replaced(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
@@ -188,21 +187,27 @@ def of_generation(
     snapshot: Snapshot, shard: Shard, folder: str, reason: str, rows: int | None = None
 ) -> SetAside:
     """Copy a generation aside, and report what is left of it; `rows` if its files do not say."""
-    schema, number = snapshot.manifest.schema, generation_number(folder)
-    left = left_in(shard.store, folder, schema)
-    aside = copied_aside(shard.store, folder)
-    file = f"{shard.store.uri}/{aside}" if aside else None
-    keys = left.keys
-    if keys is None:
-        keys = _keys_of(shard, folder, schema)
+    schema = snapshot.manifest.schema
+    found = _moved(shard.store, folder, left_in(shard.store, folder, schema), reason, rows)
+    keys = _keys_of(shard, folder, schema) if found.keys is None else found.keys
+    generation = generation_number(folder)
+    return replace(found, shard_id=str(shard.id), generation=generation, keys=keys)
+
+
+def _moved(store: Store, folder: str, left: Left, reason: str, rows: int | None) -> SetAside:
+    """Copy a table aside, and report what is left of it; `rows` if its files do not say."""
+    files = store.list_tree(folder)
+    for file in files:
+        with suppress(FileNotFoundError):
+            store.put(f"{ASIDE}/{file.name}", store.read(file.name, file.size))
+    copy = f"{store.uri}/{ASIDE}/{folder}" if files else None
     return SetAside(
-        shard_id=str(shard.id),
-        generation=number,
-        file=file,
+        shard_id=None,
+        file=copy,
         reason=reason,
         rows=rows if left.rows is None else left.rows,
-        keys=keys,
-        read_by=left.read_by(file) if file else "",
+        keys=left.keys,
+        read_by=left.read_by(copy) if copy else "",
     )
 
 
@@ -321,15 +326,6 @@ def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
     )
 
 
-def copied_aside(store: Store, folder: str) -> str:
-    """Copy all files of a folder durably; return the name of the copy, empty if there are none."""
-    files = store.list_tree(folder)
-    for file in files:
-        with suppress(FileNotFoundError):
-            store.put(f"{ASIDE}/{file.name}", store.read(file.name, file.size))
-    return f"{ASIDE}/{folder}" if files else ""
-
-
 # ---- tables of the quarantine that are damaged or missing
 #
 # See docs/format/memwal.md, 10.
@@ -381,17 +377,7 @@ def _damaged(snapshot: Snapshot) -> Iterator[_Damaged]:
             continue
         folder = f"{QUARANTINE}/{id_}".removeprefix(f"{LOGS}/")
         left = left_in(store, folder, schema)
-        aside = copied_aside(store, folder)
-        file = f"{store.uri}/{aside}" if aside else None
-        report = SetAside(
-            shard_id=None,
-            quarantine=str(id_),
-            file=file,
-            reason=reason,
-            rows=rows if left.rows is None else left.rows,
-            keys=left.keys,
-            read_by=left.read_by(file) if file else "",
-        )
+        report = replace(_moved(store, folder, left, reason, rows), quarantine=str(id_))
         whole = _whole(left, schema)
         if whole is not None:
             report = replace(report, rows=0, keys=None, read_by="")

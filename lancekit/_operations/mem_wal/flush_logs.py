@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from time import monotonic, sleep
 
 from lancekit._operations.mem_wal.claim import LOOK_SECONDS as TURN_SECONDS
@@ -13,8 +12,8 @@ from lancekit._operations.mem_wal.claim import Turn
 from lancekit._operations.mem_wal.initialize import details_beside
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.router import beside_each_other
-from lancekit._operations.mem_wal.settings import WriterSettings, writer_settings
-from lancekit._operations.mem_wal.writer import OpenWriter, writers_of
+from lancekit._operations.mem_wal.settings import writer_settings
+from lancekit._operations.mem_wal.writer import Writer, writers_of
 from lancekit._operations.unmerged.waiting import has_rows_in_log
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import Shard
@@ -29,7 +28,7 @@ def flush_own_writers(shards: Sequence[Shard]) -> None:
     Raises LancekitError: a generation could not be written.
     """
 
-    def flush(writer: OpenWriter) -> None:
+    def flush(writer: Writer) -> None:
         manifest = latest(writer.shard)
         if manifest is None or manifest.writer_epoch != writer.epoch:
             return  # another writer has the shard, and its log
@@ -58,34 +57,28 @@ def flush_logs(
     """
     newest = latest_snapshot(snapshot.line)
     settings = writer_settings(details_beside(newest, shards).defaults)
+    deadline = monotonic() + timeout.total_seconds()
     failed: list[LancekitError] = []
-    work = partial(_flush, newest, settings, monotonic() + timeout.total_seconds(), failed)
-    beside_each_other(work, shards)
+
+    def flush(shard: Shard) -> None:
+        turn = Turn()
+        try:
+            while _has_rows(shard):
+                epoch, free = turn.look(shard)
+                late = monotonic() >= deadline
+                if free or late:
+                    with suppress(FencedError, RetriesExhaustedError):
+                        taken = open_writer(newest, shard.id, settings, sealed=True, after=epoch)
+                        taken[0].close()
+                        return
+                    if late:
+                        return
+                sleep(TURN_SECONDS)
+        except LancekitError as error:
+            failed.append(error)
+
+    beside_each_other(flush, shards)
     return failed
-
-
-def _flush(
-    newest: Snapshot,
-    settings: WriterSettings,
-    deadline: float,
-    failed: list[LancekitError],
-    shard: Shard,
-) -> None:
-    turn = Turn()
-    try:
-        while _has_rows(shard):
-            epoch, free = turn.look(shard)
-            late = monotonic() >= deadline
-            if free or late:
-                with suppress(FencedError, RetriesExhaustedError):
-                    writer, _ = open_writer(newest, shard.id, settings, sealed=True, after=epoch)
-                    writer.close()
-                    return
-                if late:
-                    return
-            sleep(TURN_SECONDS)
-    except LancekitError as error:
-        failed.append(error)
 
 
 def _has_rows(shard: Shard) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,17 +72,13 @@ OF_DAMAGE = (
 Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
 
 
-def _not_indexed(_generation: Snapshot) -> tuple[IndexMetadata, ...]:
-    return ()
-
-
 def write_generation(
     shard: Shard,
     schema: LanceSchema,
     batches: Sequence[pa.RecordBatch],
     number: int,
     storage_version: str,
-    indexed: Indexed = _not_indexed,
+    indexed: Indexed = lambda _: (),
 ) -> SsTable:
     """Write rows of a log as a generation, which no manifest of the shard lists yet.
 
@@ -139,7 +134,7 @@ def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_versio
     try:
         fragment = _write_fragment(store, schema, rows, storage_version)
         overwrite = Overwrite(schema, (fragment,))
-        _put_version(store, overwrite, BitMap(), storage_version, _not_indexed)
+        _put_version(store, overwrite, BitMap(), storage_version, lambda _: ())
     except BaseException:
         _remove(store, "")
         raise
@@ -187,7 +182,7 @@ def _put_version(
         built = built._replace(manifest=replace(built.manifest, version=_VERSION))
     named, data = ManifestNaming.V2, encode_manifest_file(built.manifest)
     indices = indexed(snapshot_of(line, built.manifest, named, data))
-    pending = Pending(operation=operation, uuid=str(uuid.uuid4()))
+    pending = Pending(operation=operation)
     put_first_manifest(line, built._replace(indices=indices), pending.transaction(0), named)
 
 

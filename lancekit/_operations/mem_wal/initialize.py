@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.data_file import check_written
 from lancekit._format.index import IndexMetadata
@@ -27,7 +26,7 @@ from lancekit._format.operations import CreateIndex
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.mem_wal.settings import settings_as_text, writer_settings
 from lancekit._operations.mem_wal.shares import spec_of
 from lancekit._operations.mem_wal.table_watch import DroppedLogs, dropped_logs
@@ -109,7 +108,6 @@ def initialize(
     defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
 
     def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
         if mem_wal_entry(current.indices) is not None:
             raise IndexExistsError(
                 f"{current.line.uri} is initialized for write-ahead logs already.",
@@ -123,7 +121,8 @@ def initialize(
         primary_key(schema)
         _check_maintained(maintained or (), current)
         dropped = dropped_logs(current)
-        specs = _specs(sharding or Sharding(unsharded=True), schema)
+        field = _field(sharding or Sharding(unsharded=True), schema)
+        specs = tuple([] if field is None else [ShardingSpec(_SPEC, (field,))])
         if dropped is not None and dropped.has_rows:
             if sharding is not None and sharding.is_given:
                 _check_as_before(specs, dropped, current)
@@ -138,7 +137,7 @@ def initialize(
         )
         return _put_entry(current, details)
 
-    return retried(snapshot, attempt, policy or RetryPolicy())[0]
+    return retried_writing(snapshot, attempt, policy or RetryPolicy())[0]
 
 
 def initialized(snapshot: Snapshot) -> MemWalDetails:
@@ -183,7 +182,7 @@ def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:
         index_details=encode_details(details),
     )
     operation = CreateIndex(new_indices=(entry,))
-    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), doing="initialize_mem_wal")
+    pending = Pending(operation=operation, doing="initialize_mem_wal")
     return commit(snapshot, pending)
 
 
@@ -213,12 +212,6 @@ def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:
 
 
 # ---- how rows are given to shards
-
-
-def _specs(sharding: Sharding, schema: LanceSchema) -> tuple[ShardingSpec, ...]:
-    """Return the specs as the reference writes them."""
-    made = _field(sharding, schema)
-    return (ShardingSpec(_SPEC, (made,)),) if made else ()
 
 
 def _shard_count(specs: Sequence[ShardingSpec]) -> int:
@@ -261,6 +254,7 @@ def _words(spec: ShardingSpec, names: Mapping[int, str]) -> str:
 
 
 def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:
+    """Return the field of the spec as the reference writes it."""
     if sharding.bucket_column is not None:
         column = _source(schema, sharding.bucket_column, "bucket_column", _has_buckets)
         buckets = {"num_buckets": str(sharding.num_buckets)}

@@ -33,12 +33,7 @@ from lancekit._shards.manifests import change, latest
 from lancekit._shards.schema import Shard
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import (
-    CorruptFileError,
-    LancekitError,
-    ShardError,
-    UnsupportedFeatureError,
-)
+from lancekit.errors import CorruptFileError, LancekitError, ShardError, UnsupportedFeatureError
 from lancekit.progress import tracking
 
 #: and how many of their bytes, whatever the rows
@@ -207,8 +202,7 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
         for table in manifest.sstables:
             if table.generation <= done and not marks.has(shard.id, table.generation):
                 _check_above(shard, table.generation, done)
-    steps = list(_steps(_waiting(manifests, merged), rows))
-    return PlannedMerge(current, manifests, steps)
+    return PlannedMerge(current, manifests, list(_steps(_waiting(manifests, merged), rows)))
 
 
 def _check_above(shard: Shard, generation: int, merged: int) -> None:

@@ -37,15 +37,8 @@ from lancekit._operations.mem_wal.quarantine import (
 from lancekit._operations.unmerged.marks import quarantine_ids
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._pipeline.engine import (
-    Choice,
-    EngineName,
-    LocalRunner,
-    choose_engine,
-    spark_engine,
-)
+from lancekit._pipeline.engine import Choice, EngineName, LocalRunner, choose_engine, spark_engine
 from lancekit._pipeline.inputs import ScannedRows
-from lancekit._pipeline.merge_plan import MergeWork
 from lancekit._pipeline.source import LocalSource, Source
 from lancekit._scan.expressions.condition import Condition
 from lancekit._shards.schema import Shard
@@ -126,8 +119,7 @@ class Step:
             raise
         except LancekitError as error:
             # another merger may have been first: then a mark excludes mine, or files are gone
-            newest = latest_snapshot(current.line)
-            if self._left(newest) == left:
+            if self._left(latest_snapshot(current.line)) == left:
                 raise
             raise RetryableConflictError(
                 f"Generations of shard {left[0].shard.id} were merged by another merger: "
@@ -261,7 +253,8 @@ def _land(
     highest = {each.shard.id: each.table.generation for each in waiting}
     marks = tuple(CompactedSsTable(*mark) for mark in highest.items())
     with kept_in_quarantine(current, _set_aside(waiting, rows, held)) as kept:
-        work = _work_out(current, chosen, engine)
+        live = partial(_source, chosen.given, engine)
+        work = work_out(current, live, chosen.deleted, engine, lacking=chosen.lacking)
         landed = land(current, work, (*marks, *kept), doing="merge_mem_wal")
     for each, columns in zip(waiting, rows.replaced, strict=True):
         if columns:
@@ -278,11 +271,6 @@ def _land(
         quarantined=len(held),
         engine=engine,
     )
-
-
-def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
-    live = partial(_source, rows.given, engine)
-    return work_out(current, live, rows.deleted, engine, lacking=rows.lacking)
 
 
 def _source(rows: NewestRows, engine: EngineName) -> Source:
@@ -332,8 +320,7 @@ class _Checks:
     @classmethod
     def of(cls, table: Snapshot) -> _Checks:
         manifest = table.manifest
-        is_20 = manifest.new_file_version == "2.0"
-        return cls(manifest.schema, RowConstraints.of(table), is_20)
+        return cls(manifest.schema, RowConstraints.of(table), manifest.new_file_version == "2.0")
 
     def refused(self, batch: pa.RecordBatch) -> Iterator[Refused]:
         """Yield the rows of a batch that fail a check; a row may come several times."""
@@ -389,12 +376,8 @@ def _apart(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refu
         check(batch)
     except OF_ROWS as error:
         if batch.num_rows == 1:
-            yield first, _in_a_line(error)
+            yield first, " ".join(error.message.split())
             return
         half = batch.num_rows // 2
         yield from _apart(batch.slice(0, half), check, first)
         yield from _apart(batch.slice(half), check, first + half)
-
-
-def _in_a_line(error: LancekitError) -> str:
-    return " ".join(error.message.split())

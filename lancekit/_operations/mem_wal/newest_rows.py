@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -363,7 +362,6 @@ def land(
         )
         pending = Pending(
             operation=operation,
-            uuid=str(uuid.uuid4()),
             affected_rows={found.fragment_id: found.rows for found in work.marked},
             doing=doing,
         )

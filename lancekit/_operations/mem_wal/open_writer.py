@@ -49,8 +49,7 @@ def open_writer(
     shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
     newest = latest(shard)
     if newest is None and shard_id in details.merged:
-        every = details.merged.keys() - {shard_id}
-        check_shards(snapshot, every)
+        check_shards(snapshot, details.merged.keys() - {shard_id})
     share = share or share_of(shard_id, spec, newest)
     constraints, version = RowConstraints.of(snapshot), manifest.new_file_version
     rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
@@ -65,8 +64,7 @@ def open_writer(
         sealed=sealed,
         after=after,
     )
-    last = claimed.position - 1
-    watch.log = LogWatch(shard, claimed.epoch, claimed.manifest_version, last)
+    watch.log = LogWatch(shard, claimed.epoch, claimed.manifest_version, claimed.position - 1)
     log = LogWriter(
         shard,
         rows.schema,

@@ -133,7 +133,14 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
         keys = keys_in(ak.filter(kept, leave), schema)
     else:
         keys = keys_in(rows, schema)
-        _check_known(rows, keys, keys_in(kept, schema), schema)
+        lost = np.flatnonzero(~_among(keys, keys_in(kept, schema)))
+        if len(lost):
+            key = _key_at(rows, int(lost[0]), schema)
+            raise InvalidArgumentError(
+                f"The quarantine has no row with {literals(key)}.",
+                hint="Write rows that are not in the quarantine with merge_insert.",
+                key=key,
+            )
     return leave | _among(keys_in(kept, schema), keys)
 
 
@@ -185,17 +192,6 @@ def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
                 hint="Give each row a key of its own, or discard all but one of them.",
                 key=same,
             )
-
-
-def _check_known(rows: pa.Table, keys: pa.Array, known: pa.Array, schema: LanceSchema) -> None:
-    lost = np.flatnonzero(~_among(keys, known))
-    if len(lost):
-        key = _key_at(rows, int(lost[0]), schema)
-        raise InvalidArgumentError(
-            f"The quarantine has no row with {literals(key)}.",
-            hint="Write rows that are not in the quarantine with merge_insert.",
-            key=key,
-        )
 
 
 def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, object]:
@@ -276,18 +272,12 @@ def _land(current: Snapshot, leaving: Leaving, emptied: Sequence[UUID]) -> Snaps
     stay = np.isin(quarantine.table, np.unique(_tables(leaving))) & ~leave
     kept = ak.filter(quarantine.rows.drop_columns([ROW]), stay)
     marks = tuple(CompactedSsTable(one, EMPTIED) for one in emptied)
+    work, rows, deleted = MergeWork(), leaving.rows, leaving.deleted
     with kept_in_quarantine(current, kept) as rest:
-        work = _work_out(current, leaving)
+        if rows is not None:
+            work = work_out(
+                current,
+                lambda: LocalSource(rows.to_reader(), options.source_memory_bytes),
+                pa.table({}) if deleted is None else deleted,
+            )
         return land(current, work, (*marks, *rest), doing="mem_wal_quarantine")
-
-
-def _work_out(current: Snapshot, leaving: Leaving) -> MergeWork:
-    rows, deleted = leaving.rows, leaving.deleted
-    if rows is None:
-        return MergeWork()
-    none = pa.table({})
-    return work_out(
-        current,
-        lambda: LocalSource(rows.to_reader(), options.source_memory_bytes),
-        none if deleted is None else deleted,
-    )

@@ -24,6 +24,7 @@ from lancekit._format.mem_wal.sharding import one_key
 from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import cut, plural
+from lancekit._operations.common.staged_files import undone_unless_landed
 from lancekit._operations.mem_wal.generation import write_rows
 from lancekit._operations.mem_wal.newest_rows import seen_in
 from lancekit._operations.unmerged.marks import WAITING, dropped_quarantine, quarantined
@@ -31,7 +32,7 @@ from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._shards.schema import TOMBSTONE, generation_schema, primary_key
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import CommitUnknownError, InvalidArgumentError, LancekitError
+from lancekit.errors import InvalidArgumentError
 
 #: columns of a quarantine beside those of the table and the mark of deleted rows
 SHARD, GENERATION = "_quarantine_shard", "_quarantine_generation"
@@ -123,13 +124,8 @@ def kept_in_quarantine(
     # files of 2.0 have no null structs, which are what deleted rows have
     version = "2.1" if manifest.new_file_version == "2.0" else manifest.new_file_version
     write_rows(current.store.child(folder), _stored(manifest.schema), rows, version)
-    try:
+    with undone_unless_landed(lambda: current.store.delete_tree(folder)):
         yield (CompactedSsTable(id_, WAITING),)
-    except CommitUnknownError:
-        raise
-    except LancekitError:
-        current.store.delete_tree(folder)
-        raise
 
 
 def read_quarantine(snapshot: Snapshot) -> Quarantined:
@@ -138,7 +134,14 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     Raises CorruptFileError: a table of the quarantine is missing or damaged.
     Raises InvalidArgumentError: the MemWAL was dropped while rows waited in quarantine.
     """
-    _check_not_dropped(snapshot)
+    if dropped := dropped_quarantine(snapshot):
+        raise InvalidArgumentError(
+            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL, and no quarantine: the "
+            f"MemWAL was dropped while {plural(dropped, 'row')} waited in quarantine.",
+            hint="ds.initialize_mem_wal() takes the rows up again.",
+            rows=dropped,
+            uri=snapshot.line.uri,
+        )
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)
     mark = pa.field(TOMBSTONE, pa.bool_())
@@ -157,17 +160,6 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
         rows=ak.take(rows, order).append_column(ROW, numbers),
         table=place[order],
     )
-
-
-def _check_not_dropped(snapshot: Snapshot) -> None:
-    if rows := dropped_quarantine(snapshot):
-        raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL, and no quarantine: the "
-            f"MemWAL was dropped while {plural(rows, 'row')} waited in quarantine.",
-            hint="ds.initialize_mem_wal() takes the rows up again.",
-            rows=rows,
-            uri=snapshot.line.uri,
-        )
 
 
 def loose_schema(schema: LanceSchema) -> LanceSchema:

@@ -106,8 +106,7 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     if manifest is found.manifest:
         return
     for number, reason in list(_faults(shard, manifest, form)):
-        aside = set_aside(shard, number, manifest.writer_epoch)
-        yield of_entry(shard, number, reason, aside)
+        yield of_entry(shard, number, reason, set_aside(shard, number, manifest.writer_epoch))
     yield from stray
     if end:
         reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
@@ -135,8 +134,12 @@ def _lost_all(shard: Shard, merged: int) -> bool:
 def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
     """Move faulty manifests aside; the log has what they said of rows."""
     for version, reason in found.faulty.items():
+        name = manifest_name(version)
+        aside = f"{ASIDE}/{name}"
         with suppress(FileNotFoundError):  # a cleanup was first
-            file = f"{shard.store.uri}/{_moved_aside(shard, version)}"
+            shard.store.put(aside, shard.store.read(name))
+            shard.store.delete(name)
+            file = f"{shard.store.uri}/{aside}"
             yield SetAside(
                 shard_id=str(shard.id), manifest=version, file=file, reason=reason, rows=0
             )
@@ -147,8 +150,7 @@ def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
 
 def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[tuple[int, str]]:
     """Yield the positions of entries that are to be replayed and cannot be, and why."""
-    numbers = positions(shard)
-    for number in range(manifest.replay_after + 1, max(numbers, default=0) + 1):
+    for number in range(manifest.replay_after + 1, max(positions(shard), default=0) + 1):
         try:
             entry_rows(read_entry(shard, number), form)
         except FileNotFoundError:
@@ -281,12 +283,3 @@ def _put_over(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -
         hint="Try again.",
         shard=str(shard.id),
     )
-
-
-def _moved_aside(shard: Shard, version: int) -> str:
-    """Move a manifest aside, durably; return its name there."""
-    name = manifest_name(version)
-    aside = f"{ASIDE}/{name}"
-    shard.store.put(aside, shard.store.read(name))
-    shard.store.delete(name)
-    return aside

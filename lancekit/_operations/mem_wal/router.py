@@ -168,8 +168,7 @@ class Router:
         """
         columns = self.schema.to_arrow()
         reader = opened_rows(data, schema, columns)
-        cast = cast_all(plan_cast(reader.schema, columns), reader)
-        return pa.Table.from_batches(cast, columns)
+        return pa.Table.from_batches(cast_all(plan_cast(reader.schema, columns), reader), columns)
 
     def put(
         self,

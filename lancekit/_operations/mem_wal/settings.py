@@ -59,21 +59,19 @@ class WriterSettings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            if "least" in one.metadata:
-                _check_number(one.name, getattr(self, one.name), one.metadata["least"])
+            least, value = one.metadata.get("least"), getattr(self, one.name)
+            if least is not None and not least <= value <= _MOST:
+                raise InvalidArgumentError(
+                    f"{one.name} is {value}.",
+                    hint=f"Give a number of {least} or more.",
+                    argument=one.name,
+                )
         if self.durable_write and not self.max_wal_flush_interval_ms:
             raise InvalidArgumentError(
                 "durable_write is set, and max_wal_flush_interval_ms is 0.",
                 hint="Give an interval of 1 or more, or durable_write=False.",
                 argument="max_wal_flush_interval_ms",
             )
-
-
-def _check_number(name: str, value: int, least: int) -> None:
-    if not least <= value <= _MOST:
-        raise InvalidArgumentError(
-            f"{name} is {value}.", hint=f"Give a number of {least} or more.", argument=name
-        )
 
 
 def _boolean(name: str, value: object) -> bool:

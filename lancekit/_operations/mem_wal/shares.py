@@ -86,7 +86,8 @@ def share_of(
         return Share(spec, manifest.field_values)
     for values in _counted(spec):
         if shard_id(spec, values) == shard:
-            return Share(spec, tuple(_field_values(values, pa.int32())))
+            numbers = {name: pa.scalar(value, pa.int32()) for name, value in values.items()}
+            return Share(spec, _field_values(numbers))
     return None
 
 
@@ -111,20 +112,13 @@ def shares(
     for group in range(len(groups)):
         scalars = {name: groups.column(name)[group] for name in names}
         given = {name: scalar.as_py() for name, scalar in scalars.items()}
-        stored = tuple(
-            ShardFieldValue(name, data)
-            for name, scalar in scalars.items()
-            if (data := _stored(scalar)) is not None
-        )
         part = ak.take(table, pc.list_flatten(groups.column("_list").slice(group, 1)))
-        yield shard_id(spec, given), Share(spec, stored), part
+        yield shard_id(spec, given), Share(spec, _field_values(scalars)), part
 
 
-def _field_values(values: Mapping[str, object], kind: pa.DataType) -> Iterator[ShardFieldValue]:
-    for name, value in values.items():
-        data = _stored(pa.scalar(value, kind))
-        if data is not None:
-            yield ShardFieldValue(name, data)
+def _field_values(values: Mapping[str, pa.Scalar]) -> tuple[ShardFieldValue, ...]:
+    stored = {name: _stored(value) for name, value in values.items()}
+    return tuple(ShardFieldValue(name, data) for name, data in stored.items() if data is not None)
 
 
 def _stored(value: pa.Scalar) -> bytes | None:
@@ -215,10 +209,9 @@ class ShardRows:
         reader = opened_rows(keys, schema, self._keys)
         wanted = [name for name in reader.schema.names if name in self.key]
         plan = plan_cast(pa.schema([reader.schema.field(name) for name in wanted]), self._keys)
-        cast = cast_all(plan, (batch.select(wanted) for batch in reader))
         return [
             self._marked(self._only_keys(batch), batch.num_rows, gone=True)
-            for batch in self._own(cast)
+            for batch in self._own(cast_all(plan, (batch.select(wanted) for batch in reader)))
         ]
 
     def _opened(

@@ -183,9 +183,15 @@ class TableWatch:
 
 
 def _folder_of_left_rows(newest: Snapshot) -> str:
-    """Return the folder that nobody may write logs into before it is moved; empty if none is."""
+    """Return the folder that nobody may write logs into before it is moved; empty if none is.
+
+    The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
+    MemWAL, the shards go on.  A version with a MemWAL has no rows left.
+    """
     with suppress(LancekitError):
-        if _left_rows(newest) is not None:
+        try:
+            dropped_logs(newest)
+        except ShardError:  # the rows would come up in a table that they were not written for
             return f"{newest.store.uri}/{LOGS}"
     return ""
 
@@ -295,19 +301,6 @@ def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
         f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
         uri=snapshot.line.uri,
     )
-
-
-def _left_rows(snapshot: Snapshot) -> ShardError | None:
-    """Return the error for rows that would come up in a table that they were not written for.
-
-    The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
-    MemWAL, the shards go on.  A version with a MemWAL has no rows left.
-    """
-    try:
-        dropped_logs(snapshot)
-    except ShardError as error:
-        return error
-    return None
 
 
 def _has_rows(snapshot: Snapshot) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic, perf_counter
-from typing import Protocol
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -79,7 +78,7 @@ class Writer:
         self._told = monotonic()
         with self._lock:
             self._freeze() if self._active.lacking else self._full()
-        _remember_writer(self)
+        _writers.add(self)
 
     # ---- what users ask for
 
@@ -198,8 +197,7 @@ class Writer:
             active = self._active.given
             if not self._settings.durable_write:  # acknowledged already
                 active += [batch for ticket in self._queue.pending for batch in ticket.batches]
-            frozen = reversed(self._waiting.tables)
-            older = [(table.generation, table.given) for table in frozen]
+            older = [(table.generation, table.given) for table in reversed(self._waiting.tables)]
             return [(self._active.generation, active), *older]
 
     def check_rows(self, *, look: bool = False) -> None:
@@ -394,43 +392,15 @@ class Writer:
 # ---- the open writers of this process, which can be flushed without being fenced
 
 
-class OpenWriter(Protocol):
-    """What is asked of a writer here."""
-
-    process: int
-
-    @property
-    def shard(self) -> Shard:
-        """The shard that it writes to."""
-
-    @property
-    def epoch(self) -> int:
-        """The number of the claim that it writes under."""
-
-    @property
-    def state(self) -> str:
-        """``"open"``, or why it takes no rows."""
-
-    def flush(self) -> None:
-        """Make a generation of all rows that were put before."""
-
-    def write_waiting(self) -> None:
-        """Return when all rows that were put before are in the log."""
+#: all writers; one leaves when it is gone
+_writers: WeakSet[Writer] = WeakSet()
 
 
-_writers: WeakSet[OpenWriter] = WeakSet()
-
-
-def _remember_writer(writer: OpenWriter) -> None:
-    """Add a writer, which leaves when it is closed or gone."""
-    _writers.add(writer)
-
-
-def _open_here() -> list[OpenWriter]:
+def _open_here() -> list[Writer]:
     return [one for one in list(_writers) if one.state == "open" and one.process == os.getpid()]
 
 
-def writers_of(shards: Iterable[Shard]) -> list[OpenWriter]:
+def writers_of(shards: Iterable[Shard]) -> list[Writer]:
     """Return the open writers of shards that this process has."""
     places = {shard.store.uri for shard in shards}
     return [one for one in _open_here() if one.shard.store.uri in places]

@@ -36,7 +36,6 @@ from lancekit._scan.scan import Scan
 from lancekit._shards.aside import Aside, files_aside, read_aside_entry
 from lancekit._shards.log import by_id, lacking_columns
 from lancekit._shards.schema import TOMBSTONE, Shard, generation_schema, wal_schema
-from lancekit._shards.schema import TOMBSTONE as MARK
 from lancekit._storage.base import Bytes, Store
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
@@ -154,8 +153,7 @@ def _read_entry(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
     entry, schema = read_aside_entry(shard, aside), wal_schema(snapshot.manifest.schema)
     rows = [by_id(batch, schema) for batch in entry.batches]
     lacking = lacking_columns(entry.batches[0].schema, schema) if rows else frozenset[str]()
-    table = pa.Table.from_batches(rows, schema)
-    return entry.generation or 0, entry.fault, lacking, table
+    return entry.generation or 0, entry.fault, lacking, pa.Table.from_batches(rows, schema)
 
 
 def _read_generation(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
@@ -247,8 +245,7 @@ def rows_of_keys(
         predicate=Predicate(source="true", expr=test, schema=typed, columns=frozenset(names)),
     )
     read = Read(fragment_sources(base), lookup=key_lookup(base, table))
-    scan = Scan(read=read, request=request)
-    return wanted, scan.to_table()
+    return wanted, Scan(read=read, request=request).to_table()
 
 
 def with_own_mark(rows: FragmentSource) -> FragmentSource:
@@ -257,23 +254,17 @@ def with_own_mark(rows: FragmentSource) -> FragmentSource:
     The table may have given out the id of the mark, which was free when the rows were written, to a
     column since.
     """
-    marks = {field.id for field in rows.schema.fields if field.name == MARK}
-
-    def ids(fields: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(_MARK_ID if id_ in marks else id_ for id_ in fields)
-
+    fragment, schema = rows.fragment, rows.schema
+    marks = {field.id for field in schema.fields if field.name == TOMBSTONE}
+    files = (
+        replace(file, fields=tuple(_MARK_ID if id_ in marks else id_ for id_ in file.fields))
+        for file in fragment.files
+    )
+    fields = (replace(f, id=_MARK_ID) if f.id in marks else f for f in schema.fields)
     return replace(
         rows,
-        fragment=replace(
-            rows.fragment,
-            files=tuple(replace(one, fields=ids(one.fields)) for one in rows.fragment.files),
-        ),
-        schema=replace(
-            rows.schema,
-            fields=tuple(
-                replace(one, id=_MARK_ID) if one.id in marks else one for one in rows.schema.fields
-            ),
-        ),
+        fragment=replace(fragment, files=tuple(files)),
+        schema=replace(schema, fields=tuple(fields)),
     )
 
 

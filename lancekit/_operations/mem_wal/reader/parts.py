@@ -177,8 +177,7 @@ class Part:
 
     def range_of_keys(self) -> tuple[pa.Array, pa.Array]:
         """Return the least and the greatest key, of a key of one column, as arrays of one value."""
-        key = self._known_by("range")
-        return remembered(KIND, key, self._read_range, lambda _: 256)
+        return remembered(KIND, self._known_by("range"), self._read_range, lambda _: 256)
 
     def _read_range(self) -> tuple[pa.Array, pa.Array]:
         if self.table is not None:
@@ -224,8 +223,7 @@ def _opened_by(fragment: FragmentSource, open_files: OpenFiles) -> FragmentSourc
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
-    array = values.chunk(0) if values.num_chunks == 1 else ak.combine_chunks(values)
-    return owned(array)
+    return owned(values.chunk(0) if values.num_chunks == 1 else ak.combine_chunks(values))
 
 
 @dataclass(frozen=True, eq=False)

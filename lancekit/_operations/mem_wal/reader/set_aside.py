@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -114,8 +114,7 @@ class GivenRows:
         """Return some of the rows as they are to be."""
         if self.values is None:
             return ak.filter(judged.aside.rows, chosen)
-        places = np.array(self._places_of(judged), np.int64)[chosen]
-        return ak.take(self.values, places)
+        return ak.take(self.values, np.array(self._places_of(judged), np.int64)[chosen])
 
     def check_keys(self, judged: JudgedRows) -> None:
         """Raise if a row has another key than in its file: nothing is found out about that key."""
@@ -254,12 +253,8 @@ class MemWalPutBack:
     unsure: int = 0
 
     def __add__(self, other: MemWalPutBack) -> MemWalPutBack:
-        return MemWalPutBack(
-            put_back=self.put_back + other.put_back,
-            tombstones=self.tombstones + other.tombstones,
-            older=self.older + other.older,
-            unsure=self.unsure + other.unsure,
-        )
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return MemWalPutBack(**sums)
 
 
 def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) -> MemWalPutBack:
@@ -371,8 +366,7 @@ def _left(judged: JudgedRows, given: GivenRows, chosen: Mask) -> MemWalPutBack:
 
 def _finish(judged: JudgedRows, gone: Mask) -> None:
     """Note the files that have no row left which could be put back."""
-    waits = ~(gone | judged.are(OLDER))
-    held = set(judged.aside.file[waits].tolist())
+    held = set(judged.aside.file[~(gone | judged.are(OLDER))].tolist())
     for place, file in enumerate(judged.aside.files):
         # what cannot be read may be readable elsewhere
         if place not in held and file.rows:
