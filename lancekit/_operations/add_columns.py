@@ -5,7 +5,7 @@ See docs/format/operations.md, 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
-from lancekit._commit.protocol import check_writable
 from lancekit._file.columns.limits import check_new_marks
 from lancekit._format.column_names import check_column_name, column_not_found
 from lancekit._format.data_file import check_written
 from lancekit._format.schema import LanceField, LanceSchema, check_key_type
 from lancekit._legible import shown
-from lancekit._operations.alter_columns import (
-    columns_task,
-    merge_columns,
-    write_to_all,
-)
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.alter_columns import columns_task, merge_columns, write_to_all
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.unmerged.audit import check_new_values
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import normalise_new_schema, plan_cast
@@ -94,12 +89,7 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
         policy = RetryPolicy(conflict_retries=0)  # it can be read only once
 
     new = with_checkpoint(snapshot, new)
-
-    def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
-        return _land(current, plan_addition(current, new))
-
-    return retried(snapshot, attempt, policy)[0]
+    return retried_writing(snapshot, lambda at: _land(at, plan_addition(at, new)), policy)[0]
 
 
 def merge_rows(
@@ -116,7 +106,6 @@ def merge_rows(
     source = _join_source(snapshot, data, schema, left_on, on)
 
     def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
         # Spark has no unsigned numbers and pandas has large strings, so keys are cast
         kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=False)
         others = pa.schema([f.with_nullable(True) for f in source.schema if f.name != on])
@@ -129,7 +118,7 @@ def merge_rows(
         return merge_columns(current, fragments, schema, preserves=True)
 
     with source:
-        return retried(snapshot, attempt, RetryPolicy())[0]
+        return retried_writing(snapshot, attempt, RetryPolicy())[0]
 
 
 def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
@@ -215,8 +204,7 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
                 column=name,
             )
     new = _new_fields(current, arrow)
-    stored = LanceSchema(new.fields)
-    return replace(schema, fields=schema.fields + new.fields), stored
+    return replace(schema, fields=schema.fields + new.fields), LanceSchema(new.fields)
 
 
 def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
@@ -318,8 +306,7 @@ def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
         "read_columns": repr(new.read_columns),
         "the schema of the results": str(new.schema or new.transforms.output_schema),
     }
-    version = new.transforms.version
-    checkpoint = Checkpoint.of(file, new.transforms.func, version, given)
+    checkpoint = Checkpoint.of(file, new.transforms.func, new.transforms.version, given)
     return replace(new, checkpoint=checkpoint)
 
 
@@ -336,16 +323,12 @@ def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str],
             hint="Pass SQL expressions, fields, a function over record batches, or rows.",
         )
     columns = current.manifest.schema.names if new.read_columns is None else new.read_columns
-    _check_read(current, columns)
-    declared = new.schema or getattr(function, "output_schema", None)
-    return columns, _sampled(current, function, columns) if declared is None else declared
-
-
-def _check_read(current: Snapshot, columns: Iterable[str]) -> None:
     known = [*current.manifest.schema.names, *META_COLUMNS]
     for name in columns:
         if name not in known:
             raise column_not_found(name, known)
+    declared = new.schema or getattr(function, "output_schema", None)
+    return columns, _sampled(current, function, columns) if declared is None else declared
 
 
 def _sampled(

@@ -5,14 +5,12 @@ See docs/format/operations.md, 6.2.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import check_column_name, column_not_found
 from lancekit._format.fragment import Fragment
@@ -21,17 +19,11 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._format.transaction import Merge, Project
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed
 from lancekit._operations.unmerged.audit import check_new_values
 from lancekit._pipeline.casts.values import Conversion, can_convert
-from lancekit._pipeline.engine import (
-    Choice,
-    LocalRunner,
-    Runner,
-    choose_engine,
-    runner_of,
-)
+from lancekit._pipeline.engine import Choice, LocalRunner, Runner, choose_engine, runner_of
 from lancekit._pipeline.udf_checkpoint import checkpoint_of
 from lancekit._pipeline.write_columns import (
     ColumnsTask,
@@ -52,13 +44,6 @@ from lancekit.options import options
 # ---- finding and replacing a field
 
 
-def _names(path: str) -> list[str]:
-    if not isinstance(path, str):
-        raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
-    top, *rest = parse_path(path)
-    return [top, *rest]
-
-
 def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceField, ...]:
     """Take fields away; one of which no part is left goes too."""
     out = []
@@ -71,15 +56,15 @@ def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceFi
 
 def find_field(schema: LanceSchema, path: str) -> LanceField:
     """Return a field by its path; ``ColumnNotFoundError`` if there is none."""
-    found: LanceField | None = None
+    if not isinstance(path, str):
+        raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
     below: Sequence[LanceField] = schema.fields
-    for name in _names(path):
-        found = next((f for f in below if f.name == name), None)
-        if found is None:
-            raise column_not_found(path, [f.name for f in below])
+    for name in parse_path(path):
+        named = [field for field in below if field.name == name]
+        if not named:
+            raise column_not_found(path, [field.name for field in below])
+        found = named[0]
         below = found.children
-    if found is None:
-        raise column_not_found(path, schema.names)
     return found
 
 
@@ -88,7 +73,7 @@ def find_field(schema: LanceSchema, path: str) -> LanceField:
 
 def _project(current: Snapshot, schema: LanceSchema, *, preserves: bool) -> Snapshot:
     operation = Project(schema=schema, preserves_nullability=preserves)
-    return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
+    return commit(current, Pending(operation=operation))
 
 
 def merge_columns(
@@ -103,7 +88,7 @@ def merge_columns(
     added = [last_file(f) for f, old in pairs if len(f.files) > len(old.files)]
     with removed_unless_landed(current.store, added):
         operation = Merge(fragments=new, schema=schema, preserves_nullability=preserves)
-        return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
+        return commit(current, Pending(operation=operation))
 
 
 def columns_choice(current: Snapshot, maker: Maker) -> Choice:
@@ -182,10 +167,9 @@ def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
     wanted = list(dict.fromkeys(paths))
 
     def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
         return _project(current, schema_without(current.manifest.schema, wanted), preserves=True)
 
-    return retried(snapshot, attempt, RetryPolicy())[0]
+    return retried_writing(snapshot, attempt, RetryPolicy())[0]
 
 
 def schema_without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
@@ -257,12 +241,10 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
     Raises InvalidArgumentError: a name is taken, a column holds nulls that it may not have, or a
         cast is not possible.
     """
-
-    def attempt(current: Snapshot) -> Snapshot:
-        check_writable(current)
-        return plan_alteration(current, alterations).run()
-
-    return retried(snapshot, attempt, RetryPolicy())[0]
+    done = retried_writing(
+        snapshot, lambda at: plan_alteration(at, alterations).run(), RetryPolicy()
+    )
+    return done[0]
 
 
 @dataclass(frozen=True, kw_only=True)

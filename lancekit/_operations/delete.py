@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
 from lancekit import _arrow_compute as pc
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rebase import write_deletions
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
@@ -18,7 +16,7 @@ from lancekit._format.transaction import Delete
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import DeleteResult
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._pipeline.delete_rows import DeletedRows, find_rows_together, mark_tasks
 from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._scan.expressions.predicate import Predicate
@@ -61,7 +59,6 @@ class DeletePlan:
                 deleted_fragment_ids=removed,
                 predicate=str(self.predicate.source),
             ),
-            uuid=str(uuid.uuid4()),
             affected_rows={found.fragment_id: found.rows for found in marked},
         )
         return commit(self.snapshot, pending), sum(len(found.rows) for found in marked), runner
@@ -92,12 +89,9 @@ def delete_rows(
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     started = time.monotonic()
-
-    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
-        check_writable(current)
-        return plan_delete(current, predicate).run()
-
-    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
+    (landed, rows, runner), attempts = retried_writing(
+        snapshot, lambda at: plan_delete(at, predicate).run(), policy
+    )
     return landed, DeleteResult(
         num_deleted_rows=rows,
         version=landed.version,

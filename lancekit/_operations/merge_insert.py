@@ -8,7 +8,6 @@ made of the target, `merge_uncommitted` leaves that to the caller, and `dry_merg
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -55,8 +54,7 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
     Raises InvalidArgumentError: there are no key columns, or the merge would change nothing.
     Raises ColumnNotFoundError: a key column is not in the schema.
     """
-    key = tuple(f.name for f in schema.primary_key)
-    on = clauses.on or key
+    on = clauses.on or tuple(f.name for f in schema.primary_key)
     if not on:
         raise InvalidArgumentError(
             "A merge-insert needs key columns, and the dataset has no primary key.",
@@ -65,8 +63,7 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
     for name in on if not clauses.by_address else ():
         check_key_type(find_field(schema, name)[-1])
     _check_dedupe(schema, clauses)
-    nothing = clauses.matched == "keep" and not clauses.insert and not clauses.delete_by_source
-    if nothing:
+    if clauses.matched == "keep" and not clauses.insert and not clauses.delete_by_source:
         raise InvalidArgumentError(
             "The merge-insert is not configured to change the data in any way.",
             hint="Add when_matched_update_all(), when_not_matched_insert_all() or another clause.",
@@ -188,7 +185,6 @@ def _attempt(
         operation = _operation(current, work, clauses)
         pending = Pending(
             operation=operation,
-            uuid=str(uuid.uuid4()),
             # of columns that are written anew, any change of the fragment is in the way
             affected_rows=None
             if clauses.rewrite_columns
@@ -275,8 +271,7 @@ def merge_uncommitted(
     """
     work = _work_of(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
     operation = _operation(snapshot, work, clauses)
-    transaction = Transaction(read_version=snapshot.version, operation=operation)
-    return transaction, {
+    return Transaction(read_version=snapshot.version, operation=operation), {
         "num_inserted_rows": work.inserted,
         "num_updated_rows": work.updated,
         "num_deleted_rows": work.deleted,
@@ -399,15 +394,14 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
         for name in columns
         if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
     ]
-    reasons = {
+    for reason, holds in {
         "new rows are to be inserted": clauses.insert,
         "rows that the source lacks are to be deleted": clauses.delete_by_source,
         "matched rows are not to be updated": clauses.matched != "update",
         "the source has all columns of the dataset": set(source) >= set(schema.names),
         "the source has no column besides the key": not columns,
         f"the source has a column of blobs, {', '.join(blobs)}": bool(blobs),
-    }
-    for reason, holds in reasons.items():
+    }.items():
         if holds:
             raise InvalidArgumentError(
                 f"write_mode='rewrite_columns' cannot do this merge: {reason}.",

@@ -7,7 +7,6 @@ written.  See docs/format/operations.md, 6.7.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import RESERVED_NAMES
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.fragment import Fragment
-from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import DataReplacement, DataReplacementGroup
 from lancekit._operations.add_columns import (
     Addition,
@@ -37,7 +35,7 @@ from lancekit._operations.add_columns import (
 from lancekit._operations.alter_columns import columns_runner, columns_task, write_to_all
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import UpdateResult
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed
 from lancekit._operations.update import check_updates
 from lancekit._pipeline.casts.batches import cast_all
@@ -90,7 +88,6 @@ def replace_columns(
     new = with_checkpoint(snapshot, new)
 
     def attempt(current: Snapshot) -> tuple[Snapshot, Replacement, EngineName]:
-        check_writable(current)
         replacement = plan_replacement(current, new)
         runner = columns_runner(current, replacement.maker)
         with ResultsKept(replacement.maker, forget=False):
@@ -100,10 +97,10 @@ def replace_columns(
             replacements=tuple(DataReplacementGroup(id_, file) for id_, file in files)
         )
         with removed_unless_landed(current.store, map(last_file, written)):
-            pending = Pending(operation=operation, uuid=str(uuid.uuid4()), doing="replace_columns")
+            pending = Pending(operation=operation, doing="replace_columns")
             return commit(current, pending), replacement, runner.name
 
-    (landed, replacement, engine), attempts = retried(snapshot, attempt, policy)
+    (landed, replacement, engine), attempts = retried_writing(snapshot, attempt, policy)
     if new.checkpoint is not None:
         new.checkpoint.forget()
     return landed, UpdateResult(
@@ -164,17 +161,13 @@ def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
     if not fields:
         raise InvalidArgumentError("No columns were given.", hint="Name one to replace.")
     for field in fields:
-        _check_replaceable(field)
+        if any(holds_blobs(part.metadata) for part in field.walk()):
+            raise InvalidArgumentError(
+                f"Column {field.name!r} holds blobs, which are not replaced as a whole.",
+                hint="Use merge_insert() with the new rows.",
+                column=field.name,
+            )
     return LanceSchema(fields)
-
-
-def _check_replaceable(field: LanceField) -> None:
-    if any(holds_blobs(part.metadata) for part in field.walk()):
-        raise InvalidArgumentError(
-            f"Column {field.name!r} holds blobs, which are not replaced as a whole.",
-            hint="Use merge_insert() with the new rows.",
-            column=field.name,
-        )
 
 
 # ---- changes of one fragment, worked out for a commit of the user's own

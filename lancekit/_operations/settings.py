@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 
 from lancekit._commit.protocol import check_writable
@@ -36,7 +35,7 @@ def update_settings(snapshot: Snapshot, operation: UpdateConfig) -> Snapshot:
 
     Raises IncompatibleConflictError: somebody else changed the same keys since.
     """
-    return commit(snapshot, Pending(operation=operation, uuid=str(uuid.uuid4())))
+    return commit(snapshot, Pending(operation=operation))
 
 
 def field_updates(
@@ -83,8 +82,7 @@ def add_base_paths(
 
     Raises InvalidArgumentError: a name, a path or an id is taken.
     """
-    operation = UpdateBases(tuple(bases))
-    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), properties=properties)
+    pending = Pending(operation=UpdateBases(tuple(bases)), properties=properties)
     return commit(snapshot, pending)
 
 
@@ -94,7 +92,7 @@ def add_base_paths(
 def restore_version(snapshot: Snapshot) -> Snapshot:
     """Commit the state of ``snapshot`` as a new version; nothing in between is lost."""
     check_writable(snapshot)
-    pending = Pending(operation=Restore(version=snapshot.version), uuid=str(uuid.uuid4()))
+    pending = Pending(operation=Restore(version=snapshot.version))
     return commit(latest_snapshot(snapshot.line), pending)
 
 
@@ -108,11 +106,19 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             version=1,
         )
     before = snapshot.version - 1
-    pending = Pending(operation=Restore(version=before), uuid=str(uuid.uuid4()), doing="undo")
+    pending = Pending(operation=Restore(version=before), doing="undo")
     try:
         return commit(snapshot, pending, strict=True)
     except RetriesExhaustedError as error:
-        raise _not_newest(snapshot, latest_snapshot(snapshot.line).version) from error
+        newest = latest_snapshot(snapshot.line).version
+        raise RetryableConflictError(
+            f"Version {snapshot.version} of {snapshot.line.uri} is not the newest any more: to go "
+            f"back to the one before would take back what came up to version {newest}, too.",
+            hint=f"Look at ds.changes({snapshot.version}); ds.checkout_latest(), then undo() takes "
+            "back the newest.",
+            read_version=snapshot.version,
+            newest=newest,
+        ) from error
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
             f"Version {before} of {snapshot.line.uri} is gone, so that version {snapshot.version} "
@@ -121,14 +127,3 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             "go back to.",
             version=before,
         ) from error
-
-
-def _not_newest(snapshot: Snapshot, newest: int) -> RetryableConflictError:
-    return RetryableConflictError(
-        f"Version {snapshot.version} of {snapshot.line.uri} is not the newest any more: to go back "
-        f"to the one before would take back what came up to version {newest}, too.",
-        hint=f"Look at ds.changes({snapshot.version}); ds.checkout_latest(), then undo() takes "
-        "back the newest.",
-        read_version=snapshot.version,
-        newest=newest,
-    )

@@ -6,22 +6,20 @@ See docs/format/operations.md, 6.1.
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import Pending
 from lancekit._defaults import MAX_ROWS_PER_FILE
 from lancekit._format.field_marks import holds_blobs
-from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import Update
 from lancekit._legible import shown
 from lancekit._machine import processors
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import UpdateResult
-from lancekit._operations.common.retry import RetryPolicy, retried
+from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed, write_task
 from lancekit._operations.delete import apply_deletions
 from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
@@ -105,16 +103,16 @@ class UpdatePlan:
         new = tuple(join_small_files(write, written))
         with removed_unless_landed(snapshot.store, new):
             updated, removed = apply_deletions(snapshot, marked)
-            names = [assignment.field.name for assignment in self.assignments]
-            operation = Update(
-                removed_fragment_ids=removed,
-                updated_fragments=updated,
-                new_fragments=new,
-                fields_for_preserving_frag_bitmap=_ids(snapshot.manifest.schema, names),
-            )
+            changed = [snapshot.manifest.schema.field(one.field.name) for one in self.assignments]
             pending = Pending(
-                operation=operation,
-                uuid=str(uuid.uuid4()),
+                operation=Update(
+                    removed_fragment_ids=removed,
+                    updated_fragments=updated,
+                    new_fragments=new,
+                    fields_for_preserving_frag_bitmap=tuple(
+                        part.id for field in changed for part in field.walk()
+                    ),
+                ),
                 affected_rows={found.fragment_id: found.rows for found in marked},
             )
             return commit(snapshot, pending), sum(len(found.rows) for found in marked), runner
@@ -151,12 +149,9 @@ def update_columns(
         not fit its column.
     """
     started = time.monotonic()
-
-    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
-        check_writable(current)
-        return plan_update(current, updates, where).run(storage_version)
-
-    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
+    (landed, rows, runner), attempts = retried_writing(
+        snapshot, lambda at: plan_update(at, updates, where).run(storage_version), policy
+    )
     return landed, UpdateResult(
         num_rows_updated=rows,
         columns=tuple(updates),
@@ -174,23 +169,15 @@ def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assign
     found = []
     for name, sql in updates.items():
         field = schema.field(name)
-        _check_assignable(field)
+        if holds_blobs(field.metadata) or field.logical_type == "json":
+            kind = "blobs" if holds_blobs(field.metadata) else "JSON"
+            raise InvalidArgumentError(
+                f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
+                hint="Use merge_insert() with the new rows.",
+                column=field.name,
+            )
         found.append(compile_assignment(field.to_arrow(), sql, arrow))
     return found
-
-
-def _check_assignable(field: LanceField) -> None:
-    if holds_blobs(field.metadata) or field.logical_type == "json":
-        kind = "blobs" if holds_blobs(field.metadata) else "JSON"
-        raise InvalidArgumentError(
-            f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
-            hint="Use merge_insert() with the new rows.",
-            column=field.name,
-        )
-
-
-def _ids(schema: LanceSchema, names: Iterable[str]) -> tuple[int, ...]:
-    return tuple(field.id for name in names for field in schema.field(name).walk())
 
 
 def _groups(read: Read, runner: Runner) -> list[tuple[FragmentSource, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never, cast
@@ -144,7 +143,6 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     operation = plan.operation(fragments)
     pending = Pending(
         operation=operation,
-        uuid=str(uuid.uuid4()),
         properties=settings.all_properties(),
         mark=settings.mark,
     )

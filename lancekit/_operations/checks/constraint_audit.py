@@ -79,7 +79,11 @@ class Audit:
         constraints = stored_constraints(manifest.config)
         before = stored_constraints(latest.manifest.config)
         if isinstance(operation, ops.Restore):
-            self._warn_of_lost(before, constraints, operation)
+            self._warnings += [
+                f"Version {operation.version} had no constraint {shown(name)}, so that the table "
+                "has none of that name any more."
+                for name in before.keys() - constraints.keys()
+            ]
             return
         for name, constraint in constraints.items():
             is_new = before.get(name) != constraint
@@ -143,18 +147,6 @@ class Audit:
         if outcome.holds:
             self._met.add(key)
         return outcome
-
-    def _warn_of_lost(
-        self,
-        before: dict[str, Constraint],
-        after: dict[str, Constraint],
-        operation: ops.Restore,
-    ) -> None:
-        for name in before.keys() - after.keys():
-            self._warnings.append(
-                f"Version {operation.version} had no constraint {shown(name)}, so that the table "
-                "has none of that name any more."
-            )
 
 
 def _repairs(operation: ops.Operation, condition: Condition, latest: Snapshot) -> bool:

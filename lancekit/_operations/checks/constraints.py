@@ -136,8 +136,7 @@ def _inputs(sources: Sequence[FragmentSource], condition: Condition) -> Iterator
 def _scan(
     sources: Sequence[FragmentSource], predicate: Predicate | None, columns: Sequence[str]
 ) -> Scan:
-    outputs = plan_columns(sources[0].schema, columns)
-    request = ScanRequest(outputs=outputs, predicate=predicate)
+    request = ScanRequest(outputs=plan_columns(sources[0].schema, columns), predicate=predicate)
     return Scan(read=Read(sources), request=request)
 
 

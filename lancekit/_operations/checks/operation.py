@@ -382,8 +382,7 @@ def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tup
             hint=f"The version has the base paths {listed(known) or 'none'}.",
             base_id=base_id,
         )
-    location = read.data_file(DataFile(path, (), base_id=base_id))
-    reader, size = open_brought(location)
+    reader, size = open_brought(read.data_file(DataFile(path, (), base_id=base_id)))
     version, schema = reader.version, read.manifest.schema
     owners = [owner.id for field in schema.fields for owner in owning_fields(field, version)]
     ids = dict(zip(owner_paths(schema, version), owners, strict=True))

@@ -153,7 +153,20 @@ def clean_up(
     rest = [file for file in files if file.kind != "manifest"]
     left_alone = set(plan.left_alone)
     gone: list[CleanupFile] = []
-    remove = _remover(line, per_second, left_alone, gone)
+
+    def remove(file: CleanupFile) -> bool:
+        if per_second:
+            time.sleep(1 / per_second)
+        store: Store = line.root if file.path.startswith("_refs/") else line.store
+        try:
+            store.delete(file.path)
+        except StorageError as error:
+            if leads_away(error):  # since it was planned
+                left_alone.add(file.path)
+            return False
+        gone.append(file)
+        return True
+
     attempt = attempted(lambda _: _told(gone, len(files)), lambda: False)
     removed = [file for file in manifests if remove(file)]
     gone_manifests = len(removed) == len(manifests)
@@ -208,8 +221,7 @@ def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     forks = all_branches(line.root)
     parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
     planned = set(plan.versions)
-    bases = merge_bases_among(line, planned)
-    again = sorted({*tags, *parents, *bases} & planned)
+    again = sorted({*tags, *parents, *merge_bases_among(line, planned)} & planned)
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]
     kept = references(snapshots) | borrowed_among(line, plan.files)
     kept |= {snapshot.manifest_name for snapshot in snapshots}
@@ -224,22 +236,3 @@ def _told(gone: list[CleanupFile], planned: int) -> str:
         f"at least {len(gone)} of {planned} files were removed by the cleanup, manifests of "
         f"{versions} versions among them (it removes the others when it is called again)"
     )
-
-
-def _remover(
-    line: Line, per_second: int | None, left_alone: set[str], gone: list[CleanupFile]
-) -> Callable[[CleanupFile], bool]:
-    def remove(file: CleanupFile) -> bool:
-        if per_second:
-            time.sleep(1 / per_second)
-        store: Store = line.root if file.path.startswith("_refs/") else line.store
-        try:
-            store.delete(file.path)
-        except StorageError as error:
-            if leads_away(error):  # since it was planned
-                left_alone.add(file.path)
-            return False
-        gone.append(file)
-        return True
-
-    return remove

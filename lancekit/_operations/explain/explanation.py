@@ -9,7 +9,6 @@ from typing import Any
 from lancekit._call import Call, applied
 from lancekit._display import Displayed
 from lancekit._file.file_metadata import metadata_of
-from lancekit._format.data_file import DataFile
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import count, plural
@@ -258,13 +257,10 @@ def stored_bytes(
             layout = (file.fields, file.version)
             if layout not in shares:
                 opened = len(shares) < _OPENED
-                shares[layout] = _share(source, place, ids) if opened else _by_number(file, ids)
+                by_number = len(ids.intersection(file.fields)) / len(file.fields)
+                shares[layout] = _share(source, place, ids) if opened else by_number
             total += file.size_bytes * shares[layout]
     return round(total)
-
-
-def _by_number(file: DataFile, ids: frozenset[int]) -> float:
-    return len(ids.intersection(file.fields)) / len(file.fields)
 
 
 def _share(source: FragmentSource, place: int, ids: frozenset[int]) -> float:

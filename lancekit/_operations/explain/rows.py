@@ -67,8 +67,7 @@ def explain_update(plan: UpdatePlan) -> Explanation:
     rows = selected_node(snapshot, names if predicate is None else asked, read, predicate)
     if predicate is not None:
         known = () if read.is_exact else predicate.columns
-        others = [name for name in names if name not in known]
-        rows = fetch_node(snapshot, others, read, rows)
+        rows = fetch_node(snapshot, [name for name in names if name not in known], read, rows)
     values = {one.field.name: one.expression.sql for one in plan.assignments}
     return explanation(
         snapshot,
@@ -91,8 +90,7 @@ def explain_write(
 ) -> Explanation:
     """Explain rows that are appended, or that take the place of all rows."""
     if schema is not None and mode == "append":
-        target = snapshot.manifest.schema.to_arrow()
-        plan_cast(stored_schema(schema), target, allow_missing=True)
+        plan_cast(stored_schema(schema), snapshot.manifest.schema.to_arrow(), allow_missing=True)
     frame = is_spark_dataframe(data)
     number = None if frame else getattr(data, "num_rows", None)
     size = None if frame else getattr(data, "nbytes", None)
@@ -166,12 +164,11 @@ def _columns(
 ) -> Explanation:
     manifest = snapshot.manifest
     known = [name for name in names if name in manifest.schema]
-    plan = _made(snapshot, maker, names)
     return explanation(
         snapshot,
         operation,
         columns_choice(snapshot, maker),
-        plan=plan,
+        plan=_made(snapshot, maker, names),
         reads=None if isinstance(maker, Streamed) else reads(snapshot, maker.columns),
         writes=Writes(
             what=f"a file with {', '.join(names)} for each of the {len(manifest.fragments)} "

@@ -67,15 +67,12 @@ def _columns(scan: Scan, order_by: Sequence[str]) -> tuple[list[str], list[str]]
     made = set() if search is None else {field.name for field in search.made}
     shown = {column for output in request.outputs for column in output.inputs} - made
     asked = [] if search is None else [*search.reads]
-    if request.predicate is not None and not _is_exact(scan):
+    # rows that indices know exactly are asked for no filter
+    is_exact = search is None and scan.read.is_exact
+    if request.predicate is not None and not is_exact:
         asked += sorted(request.predicate.columns - made)
     sorts = [name for name in order_by if name not in made and name not in asked]
     return asked, [*sorted(shown.difference(asked, order_by)), *sorts]
-
-
-def _is_exact(scan: Scan) -> bool:
-    """Return whether indices know the rows exactly, so that the filter is asked of none."""
-    return scan.search is None and scan.read.is_exact
 
 
 def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:

@@ -30,7 +30,8 @@ def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation)
     if isinstance(operation, ops.Overwrite | ops.Restore):
         _check_merged(latest, _REPLACES[type(operation)])
     elif isinstance(operation, ops.CreateIndex):
-        if _drops_entry(operation):
+        gone = mem_wal_entry(operation.removed_indices)
+        if gone is not None and mem_wal_entry(operation.new_indices) is None:
             _check_merged(latest, f"To drop {MEM_WAL}")
     elif manifest.schema is not latest.manifest.schema:
         _check_columns(latest, manifest)
@@ -46,11 +47,6 @@ def _check_merged(latest: Snapshot, action: str) -> None:
     from lancekit._operations.unmerged.waiting import check_merged  # most tables have no shards
 
     check_merged(latest, action)
-
-
-def _drops_entry(operation: ops.CreateIndex) -> bool:
-    gone = mem_wal_entry(operation.removed_indices)
-    return gone is not None and mem_wal_entry(operation.new_indices) is None
 
 
 def _check_columns(latest: Snapshot, manifest: Manifest) -> None:

@@ -34,8 +34,7 @@ def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
 
     The reference drops the MemWAL while rows wait.  Only a local disk is looked at.
     """
-    is_local = isinstance(snapshot.store, LocalStore)
-    if not is_local or mem_wal_entry(snapshot.indices) is not None:
+    if not isinstance(snapshot.store, LocalStore) or mem_wal_entry(snapshot.indices) is not None:
         return WaitingRows()
     if LOGS not in snapshot.store.list_folders(""):
         return WaitingRows()

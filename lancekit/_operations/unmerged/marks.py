@@ -127,8 +127,7 @@ def quarantined(snapshot: Snapshot) -> list[_QuarantineTable]:
 
     Raises CorruptFileError: a table is missing or damaged.
     """
-    found = list(_opened(snapshot))
-    return sorted(found, key=lambda one: (one.table.manifest.timestamp, one.id))
+    return sorted(_opened(snapshot), key=lambda one: (one.table.manifest.timestamp, one.id))
 
 
 def quarantined_rows(snapshot: Snapshot) -> int:
