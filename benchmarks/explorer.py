@@ -13,15 +13,7 @@ from pathlib import Path
 import lancekit as lk
 from benchmarks.display import VERSIONS, as_version, milliseconds, print_all
 from lancekit._notebook.explorer.shell import Shell
-from lancekit._notebook.explorer.state import (
-    ExplorerState,
-    Filter,
-    Look,
-    Move,
-    Sort,
-    Summarize,
-    step,
-)
+from lancekit._notebook.explorer.state import ExplorerState
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.render.controls import drawn
 
@@ -60,7 +52,7 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
     visit = Visit(ds)
 
     def stepped() -> None:
-        visit.send(Move(-1))
+        visit.send(lambda state: state.move(-1))
         found = visit.stops(visit.state)
         drawn(visit.head(visit.state, found, now))
 
@@ -72,14 +64,13 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
     yield "begin: list versions, tags and branches", milliseconds(ds.explore)
     yield "the card", milliseconds(lambda: ds.explore()._repr_mimebundle_())
     yield "the widget, with a page of rows", milliseconds(shown)
-    for name, event in (
-        ("a page of rows", Look("rows")),
-        ("a page of what a filter selects", Filter("x > 990")),
-        ("a page of all rows in order", Sort("x", ascending=False)),
-        ("the summary of a column", Summarize("x")),
-        ("two stops side by side", Look("compare")),
+    for name, wanted in (
+        ("a page of rows", visit.state.look("rows")),
+        ("a page of what a filter selects", visit.state.where("x > 990")),
+        ("a page of all rows in order", visit.state.sort("x", ascending=False)),
+        ("the summary of a column", visit.state.summarize("x")),
+        ("two stops side by side", visit.state.look("compare")),
     ):
-        wanted = step(visit.state, event)
         yield name, milliseconds(partial(_look, visit, wanted))
 
 

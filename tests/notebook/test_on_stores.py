@@ -10,7 +10,6 @@ import pytest
 
 import lancekit as lk
 from lancekit._display import HTML
-from lancekit._notebook.explorer.state import Event, Go, Look, Move
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.magics import lance
 from lancekit._notebook.render.controls import drawn
@@ -61,17 +60,23 @@ def test_a_step_costs_two_manifests_at_most_and_no_rows(store: Any) -> None:
     assert len(begun) == 4  # branches, tags and versions are listed, and a tag is read
     (visit,) = made
 
-    def stepped(event: Event) -> None:
-        visit.send(event)
+    def stepped(way: str, by: int) -> None:
+        visit.send(lambda state: getattr(state, way)(by))
         visit.head(visit.state, visit.stops(visit.state), NOW)
 
-    for event, most in ((Go(5), 2), (Move(-1), 1), (Move(-1), 1), (Go(1), 1), (Go(5), 0)):
-        files = asked(lambda event=event: stepped(event))
+    for event, most in (
+        (("go", 5), 2),
+        (("move", -1), 1),
+        (("move", -1), 1),
+        (("go", 1), 1),
+        (("go", 5), 0),
+    ):
+        files = asked(lambda event=event: stepped(*event))
         assert len(files) <= most, event
         assert all(file.endswith(".manifest") for file in files)
-    visit.send(Look("schema"))
+    visit.send(lambda state: state.look("schema"))
     assert asked(lambda: drawn(visit.view(visit.state, visit.stops(visit.state)))) == []
-    visit.send(Look("rows"))
+    visit.send(lambda state: state.look("rows"))
     page = asked(lambda: drawn(visit.view(visit.state, visit.stops(visit.state))))
     assert any(".lance" in file.rpartition("/")[2] for file in page)
 

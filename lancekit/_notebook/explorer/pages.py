@@ -24,7 +24,7 @@ from lancekit._format.paths import show_path
 from lancekit._lazy import cached_property
 from lancekit._legible import shown
 from lancekit._notebook.cards.common import REFS_READ
-from lancekit._notebook.explorer.state import ExplorerState, Place, Switch
+from lancekit._notebook.explorer.state import Event, ExplorerState, Place
 from lancekit._operations.explain.explanation import Reads
 from lancekit._operations.lineage.columns import fragments_apart
 from lancekit._scan.order_by import ColumnOrdering, sorted_table
@@ -49,17 +49,12 @@ class Page:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a page would take, which nobody asked for yet."""
-
-    reads: Reads
-
-
 def read_page(
     handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
-) -> Page | Cost | None:
+) -> Page | Reads | None:
     """Return the page that a state wants; ``None`` if somebody wants something else meanwhile.
+
+    Of a page that would take much, and that nobody asked for yet, return what would be read.
 
     Raises ColumnNotFoundError, PredicateError: there is no such column, or the filter does not
         parse.
@@ -73,9 +68,9 @@ def read_page(
         page = handle.to_table(columns=paths, limit=state.page_rows, offset=state.start)
         looked_at = page.num_rows
     else:
-        cost = Cost(_reads(handle, state))
-        if cost.reads.bytes > ASKED_ABOVE and not state.is_asked:
-            return cost
+        reads = _reads(handle, state)
+        if reads.bytes > ASKED_ABOVE and not state.is_asked:
+            return reads
         found = _matching(handle, state, overtaken)
         if found is None:
             return None
@@ -282,9 +277,10 @@ class Reader:
         at = None if tags is None else tuple(sorted(n for n, to in tags.items() if to == place))
         return Stop(self.handle(place), at)
 
-    def listed(self, branch: str, version: int | None = None) -> Switch:
+    def listed(self, branch: str, version: int | None = None) -> Event:
         """Return the event that leads to a version of a branch, by default its newest."""
-        return Switch(branch, self._versions(branch), version)
+        versions = self._versions(branch)
+        return lambda state: state.switch(branch, versions, version)
 
     def newest(self, branch: str) -> int:
         """Return the newest version of a branch, as it is now."""

@@ -16,22 +16,7 @@ import ipywidgets as w
 
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.explorer.changes import CHANGES, NAMED, Change, Plan
-from lancekit._notebook.explorer.state import (
-    Ask,
-    End,
-    Event,
-    ExplorerState,
-    Filter,
-    Go,
-    Look,
-    Move,
-    Pin,
-    Place,
-    Sort,
-    Summarize,
-    Turn,
-    View,
-)
+from lancekit._notebook.explorer.state import Event, ExplorerState, Place, View
 from lancekit._notebook.explorer.views import code_of
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.render.controls import Confirmed, Latest, button, drawn, markup, panel
@@ -107,10 +92,10 @@ class Shell:
         )
         self.refresh.on_click(lambda _: self._led.ask(self._visit.refreshed))
         self._steps = [
-            self._button("|◀", "oldest version", End(newest=False)),
-            self._button("◀", "version before", Move(-1)),
-            self._button("▶", "next version", Move(1)),
-            self._button("▶|", "newest version", End(newest=True)),
+            self._button("|◀", "oldest version", lambda state: state.end(newest=False)),
+            self._button("◀", "version before", lambda state: state.move(-1)),
+            self._button("▶", "next version", lambda state: state.move(1)),
+            self._button("▶|", "newest version", lambda state: state.end(newest=True)),
         ]
         # its handle has no name: the style takes it from Tab and readers, which have the number
         # beside it, until the pointer has clicked on it
@@ -126,8 +111,8 @@ class Shell:
             layout=w.Layout(width="11em"),
             style=_STYLE,
         )
-        self._on(self.slider, lambda value: self.send(Go(value)))
-        self._on(self.version, lambda value: self.send(Go(value)))
+        self._on(self.slider, lambda value: self.send(lambda state: state.go(value)))
+        self._on(self.version, lambda value: self.send(lambda state: state.go(value)))
         self._on(self.branch, lambda name: self._go((name, None)))
         self._on(self.tag, self._go)
 
@@ -139,28 +124,32 @@ class Shell:
             style={"button_width": "auto"},
             layout=w.Layout(width="auto"),
         )
-        self._on(self.views, lambda view: self.send(Look(view)))
-        self.pin = self._button("pin", "compare other stops with this one", Pin())
-        self.unpin = self._button("unpin", "compare with the version before again", Pin(on=False))
+        self._on(self.views, lambda view: self.send(lambda state: state.look(view)))
+        self.pin = self._button("pin", "compare other stops with this one", ExplorerState.pin)
+        self.unpin = self._button(
+            "unpin", "compare with the version before again", lambda state: state.pin(on=False)
+        )
         self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
         self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
         self.sort.placeholder = "a column"
         self.way = self._made(w.Dropdown, "order", "which values come first", options=_WAYS)
-        self._on(self.filter, lambda text: self.send(Filter(text)))
+        self._on(self.filter, lambda text: self.send(lambda state: state.where(text)))
         self._on(self.sort, lambda _: self._sorted())
         self._on(self.way, lambda _: self._sorted())
-        self.read = self._button("read", "read what takes looking at all rows", Ask())
-        self.compare = self._button("find changed rows", "read what changed, row by row", Ask())
-        self.back = self._button("◀ page", "page before", Turn(-1))
-        self.on = self._button("page ▶", "next page", Turn(1))
+        self.read = self._button("read", "read what takes looking at all rows", ExplorerState.ask)
+        self.compare = self._button(
+            "find changed rows", "read what changed, row by row", ExplorerState.ask
+        )
+        self.back = self._button("◀ page", "page before", lambda state: state.turn(-1))
+        self.on = self._button("page ▶", "next page", lambda state: state.turn(1))
         self.stop = self._button("stop", "stop reading")
         self.stop.on_click(lambda _: self._shown.stop())
         self.column = self._text("column", "the column to summarize", w.Combobox)
         self.summarize = self._button(
             "summarize", "read the column, and tell what its values are like"
         )
-        self.summarize.on_click(lambda _: self.send(Summarize(self.column.value)))
-        self._on(self.column, lambda name: self.send(Summarize(name)))
+        self.summarize.on_click(lambda _: self._summarized(self.column.value))
+        self._on(self.column, self._summarized)
         self.kind = self._made(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
         self.name = self._text("name", "the name of the tag or branch")
         self._on(self.kind, self._rechosen)
@@ -212,7 +201,11 @@ class Shell:
         self.send(find())
 
     def _sorted(self) -> None:
-        self.send(Sort(self.sort.value, self.way.value))
+        column, ascending = self.sort.value, self.way.value
+        self.send(lambda state: state.sort(column, ascending))
+
+    def _summarized(self, name: str) -> None:
+        self.send(lambda state: state.summarize(name))
 
     def _rechosen(self, kind: str) -> None:
         self.change.clear()  # a plan, or why there is none, is of its kind

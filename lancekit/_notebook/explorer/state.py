@@ -1,11 +1,12 @@
 """Where an explorer stands, and how each thing that a person does changes that.
 
-Nothing is read here: a state is made of numbers, names and texts, and `step` is a pure function.
+Nothing is read here: a state is made of numbers, names and texts, and its methods are pure.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -19,7 +20,9 @@ MOST_SORTED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerState:
-    """Where an explorer stands.
+    """Where an explorer stands; methods return where it stands after what somebody did.
+
+    What leads nowhere leaves it where it was.
 
     branch, versions: the branch, and its versions, ascending; gaps are versions that were cleaned
         up.
@@ -31,6 +34,12 @@ class ExplorerState:
         ascends; which page.
     column: whose summary is wanted, if any.
     is_asked: whether somebody asked for what takes reading all rows, as it is now.
+
+    Examples
+    --------
+    >>> state = ExplorerState(branch="main", versions=(1, 2, 5), version=5)
+    >>> state.move(-1).version, state.go(4).version, state.move(7).version
+    (2, 2, 5)
     """
 
     branch: str
@@ -72,146 +81,72 @@ class ExplorerState:
         """Whether the page is one of the rows as they lie."""
         return not self.filter and self.order is None
 
+    def go(self, version: int) -> ExplorerState:
+        """Go to a version; where it is gone, to the next one on the way there."""
+        return self._at(self._next(version))
 
-@dataclass(frozen=True, slots=True)
-class Go:
-    """To a version; where it is gone, to the next one on the way there."""
+    def move(self, by: int) -> ExplorerState:
+        """Go so many versions on, or back."""
+        at = bisect_left(self.versions, self.version) + by
+        return self._at(self.versions[min(max(at, 0), len(self.versions) - 1)])
 
-    version: int
+    def end(self, *, newest: bool) -> ExplorerState:
+        """Go to the newest version that is known, or to the oldest."""
+        return self._at(self.versions[-1 if newest else 0])
 
+    def switch(
+        self, branch: str, versions: tuple[int, ...], version: int | None = None
+    ) -> ExplorerState:
+        """Go to a branch, as it was just listed, and a version of it, by default the newest."""
+        there = replace(self, branch=branch, versions=versions, version=versions[-1])
+        goal = versions[-1] if version is None else there._next(version)
+        stays = (branch, goal) == self.place
+        return replace(self, versions=versions) if stays else there._at(goal)
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """So many versions on, or back."""
+    def pin(self, *, on: bool = True) -> ExplorerState:
+        """Compare with this stop from now on, or with the version before again."""
+        return replace(self, pinned=self.place if on else None, is_asked=False)
 
-    by: int
+    def look(self, view: View) -> ExplorerState:
+        """Show something else of the stop."""
+        return replace(self, view=view, is_asked=False)
 
+    def where(self, condition: str) -> ExplorerState:
+        """Show the rows that meet a condition; all for none."""
+        return replace(self, filter=condition.strip(), view="rows", page=0, is_asked=False)
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """To the newest version that is known, or to the oldest."""
+    def sort(self, column: str, ascending: bool | None = None) -> ExplorerState:
+        """Sort by a column, by none if it has no name; without a direction turn it round."""
+        if ascending is None:
+            ascending = self.order != (column, True)
+        order = (column, ascending) if column else None
+        return replace(self, order=order, view="rows", page=0, is_asked=False)
 
-    newest: bool
+    def turn(self, by: int) -> ExplorerState:
+        """Show the page that comes so many pages later, or before."""
+        page = self.page + by
+        if self.order is not None:
+            page = min(page, MOST_SORTED // self.page_rows - 1)
+        return replace(self, page=max(page, 0))
 
+    def summarize(self, column: str) -> ExplorerState:
+        """Tell what the values of a column are like."""
+        return replace(self, column=column, view="column", is_asked=bool(column))
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """To a branch, as it was just listed, and a version of it, by default the newest."""
+    def ask(self) -> ExplorerState:
+        """Read what takes reading all rows."""
+        return replace(self, is_asked=True)
 
-    branch: str
-    versions: tuple[int, ...]
-    version: int | None = None
+    def _at(self, version: int) -> ExplorerState:
+        return replace(self, version=version, page=0, is_asked=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """Compare with this stop from now on, or with the version before again."""
-
-    on: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Show something else of the stop."""
-
-    view: View
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Show the rows that meet a condition; all for none."""
-
-    condition: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sort:
-    """Sort by a column, by none if it has no name; ``None`` for the direction turns it round."""
-
-    column: str
-    ascending: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """So many pages on, or back."""
-
-    by: int
-
-
-@dataclass(frozen=True, slots=True)
-class Summarize:
-    """Tell what the values of a column are like."""
-
-    column: str
+    def _next(self, version: int) -> int:
+        """Return a version, or where it is gone the next one that is there on the way to it."""
+        versions = self.versions
+        if version >= self.version:
+            return versions[min(bisect_left(versions, version), len(versions) - 1)]
+        return versions[max(bisect_right(versions, version) - 1, 0)]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Read what takes reading all rows."""
-
-
-Event: TypeAlias = Go | Move | End | Switch | Pin | Look | Filter | Sort | Turn | Summarize | Ask
-
-
-def step(state: ExplorerState, event: Event) -> ExplorerState:
-    """Return where an explorer stands after an event; what leads nowhere leaves it where it was.
-
-    Examples
-    --------
-    >>> state = ExplorerState(branch="main", versions=(1, 2, 5), version=5)
-    >>> step(state, Move(-1)).version, step(state, Go(4)).version, step(state, Move(7)).version
-    (2, 2, 5)
-    """
-    match event:
-        case Go(version):
-            return _at(state, _next(state, version))
-        case Move(by):
-            at = bisect_left(state.versions, state.version) + by
-            return _at(state, state.versions[min(max(at, 0), len(state.versions) - 1)])
-        case End(newest):
-            return _at(state, state.versions[-1 if newest else 0])
-        case Switch(branch, versions, version):
-            there = replace(state, branch=branch, versions=versions, version=versions[-1])
-            goal = versions[-1] if version is None else _next(there, version)
-            stays = (branch, goal) == state.place
-            return replace(state, versions=versions) if stays else _at(there, goal)
-        case Pin(on):
-            return replace(state, pinned=state.place if on else None, is_asked=False)
-        case Look(view):
-            return replace(state, view=view, is_asked=False)
-        case Filter(condition):
-            return replace(state, filter=condition.strip(), view="rows", page=0, is_asked=False)
-        case Sort(column, ascending):
-            return replace(
-                state, order=_order(state, column, ascending), view="rows", page=0, is_asked=False
-            )
-        case Turn(by):
-            page = state.page + by
-            if state.order is not None:
-                page = min(page, MOST_SORTED // state.page_rows - 1)
-            return replace(state, page=max(page, 0))
-        case Summarize(column):
-            return replace(state, column=column, view="column", is_asked=bool(column))
-        case Ask():
-            return replace(state, is_asked=True)
-
-
-def _at(state: ExplorerState, version: int) -> ExplorerState:
-    return replace(state, version=version, page=0, is_asked=False)
-
-
-def _next(state: ExplorerState, version: int) -> int:
-    """Return a version, or where it is gone the next one that is there on the way to it."""
-    versions = state.versions
-    if version >= state.version:
-        return versions[min(bisect_left(versions, version), len(versions) - 1)]
-    return versions[max(bisect_right(versions, version) - 1, 0)]
-
-
-def _order(state: ExplorerState, column: str, ascending: bool | None) -> tuple[str, bool] | None:
-    if not column:
-        return None
-    if ascending is None:
-        ascending = state.order != (column, True)
-    return column, ascending
+#: what somebody did: a method of a state, with its arguments
+Event: TypeAlias = Callable[[ExplorerState], ExplorerState]

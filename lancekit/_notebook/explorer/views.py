@@ -26,11 +26,12 @@ from lancekit._notebook.cards.common import (
 )
 from lancekit._notebook.cards.dataset import type_of
 from lancekit._notebook.cards.explanations import read_facts
-from lancekit._notebook.explorer.pages import Apart, Cost, Page, Stop
+from lancekit._notebook.explorer.pages import Apart, Page, Stop
 from lancekit._notebook.explorer.state import MOST_SORTED, ExplorerState, Place
 from lancekit._notebook.render.controls import page_table
 from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, signed, size
+from lancekit._operations.explain.explanation import Reads
 from lancekit._pipeline.diff.statistics import (
     Bin,
     ColumnStatistics,
@@ -153,20 +154,15 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     )
 
 
-def view_of_page(state: ExplorerState, found: Page | Cost | None) -> Card | None:
+def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | None:
     """Return what was found of a page, or what it would take."""
-    if found is None:
-        return None
-    return cost_card(found) if isinstance(found, Cost) else page_card(state, found)
-
-
-def cost_card(cost: Cost) -> Card:
-    """Return what a page would take that nobody asked for yet."""
+    if not isinstance(found, Reads):
+        return None if found is None else page_card(state, found)
     return Card(
         kind="Rows",
         title="not read yet",
         headline=("all rows have to be looked at",),
-        facts=(*read_facts(cost.reads), *facts(("next", "press read"))),
+        facts=(*read_facts(found), *facts(("next", "press read"))),
     )
 
 

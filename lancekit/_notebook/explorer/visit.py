@@ -13,7 +13,7 @@ from lancekit._api.time_travel import Ref
 from lancekit._notebook.cards.common import place_of
 from lancekit._notebook.explorer.changes import Change, Plan, apply_plan, plan_change
 from lancekit._notebook.explorer.pages import Apart, Reader, Stop, apart, read_page
-from lancekit._notebook.explorer.state import Event, ExplorerState, Switch, step
+from lancekit._notebook.explorer.state import Event, ExplorerState
 from lancekit._notebook.explorer.views import (
     code_of,
     compare_card,
@@ -69,8 +69,8 @@ class Visit:
         return code_of(self.state)
 
     def send(self, event: Event) -> None:
-        """Do what somebody did: an event of `lancekit._notebook.explorer.state`."""
-        self.state = step(self.state, event)
+        """Do what somebody did."""
+        self.state = event(self.state)
 
     # ---- what is shown of a state; the widgets ask beside the kernel's messages
 
@@ -127,7 +127,7 @@ class Visit:
         """Do what a plan says, if nothing came in between; return what has a card."""
         return apply_plan(self.reader, plan)
 
-    def refreshed(self) -> Switch:
+    def refreshed(self) -> Event:
         """Look anew which versions, branches and tags there are; return the event that says so."""
         self.reader.forget()
         return self.reader.listed(*self.state.place)

@@ -19,7 +19,6 @@ from lancekit._notebook.workbench.branch_bench import PAGE, BranchBench, conflic
 from lancekit._notebook.workbench.merge_bench import MergeBench
 from lancekit._notebook.workbench.picks import SIDES, Side, key_of
 from lancekit._notebook.workbench.rules import CHOICES
-from lancekit._notebook.workbench.steps import Turn
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.conflicts import ConflictedRow
 from lancekit.options import options
@@ -32,23 +31,15 @@ def open_merge(
     builder: MergeInsertBuilder, data: object, schema: pa.Schema | None = None
 ) -> MergeBench:
     """Return the workbench of a merge-insert, and the first preview, unless Spark makes that."""
-    return MergeBench(builder, data, schema, _merge_panel)
+    return MergeBench(builder, data, schema, _MergePanel)
 
 
 def open_branches(plan: BranchMergePlan) -> BranchBench:
     """Return the workbench of a merge of branches."""
-    return BranchBench(plan, _branch_panel)
+    return BranchBench(plan, _BranchPanel)
 
 
 # ---- the widgets of the workbench of a merge of branches
-
-
-def _branch_panel(bench: BranchBench) -> w.VBox:
-    """Return the widgets, which show every step."""
-    made = _BranchPanel(bench)
-    bench.watch(made.draw)
-    made.draw()
-    return made.box
 
 
 class _BranchPanel:
@@ -77,7 +68,7 @@ class _BranchPanel:
         self._bench.choose(type(picks)(every=side, columns=picks.columns, rows=picks.rows))
 
     def _turn(self, by: int) -> None:
-        self._bench.send(Turn(self._bench.start // PAGE + by))
+        self._bench.turn(self._bench.start // PAGE + by)
 
     def draw(self) -> None:
         """Show the state of the bench."""
@@ -162,14 +153,6 @@ _TEXTS = {
     "condition": ("matched", "update if", "update if", "source.price > target.price"),
     "expr": ("lacked", "delete if", "delete if", "price > 10"),
 }
-
-
-def _merge_panel(bench: MergeBench) -> w.VBox:
-    """Return the widgets, which show every step."""
-    made = _MergePanel(bench)
-    bench.watch(made.draw)
-    made.draw()
-    return made.box
 
 
 class _MergePanel:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from lancekit._api.history import History
 from lancekit._display import Displayed
@@ -20,24 +20,7 @@ from lancekit._notebook.cards.common import checkout
 from lancekit._notebook.cards.results import named_versions
 from lancekit._notebook.render.controls import Interactive, Latest, button, drawn, markup, panel
 from lancekit._notebook.render.html import render_code, render_note
-from lancekit._notebook.workbench.steps import (
-    Applied,
-    Apply,
-    Choose,
-    Event,
-    Failed,
-    Look,
-    Moved,
-    Previewed,
-    Refused,
-    Result,
-    Said,
-    State,
-    Turn,
-    Undo,
-    Undone,
-    step,
-)
+from lancekit._notebook.workbench.steps import Event, Result, State
 from lancekit._operations.settings import undo_version
 from lancekit._versions.line import Line
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -53,18 +36,26 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 
 
+class Panel(Protocol):
+    """The widgets of a workbench, all in a `box`, which `draw` has show its state."""
+
+    box: w.VBox
+
+    def draw(self) -> None: ...
+
+
 class Bench(Interactive, Generic[C, P, R]):
     """Choices that are previewed, applied and taken back; subclasses know of what.
 
     chosen: what is chosen at first.
-    panel: makes the widgets, and has `watch` tell it of what happens.
+    panel: makes the widgets.
     on_demand: whether previews are made only when somebody asks.
     """
 
     def __init__(
-        self, chosen: C, panel: Callable[[Self], w.Widget], *, on_demand: bool = False
+        self, chosen: C, panel: Callable[[Self], Panel], *, on_demand: bool = False
     ) -> None:
-        self._panel: Callable[[], w.Widget] = lambda: panel(self)
+        self._panel: Callable[[], Panel] = lambda: panel(self)
         self.state: State[C, P, R] = State(
             chosen=chosen, on_demand=on_demand, phase="waiting" if on_demand else "looking"
         )
@@ -101,11 +92,15 @@ class Bench(Interactive, Generic[C, P, R]):
 
     def choose(self, chosen: C) -> None:
         """Choose something else."""
-        self.send(Choose(chosen))
+        self._send(lambda state: state.choose(chosen))
 
     def look(self) -> None:
         """Ask for a preview."""
-        self.send(Look())
+        self._send(lambda state: state.look())
+
+    def turn(self, page: int) -> None:
+        """Show another part of a long list."""
+        self._step(lambda state: state.turn(page))
 
     @property
     def can_apply(self) -> bool:
@@ -119,70 +114,91 @@ class Bench(Interactive, Generic[C, P, R]):
 
     def apply(self) -> None:
         """Do what is shown, unless others wrote since: then what it would do now is shown."""
-        self.send(Apply() if self.can_apply else Said(self.hindrance))
+        if self.can_apply:
+            self._send(lambda state: state.apply())
+        else:
+            self._step(lambda state: state.said(self.hindrance))
 
     def undo(self) -> None:
         """Take back what was done last, unless others wrote since."""
-        self.send(Undo() if self.state.can_undo else Said("There is nothing to undo."))
-
-    def watch(self, draw: Callable[[], None]) -> None:
-        """Have somebody told of every step."""
-        self._draw = draw
+        if self.state.can_undo:
+            self._send(lambda state: state.undo())
+        else:
+            self._step(lambda state: state.said("There is nothing to undo."))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no preview is being made; return whether it came to that."""
         return self._previews.wait(seconds)
 
-    def send(self, event: Event[C, P, R]) -> None:
-        """Take a step, show what came of it, and do the work that it asks for."""
+    def _step(self, event: Event[C, P, R]) -> bool:
+        """Take a step, and show what came of it; return whether anything did."""
         with self._lock:
-            before, self.state = self.state, step(self.state, event)
-            state = self.state
-            if before.plan is not None and before.plan is not state.plan:
+            before, self.state = self.state, event(self.state)
+            if before.plan is not None and before.plan is not self.state.plan:
                 self._drop(before.plan)
-            if isinstance(event, Previewed) and event.plan is not state.plan:
-                self._drop(event.plan)
             self._draw()
-        if state is before or isinstance(event, Turn | Said):
+            return self.state is not before
+
+    def _send(self, event: Event[C, P, R]) -> None:
+        """Take a step, and do the work that it asks for."""
+        if not self._step(event):
             return
+        state = self.state
         plan, result = state.plan, state.result
         if state.phase == "looking":
             self._previews.ask(state.chosen)
         elif state.phase == "applying" and plan is not None:
             self._work(lambda: self._applied(state.chosen, plan))
         elif state.phase == "undoing" and result is not None:
-            self._work(lambda: Undone(self._take_back(result)))
+            self._work(lambda: self._undone(result))
 
     def _work(self, work: Callable[[], Event[C, P, R]]) -> None:
         try:
             event = work()
         except KeyboardInterrupt:
-            event = Refused(InvalidArgumentError("It was stopped.", hint="Look at ds.versions()."))
+            self._refuse(InvalidArgumentError("It was stopped.", hint="Look at ds.versions()."))
         except Exception as error:  # nobody could catch it
-            event = Refused(error)
-        self.send(event)
+            self._refuse(error)
+        else:
+            self._send(event)
+
+    def _refuse(self, error: Exception) -> None:
+        self._step(lambda state: state.refused(error))
 
     def _applied(self, chosen: C, plan: P) -> Event[C, P, R]:
         if notice := self._moved(plan):
-            return Moved(self._preview(chosen), notice)
+            newer = self._preview(chosen)
+            return lambda state: state.moved(newer, notice)
         result, read = self._apply(plan), self._read(plan)
         late = f"Others wrote in that moment: it was done on version {result.read_version}."
-        return Applied(result, "" if result.read_version == read else late)
+        return lambda state: state.applied(result, "" if result.read_version == read else late)
+
+    def _undone(self, result: R) -> Event[C, P, R]:
+        notice = self._take_back(result)
+        return lambda state: state.undone(notice)
 
     def _made(self) -> w.Widget:
-        return self._panel()
+        made = self._panel()
+        self._draw = made.draw
+        made.draw()
+        return made.box
 
     def _look(self, chosen: C) -> None:
         try:
-            event: Event[C, P, R] = Previewed(chosen, self._preview(chosen))
+            plan = self._preview(chosen)
         except Exception as error:
-            event = Failed(chosen, error)
-        self.send(event)
+            why = error
+            self._step(lambda state: state.failed(chosen, why))
+            return
+        with self._lock:
+            self._step(lambda state: state.previewed(chosen, plan))
+            if self.state.plan is not plan:
+                self._drop(plan)
 
     def _broken(self, error: Exception) -> None:
         """Show what went wrong with showing; there is nothing better to be done."""
         with suppress(Exception):
-            self.send(Refused(error))
+            self._refuse(error)
 
 
 def taken_back(line: Line, version: int) -> tuple[Snapshot, None]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.cards.results import branch_plan_card
 from lancekit._notebook.render.controls import told_error
 from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, plural, told
-from lancekit._notebook.workbench.bench import Bench, taken_back
+from lancekit._notebook.workbench.bench import Bench, Panel, taken_back
 from lancekit._notebook.workbench.merge_bench import code_fact
 from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
 from lancekit._notebook.workbench.steps import State
@@ -23,9 +23,6 @@ from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
 from lancekit._versions.listing import list_versions
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import options
-
-if TYPE_CHECKING:
-    import ipywidgets as w
 
 #: conflicts that are shown at a time
 PAGE = 5
@@ -40,7 +37,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     panel: makes the widgets.
     """
 
-    def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], w.Widget]) -> None:
+    def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], Panel]) -> None:
         super().__init__(picks_of(plan), panel)
         self.state = replace(self.state, phase="ready", plan=plan)
         #: the newest plan: after the merge, too, the code is that of one

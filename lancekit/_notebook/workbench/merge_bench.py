@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lancekit._notebook.cards.explanations import merge_plan_card
 from lancekit._notebook.render.controls import told_error
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
-from lancekit._notebook.workbench.bench import Bench, taken_back
+from lancekit._notebook.workbench.bench import Bench, Panel, taken_back
 from lancekit._notebook.workbench.rules import Rules, built, code_of, rules_of
 from lancekit._notebook.workbench.steps import State
 from lancekit._operations.common.results import MergeResult
@@ -37,9 +37,6 @@ from lancekit._versions.listing import latest_snapshot, list_versions
 from lancekit.errors import DuplicateKeysError, NullKeyError
 from lancekit.options import options
 
-if TYPE_CHECKING:
-    import ipywidgets as w
-
 _State: TypeAlias = State[Rules, MergePlan, MergeResult]
 
 
@@ -56,7 +53,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         builder: MergeInsertBuilder,
         data: object,
         schema: pa.Schema | None,
-        panel: Callable[[MergeBench], w.Widget],
+        panel: Callable[[MergeBench], Panel],
     ) -> None:
         self._builder = builder
         self._handle = builder._handle

@@ -1,14 +1,14 @@
 """What a workbench goes through: choices are previewed, a preview is applied, that is taken back.
 
-It is one pure function, `step`: a state and what happened give the next state.  What is chosen
-(rules of a merge, sides of conflicts), plans and results are not looked at here.
+A state and what happened, which is a method of it, give the next state.  What is chosen (rules of
+a merge, sides of conflicts), plans and results are not looked at here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 
 class Result(Protocol):
@@ -31,7 +31,7 @@ Phase = Literal["waiting", "looking", "ready", "failed", "applying", "done", "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Generic[C, P, R]):
-    """Where a workbench is.
+    """Where a workbench is; what does not fit that changes nothing.
 
     chosen: what was clicked.
     phase: what is being done, or can be.
@@ -67,172 +67,66 @@ class State(Generic[C, P, R]):
         """Whether there is a result to be taken back."""
         return self.result is not None and not self.is_busy
 
+    def choose(self, chosen: C) -> State[C, P, R]:
+        """Choose something else."""
+        if self.is_busy or chosen == self.chosen:
+            return self
+        return replace(self, chosen=chosen, phase=self._first, error=None, notice="")
 
-@dataclass(frozen=True, slots=True)
-class Choose(Generic[C]):
-    """Somebody chose something else."""
+    def look(self) -> State[C, P, R]:
+        """Ask for a preview."""
+        return self if self.is_busy else replace(self, phase="looking", error=None, notice="")
 
-    chosen: C
+    def turn(self, page: int) -> State[C, P, R]:
+        """Turn to a page."""
+        return replace(self, page=max(page, 0))
 
+    def said(self, notice: str) -> State[C, P, R]:
+        """Say something that asks for no work."""
+        return replace(self, notice=notice)
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Somebody asked for a preview."""
+    def previewed(self, chosen: C, plan: P) -> State[C, P, R]:
+        """Take the preview of what was chosen."""
+        if self.phase != "looking" or chosen != self.chosen:
+            return self
+        return replace(self, phase="ready", plan=plan, error=None)
 
+    def failed(self, chosen: C, error: Exception) -> State[C, P, R]:
+        """Note why there is no preview of what was chosen."""
+        if self.phase != "looking" or chosen != self.chosen:
+            return self
+        return replace(self, phase="failed", plan=None, error=error)
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Somebody turned the page."""
+    def apply(self) -> State[C, P, R]:
+        """Ask for what is shown to be done."""
+        return replace(self, phase="applying", notice="") if self.can_apply else self
 
-    page: int
+    def moved(self, plan: P, notice: str) -> State[C, P, R]:
+        """Take a newer preview, since others wrote; it has to be seen before it is applied."""
+        return replace(self, phase="ready", plan=plan, notice=notice)
 
+    def applied(self, result: R, notice: str = "") -> State[C, P, R]:
+        """Take the result."""
+        return replace(self, phase="done", plan=None, result=result, error=None, notice=notice)
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """There is something to be said, and nothing to be done."""
+    def undo(self) -> State[C, P, R]:
+        """Ask for the result to be taken back."""
+        return replace(self, phase="undoing", error=None, notice="") if self.can_undo else self
 
-    notice: str
+    def undone(self, notice: str) -> State[C, P, R]:
+        """Note that the result is taken back."""
+        return replace(self, phase=self._first, plan=None, result=None, notice=notice)
 
+    def refused(self, error: Exception) -> State[C, P, R]:
+        """Note why it was not applied, or not taken back."""
+        phase: Phase = "done" if self.phase == "undoing" else "failed"
+        return replace(self, phase=phase, plan=None, error=error)
 
-@dataclass(frozen=True, slots=True)
-class Previewed(Generic[C, P]):
-    """A preview of what was chosen is there."""
-
-    chosen: C
-    plan: P
-
-
-@dataclass(frozen=True, slots=True)
-class Failed(Generic[C]):
-    """A preview of what was chosen could not be made."""
-
-    chosen: C
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Somebody wants what is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved(Generic[P]):
-    """Others wrote since the preview; the new one has to be seen before it is applied."""
-
-    plan: P
-    notice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Applied(Generic[R]):
-    """It is done."""
-
-    result: R
-    notice: str = ""
+    @property
+    def _first(self) -> Phase:
+        """The phase in which something new is chosen."""
+        return "waiting" if self.on_demand else "looking"
 
 
-@dataclass(frozen=True, slots=True)
-class Undo:
-    """Somebody wants the result taken back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """The result is taken back."""
-
-    notice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """It could not be applied, or not be taken back."""
-
-    error: Exception
-
-
-Event: TypeAlias = (
-    Choose[C]
-    | Look
-    | Said
-    | Turn
-    | Previewed[C, P]
-    | Failed[C]
-    | Apply
-    | Moved[P]
-    | Applied[R]
-    | Undo
-    | Undone
-    | Refused
-)
-
-
-def step(state: State[C, P, R], event: Event[C, P, R]) -> State[C, P, R]:
-    """Return what comes of an event; one that does not fit the state changes nothing."""
-    return _STEPS[type(event)](state, event)
-
-
-def _choose(state: State[C, P, R], event: Choose[C]) -> State[C, P, R]:
-    if state.is_busy or event.chosen == state.chosen:
-        return state
-    phase: Phase = "waiting" if state.on_demand else "looking"
-    return replace(state, chosen=event.chosen, phase=phase, error=None, notice="")
-
-
-def _look(state: State[C, P, R], _: Look) -> State[C, P, R]:
-    return state if state.is_busy else replace(state, phase="looking", error=None, notice="")
-
-
-def _previewed(state: State[C, P, R], event: Previewed[C, P]) -> State[C, P, R]:
-    if state.phase != "looking" or event.chosen != state.chosen:
-        return state
-    return replace(state, phase="ready", plan=event.plan, error=None)
-
-
-def _failed(state: State[C, P, R], event: Failed[C]) -> State[C, P, R]:
-    if state.phase != "looking" or event.chosen != state.chosen:
-        return state
-    return replace(state, phase="failed", plan=None, error=event.error)
-
-
-def _apply(state: State[C, P, R], _: Apply) -> State[C, P, R]:
-    return replace(state, phase="applying", notice="") if state.can_apply else state
-
-
-def _moved(state: State[C, P, R], event: Moved[P]) -> State[C, P, R]:
-    return replace(state, phase="ready", plan=event.plan, notice=event.notice)
-
-
-def _applied(state: State[C, P, R], event: Applied[R]) -> State[C, P, R]:
-    return replace(
-        state, phase="done", plan=None, result=event.result, error=None, notice=event.notice
-    )
-
-
-def _undo(state: State[C, P, R], _: Undo) -> State[C, P, R]:
-    return replace(state, phase="undoing", error=None, notice="") if state.can_undo else state
-
-
-def _undone(state: State[C, P, R], event: Undone) -> State[C, P, R]:
-    phase: Phase = "waiting" if state.on_demand else "looking"
-    return replace(state, phase=phase, plan=None, result=None, notice=event.notice)
-
-
-def _refused(state: State[C, P, R], event: Refused) -> State[C, P, R]:
-    phase: Phase = "done" if state.phase == "undoing" else "failed"
-    return replace(state, phase=phase, plan=None, error=event.error)
-
-
-_STEPS: dict[type, Callable[[State[Any, Any, Any], Any], State[Any, Any, Any]]] = {
-    Choose: _choose,
-    Look: _look,
-    Said: lambda state, event: replace(state, notice=event.notice),
-    Turn: lambda state, event: replace(state, page=max(event.page, 0)),
-    Previewed: _previewed,
-    Failed: _failed,
-    Apply: _apply,
-    Moved: _moved,
-    Applied: _applied,
-    Undo: _undo,
-    Undone: _undone,
-    Refused: _refused,
-}
+#: what happened: a method of a state, with its arguments
+Event: TypeAlias = Callable[[State[C, P, R]], State[C, P, R]]

@@ -8,7 +8,6 @@ import pytest
 import lancekit as lk
 from lancekit._notebook import show
 from lancekit._notebook.explorer import Explorer
-from lancekit._notebook.explorer.state import Move
 from lancekit._notebook.render.controls import VIEW
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
@@ -56,7 +55,7 @@ def test_the_twin_has_the_strip_the_stop_and_the_code(ds):
         assert part in unescape(explorer._repr_html_())
     assert show(explorer, "text/plain", now=NOW)["text/plain"].startswith("d.lance main:6")
     assert VIEW not in explorer._repr_mimebundle_()
-    explorer._visit.send(Move(-1))
+    explorer._visit.send(lambda state: state.move(-1))
     assert "[4]" in repr(explorer)
 
 

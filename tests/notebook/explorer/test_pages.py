@@ -8,8 +8,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._notebook.explorer import pages
-from lancekit._notebook.explorer.pages import Cost, Reader, read_page
-from lancekit._notebook.explorer.state import Ask, Filter, Sort, Turn, step
+from lancekit._notebook.explorer.pages import Page, Reader, read_page
 
 
 def never():
@@ -22,7 +21,7 @@ def state(ds):
 
 
 def test_a_plain_page_reads_no_more_than_itself(ds, state):
-    page = read_page(ds, step(state, Turn(2)), never)
+    page = read_page(ds, state.turn(2), never)
     assert page.rows.equals(ds.to_table(limit=10, offset=20))
     assert (page.start, page.total, page.looked_at, page.columns) == (20, 99, 10, 3)
 
@@ -62,39 +61,39 @@ def test_pages_of_random_rows_with_stable_row_ids(tmp_path):
 def test_a_column_that_is_sorted_by_is_shown(ds, state):
     with lk.options(display_columns=2):
         assert read_page(ds, state, never).rows.column_names == ["id", "x"]
-        page = read_page(ds, step(state, Sort("letter")), never)
+        page = read_page(ds, state.sort("letter"), never)
     assert page.rows.column_names == ["letter", "id"]
     assert page.columns == 3
 
 
 def test_what_takes_long_is_told_and_read_when_it_is_asked_for(ds, state, monkeypatch):
     monkeypatch.setattr(pages, "ASKED_ABOVE", 10)
-    wanted = step(state, Filter("x > 4"))
+    wanted = state.where("x > 4")
     cost = read_page(ds, wanted, never)
-    assert isinstance(cost, Cost)
-    assert (cost.reads.rows, cost.reads.bytes > 10) == (99, True)
-    assert read_page(ds, step(wanted, Ask()), never).total == ds.count_rows("x > 4")
+    assert not isinstance(cost, Page)
+    assert (cost.rows, cost.bytes > 10) == (99, True)
+    assert read_page(ds, wanted.ask(), never).total == ds.count_rows("x > 4")
     assert read_page(ds, state, never).total == 99
 
 
 def test_what_is_overtaken_ends(ds, state):
-    assert read_page(ds, step(state, Sort("x")), lambda: True) is None
+    assert read_page(ds, state.sort("x"), lambda: True) is None
 
 
 @pytest.mark.parametrize(
     ("event", "error"),
     [
-        (Filter("nothing > 1"), lk.errors.LancekitError),
-        (Filter("x >"), lk.errors.PredicateError),
-        (Sort("nothing"), lk.errors.ColumnNotFoundError),
+        (lambda state: state.where("nothing > 1"), lk.errors.LancekitError),
+        (lambda state: state.where("x >"), lk.errors.PredicateError),
+        (lambda state: state.sort("nothing"), lk.errors.ColumnNotFoundError),
     ],
 )
 def test_wrong_words_are_errors_that_name_them(ds, state, event, error):
     with pytest.raises(error):
-        read_page(ds, step(state, event), never)
+        read_page(ds, event(state), never)
 
 
 def test_values_without_an_order(tmp_path):
     ds = lk.write_dataset(pa.table({"v": [[1], [2]]}), tmp_path / "lists.lance")
     with pytest.raises(lk.errors.InvalidArgumentError, match=r"'v' holds .*list.* no order"):
-        read_page(ds, step(Reader(ds).start(10), Sort("v")), never)
+        read_page(ds, Reader(ds).start(10).sort("v"), never)

@@ -8,7 +8,6 @@ import pytest
 
 import lancekit as lk
 from lancekit._notebook.explorer.pages import Reader, apart
-from lancekit._notebook.explorer.state import Move, step
 
 _listening = []
 
@@ -44,7 +43,7 @@ def test_states_know_tags_branches_and_gaps(ds):
     assert reader.start(10).versions == (1, 2, 4, 6, 7, 8)
     assert reader.stop(("main", 2)).tags == ("two",)
     assert reader.stop(("trial", 6)).tags == ()
-    assert reader.listed("trial").versions == (6, 7)
+    assert reader.listed("trial")(reader.start(10)).versions == (6, 7)
     with pytest.raises(lk.errors.VersionNotFoundError):
         reader.stop(("main", 3))
 
@@ -64,7 +63,7 @@ def test_a_step_reads_one_manifest_and_no_rows(ds, tmp_path):
     apart(reader.stop(state.against), reader.stop(state.place))
     for folder in tmp_path.rglob("data"):
         shutil.rmtree(folder)
-    state = step(state, Move(-1))
+    state = state.move(-1)
     _listening.append([])
     try:
         apart(reader.stop(state.against), reader.stop(state.place))
@@ -80,5 +79,5 @@ def test_handles_of_ones_own_do_not_move_those_that_are_kept(ds):
     own = reader.fresh(("main", 2))
     own.restore()
     assert reader.handle(("main", 2)).version == 2
-    assert (reader.newest("main"), reader.listed("main").versions[-1]) == (9, 9)
+    assert (reader.newest("main"), reader.listed("main")(reader.start(10)).versions[-1]) == (9, 9)
     assert ds.version == 8

@@ -8,7 +8,6 @@ import pytest
 import lancekit as lk
 from lancekit._notebook.explorer import shell as module
 from lancekit._notebook.explorer.shell import Shell
-from lancekit._notebook.explorer.state import Go
 from lancekit._notebook.explorer.visit import Visit
 
 
@@ -182,9 +181,13 @@ def test_a_branch_that_is_gone_is_told(shell, ds):
 
 
 def test_what_is_done_while_another_thread_looks_is_not_lost(shell):
+    def go_everywhere():
+        for n in range(1, 9):
+            shell.send(lambda state, n=n: state.go(n))
+
     threads = [
         threading.Thread(target=lambda: [shell._go(("trial", None)), shell._go(("main", 4))]),
-        threading.Thread(target=lambda: [shell.send(Go(n)) for n in range(1, 9)]),
+        threading.Thread(target=go_everywhere),
     ]
     for _ in range(5):
         shell.slider.value = shell.slider.min
@@ -193,7 +196,7 @@ def test_what_is_done_while_another_thread_looks_is_not_lost(shell):
     for one in threads:
         one.join()
     assert shell.wait(20)
-    shell.send(Go(7))
+    shell.send(lambda state: state.go(7))
     assert shell.wait(20)
     assert (shell.slider.value, shell.version.value) == (7, 7)
     assert ":7" in text(shell.head)
@@ -244,7 +247,7 @@ def test_a_thousand_columns_and_versions(tmp_path):
     assert shell.wait(20)
     assert len(shell.sort.options) == 1000
     assert len(shell.pane.value) < 50_000
-    shell.send(Go(10**9))
+    shell.send(lambda state: state.go(10**9))
     assert shell.wait(20)
 
 
@@ -259,12 +262,12 @@ def test_an_error_goes_when_something_else_is_to_be_done(shell):
 def test_the_newest_version_is_not_restored(shell):
     after(shell, views="change")
     assert shell.kind.value == "restore"
-    shell.send(Go(8))
+    shell.send(lambda state: state.go(8))
     assert shell.wait(20)
     assert shell.kind.options == ("tag", "branch", "promote")
     assert shell.kind.value == "tag"
     assert shell.name.layout.display is None
-    shell.send(Go(7))
+    shell.send(lambda state: state.go(7))
     assert "restore" in shell.kind.options
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._notebook.explorer.pages import Reader, apart, read_page
-from lancekit._notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
+from lancekit._notebook.explorer.state import ExplorerState
 from lancekit._notebook.explorer.views import (
     code_of,
     compare_card,
@@ -37,19 +37,19 @@ def told(reader, state):
 
 def test_a_stop_and_what_it_is_compared_with(ds):
     reader = Reader(ds)
-    state = step(reader.start(10), Go(6))
+    state = reader.start(10).go(6)
     text = render_text(stop_card("d", state, *told(reader, state), NOW))
     assert text.splitlines()[0].startswith("d main:6 · update · 98 rows (±0) × 4 columns · ")  # noqa: RUF001
     assert "versions   1 2 4 [6] 7 8" in " ".join(text.split(" ")).replace("         ", "   ")
     assert "six" in text
     assert "main:4, the version before: fragments 1 added, 1 changed" in text
     assert "columns renamed  s to letter" in text
-    state = step(state, Pin())
+    state = state.pin()
     text = render_text(stop_card("d", state, *told(reader, state), NOW))
     assert "main:6, pinned: fragments same fragments" not in text
     assert "main:6, pinned: same fragments" in text
-    first = step(state, Pin(on=False))
-    first = step(first, Go(1))
+    first = state.pin(on=False)
+    first = first.go(1)
     text = render_text(stop_card("d", first, *told(reader, first), NOW))
     assert "nothing: the version before is not there" in text
 
@@ -75,11 +75,10 @@ def test_strips(numbers, version, line):
 
 def test_rows_say_of_how_many_they_are(ds):
     state = Reader(ds).start(10)
-    card = page_card(state, read_page(ds, step(state, Turn(9)), never))
+    card = page_card(state, read_page(ds, state.turn(9), never))
     assert card.title == "91 to 99 of 99 rows"
     assert card.tables[0].caption == "In the order of their files"
-    for event in (Filter("x > 4"), Sort("x", ascending=False)):
-        state = step(state, event)
+    state = state.where("x > 4").sort("x", ascending=False)
     with lk.options(display_columns=2):
         (table,) = page_card(state, read_page(ds, state, never)).tables
     assert table.caption.startswith(
@@ -98,12 +97,12 @@ def test_sorted_pages_say_where_they_end(ds):
 
 def test_a_schema_begins_with_what_changed(ds):
     reader = Reader(ds)
-    state = step(reader.start(10), Go(4))
+    state = reader.start(10).go(4)
     (table,) = schema_card(*told(reader, state)).tables
     assert table.rows[0].cells == ("y", "double", "yes", "+ added")
-    (table,) = schema_card(*told(reader, step(state, Go(6)))).tables
+    (table,) = schema_card(*told(reader, state.go(6))).tables
     assert table.rows[0].cells == ("letter", "string", "yes", "~ was s")
-    (table,) = schema_card(*told(reader, step(state, Go(8)))).tables
+    (table,) = schema_card(*told(reader, state.go(8))).tables
     assert table.rows[0].cells == ("y", "", "", "− dropped")  # noqa: RUF001
     assert table.note == "3 of 3 columns"
 
@@ -131,7 +130,7 @@ def test_a_summary_in_bars(ds):
 
 def test_two_stops_side_by_side(ds):
     reader = Reader(ds)
-    state = step(step(reader.start(10), Pin()), Go(1))
+    state = reader.start(10).pin().go(1)
     card = compare_card(*told(reader, state))
     cells = {row.cells[0]: row.cells[1:] for row in card.tables[0].rows}
     assert cells["rows"] == ("99", "100", "+1")
@@ -143,7 +142,7 @@ def test_nothing_hostile_comes_through(tmp_path):
     ds = lk.write_dataset({"a": [name], name: ["</style><b>"]}, tmp_path / "h.lance")
     ds.insert({"a": ["&"], name: ["'\"><img src=x>"]}, commit_message=name)
     reader = Reader(ds)
-    state = step(step(reader.start(10), Filter(f"a = '{name}' OR true")), Sort(name))
+    state = reader.start(10).where(f"a = '{name}' OR true").sort(name)
     found = told(reader, state)
     cards = (
         stop_card("h", state, *found, NOW),
@@ -165,21 +164,22 @@ def test_nothing_hostile_comes_through(tmp_path):
 def test_code_gives_what_is_shown(ds, home):
     mine = ds if home == "main" else ds.checkout_version(("trial", None))
     reader = Reader(mine)
-    state = step(replace(reader.start(10), home=home), Go(6))
+    state = replace(reader.start(10), home=home).go(6)
     names = {"ds": mine, "lk": lk}
-    for event in (Filter("x > 2 AND letter = 'a'"), Sort("x", ascending=False), Turn(1), Sort("x")):
-        state = step(state, event)
+    filtered = state.where("x > 2 AND letter = 'a'")
+    sorted_ = filtered.sort("x", ascending=False)
+    for state in (filtered, sorted_, sorted_.turn(1), sorted_.turn(1).sort("x")):
         page = read_page(reader.stop(state.place).handle, state, never)
         assert eval(code_of(state), names).equals(page.rows)
-    assert "offset=" in code_of(step(state, Turn(2)))
-    schema = eval(code_of(step(state, Look("schema"))), names)
+    assert "offset=" in code_of(state.turn(2))
+    schema = eval(code_of(state.look("schema")), names)
     assert schema == reader.stop(state.place).handle.schema
     column = eval(code_of(replace(state, view="column", column="letter")), names)
     assert column == pa.table({"letter": reader.stop(state.place).handle.to_table()["letter"]})
-    pinned = step(step(step(state, Pin()), Go(8)), Look("compare"))
+    pinned = state.pin().go(8).look("compare")
     diff = eval(code_of(pinned), names)
     assert (diff.old, diff.new) == (pinned.pinned, pinned.place)
-    assert eval(code_of(step(state, Look("change"))), names).version == 6
+    assert eval(code_of(state.look("change")), names).version == 6
 
 
 def test_code_of_another_branch_names_it():

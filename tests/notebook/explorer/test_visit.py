@@ -1,24 +1,23 @@
 """What a visit shows at its stops, and what it reads for that."""
 
 import lancekit as lk
-from lancekit._notebook.explorer.state import Go, Look, Pin, Summarize
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.render.controls import drawn
 
 
 def test_what_is_read_of_rows_is_read_when_somebody_asks(ds):
     visit = Visit(ds, 6)
-    for event, kinds in [
-        (Look("rows"), "Rows"),
-        (Look("schema"), "Schema"),
-        (Look("compare"), "Compare"),
-        (Look("change"), "Change"),
-        (Look("column"), "Column"),
+    for name, kinds in [
+        ("rows", "Rows"),
+        ("schema", "Schema"),
+        ("compare", "Compare"),
+        ("change", "Change"),
+        ("column", "Column"),
     ]:
-        visit.send(event)
+        visit.send(lambda state, name=name: state.look(name))
         found = visit.stops(visit.state)
         assert kinds in drawn(visit.view(visit.state, found))
-    visit.send(Summarize("x"))
+    visit.send(lambda state: state.summarize("x"))
     found = visit.stops(visit.state)
     assert "Histogram" in drawn(visit.view(visit.state, found))
     assert visit.view(visit.state, found, lambda: True) is None
@@ -26,10 +25,10 @@ def test_what_is_read_of_rows_is_read_when_somebody_asks(ds):
 
 def test_there_may_be_nothing_to_compare_with(ds):
     visit = Visit(ds, 1)
-    visit.send(Look("compare"))
+    visit.send(lambda state: state.look("compare"))
     assert "pin another" in drawn(visit.view(visit.state, visit.stops(visit.state)))
-    visit.send(Pin())
-    visit.send(Go(8))
+    visit.send(lambda state: state.pin())
+    visit.send(lambda state: state.go(8))
     assert "main:1 beside main:8" in drawn(visit.view(visit.state, visit.stops(visit.state)))
 
 

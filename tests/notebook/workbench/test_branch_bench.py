@@ -9,7 +9,6 @@ import lancekit as lk
 from lancekit._notebook import show_html, show_text
 from lancekit._notebook.workbench import open_branches
 from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
-from lancekit._notebook.workbench.steps import Turn
 from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
 
@@ -91,7 +90,7 @@ def test_pages_of_conflicts(sides):
     made["after ▶"].click()
     assert sorted(first + [row.key["id"] for row in bench.shown()]) == list(range(1, 9))
     assert made["after ▶"].disabled
-    bench.send(Turn(99))
+    bench.turn(99)
     assert bench.start == 5
     picked = bench.shown()[0].key["id"]
     widgets(bench.widget)[f"id {picked}"].value = "theirs"

@@ -4,101 +4,93 @@ import random
 
 import pytest
 
-from lancekit._notebook.workbench.steps import (
-    Applied,
-    Apply,
-    Choose,
-    Failed,
-    Look,
-    Moved,
-    Previewed,
-    Refused,
-    Said,
-    State,
-    Turn,
-    Undo,
-    Undone,
-    step,
-)
+from lancekit._notebook.workbench.steps import State
 
 ERROR = ValueError("no")
 READY = State(chosen="a", phase="ready", plan="plan of a")
 
 
-def walk(state, *events):
-    for event in events:
-        state = step(state, event)
-    return state
-
-
 def test_a_preview_is_applied_and_taken_back():
-    state = walk(State(chosen="a"), Previewed("a", "plan"))
+    state = State(chosen="a").previewed("a", "plan")
     assert (state.phase, state.plan, state.can_apply) == ("ready", "plan", True)
-    state = walk(state, Apply())
+    state = state.apply()
     assert state.phase == "applying"
-    state = walk(state, Applied("result", "done so"))
+    state = state.applied("result", "done so")
     assert (state.phase, state.result, state.plan, state.notice) == (
         "done",
         "result",
         None,
         "done so",
     )
-    state = walk(state, Undo())
+    state = state.undo()
     assert (state.phase, state.can_undo) == ("undoing", False)
-    state = walk(state, Undone("back"))
+    state = state.undone("back")
     assert (state.phase, state.result, state.notice) == ("looking", None, "back")
 
 
 def test_only_what_is_chosen_is_previewed():
-    state = walk(READY, Choose("b"))
+    state = READY.choose("b")
     assert (state.phase, state.plan, state.can_apply) == ("looking", "plan of a", False)
-    assert walk(state, Previewed("a", "late")) is state
-    assert walk(state, Failed("a", ERROR)) is state
-    assert walk(state, Apply()) is state
-    failed = walk(state, Failed("b", ERROR))
+    assert state.previewed("a", "late") is state
+    assert state.failed("a", ERROR) is state
+    assert state.apply() is state
+    failed = state.failed("b", ERROR)
     assert (failed.phase, failed.error, failed.plan) == ("failed", ERROR, None)
-    assert walk(failed, Look()).phase == "looking"
-    assert walk(failed, Choose("c")).error is None
-    assert walk(READY, Choose("a")) is READY
+    assert failed.look().phase == "looking"
+    assert failed.choose("c").error is None
+    assert READY.choose("a") is READY
 
 
 def test_a_moved_table_asks_again():
-    state = walk(READY, Apply(), Moved("newer", "others wrote"))
+    state = READY.apply().moved("newer", "others wrote")
     assert (state.phase, state.plan, state.notice) == ("ready", "newer", "others wrote")
 
 
 def test_what_is_refused_can_be_tried_again():
-    failed = walk(READY, Apply(), Refused(ERROR))
+    failed = READY.apply().refused(ERROR)
     assert (failed.phase, failed.error, failed.can_apply) == ("failed", ERROR, False)
-    done = walk(READY, Apply(), Applied("result"), Undo(), Refused(ERROR))
+    done = READY.apply().applied("result").undo().refused(ERROR)
     assert (done.phase, done.error, done.can_undo) == ("done", ERROR, True)
 
 
 def test_what_is_on_demand_waits():
     state = State(chosen="a", phase="waiting", on_demand=True)
-    assert walk(state, Choose("b")).phase == "waiting"
-    assert walk(state, Look()).phase == "looking"
-    done = walk(state, Look(), Previewed("a", 1), Apply(), Applied(2), Undo(), Undone("back"))
+    assert state.choose("b").phase == "waiting"
+    assert state.look().phase == "looking"
+    done = state.look().previewed("a", 1).apply().applied(2).undo().undone("back")
     assert done.phase == "waiting"
 
 
-@pytest.mark.parametrize("event", [Choose("b"), Look(), Apply(), Undo()])
+@pytest.mark.parametrize(
+    "event", [lambda state: state.choose("b"), State.look, State.apply, State.undo]
+)
 def test_nobody_asks_for_more_while_the_dataset_is_changed(event):
-    state = walk(READY, Apply())
-    assert walk(state, event) is state
+    state = READY.apply()
+    assert event(state) is state
 
 
 def test_any_events_in_any_order_leave_a_state_that_makes_sense():
-    events = [Choose("a"), Choose("b"), Look(), Apply(), Undo(), Turn(-1), Turn(3), Said("")]
+    events = [
+        ("choose", "a"),
+        ("choose", "b"),
+        ("look",),
+        ("apply",),
+        ("undo",),
+        ("turn", -1),
+        ("turn", 3),
+        ("said", ""),
+    ]
     for seed in range(200):
         rng, state = random.Random(seed), State(chosen="a", on_demand=seed % 2 == 0)
         for _ in range(40):
+            chosen = state.chosen
             working = {
-                "looking": [Previewed(state.chosen, state.chosen), Failed(state.chosen, ERROR)],
-                "applying": [Applied("r"), Refused(ERROR), Moved(state.chosen, "moved")],
-                "undoing": [Undone("back"), Refused(ERROR)],
+                "looking": [("previewed", chosen, chosen), ("failed", chosen, ERROR)],
+                "applying": [("applied", "r"), ("refused", ERROR), ("moved", chosen, "moved")],
+                "undoing": [("undone", "back"), ("refused", ERROR)],
             }
-            state = step(state, rng.choice(events + 3 * working.get(state.phase, [])))
+            name, *arguments = rng.choice(events + 3 * working.get(state.phase, []))
+            state = getattr(state, name)(*arguments)
             assert not state.can_apply or state.plan == state.chosen
             assert (state.phase == "failed") <= (state.error is not None)
             assert (state.phase == "undoing") <= (state.result is not None)
