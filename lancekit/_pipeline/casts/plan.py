@@ -146,15 +146,6 @@ class CastPlan:
     whose: str = "the dataset"
     first: CastPlan | None = None
 
-    @property
-    def is_identity(self) -> bool:
-        """Whether batches already have the target's types, in order (nulls are checked anyway)."""
-        return bool(
-            self.first is None
-            and self.source.names == self.target.names
-            and self.source.types == self.target.types
-        )
-
     def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
         """Cast one batch.
 

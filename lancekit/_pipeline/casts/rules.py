@@ -42,14 +42,14 @@ _IsKind: TypeAlias = Callable[[pa.DataType], bool]
 _Accepts: TypeAlias = Callable[[pa.DataType, pa.DataType], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the table: from which types, to which, under what condition on the values."""
 
     source: str
     target: str
     condition: str
-    accepts: Callable[[pa.DataType, pa.DataType], bool]
+    accepts: _Accepts
     cast: Callable[[pa.Array, pa.DataType], pa.Array]
 
 
@@ -125,220 +125,147 @@ def _aware(kind: pa.DataType) -> bool:
     return pt.is_timestamp(kind) and kind.tz is not None
 
 
+def _lists_to(*tests: _IsKind) -> _Accepts:
+    """Accept casts of lists whose elements cast."""
+    return lambda source, target: (
+        _is(*_LISTS)(source)
+        and _is(*tests)(target)
+        and _castable(item_field(source).type, item_field(target).type)
+    )
+
+
+#: what the page about casts says of conditions and types
 ALWAYS = "always"
 EXACT = "when every value stays exactly the same"
+TEXT = "string, large_string, string_view"
+BYTES = "binary, large_binary, binary_view"
+LISTS = "list, large_list, fixed_size_list, list_view, whatever the element is called"
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        source="any type",
-        target="the same type",
-        condition=ALWAYS,
-        accepts=lambda s, t: s.equals(t, check_metadata=True),
-        cast=lambda values, _target: values,
+        "any type",
+        "the same type",
+        ALWAYS,
+        lambda s, t: s.equals(t, check_metadata=True),
+        lambda values, _target: values,
     ),
     Rule(
-        source="null",
-        target="any type",
-        condition=ALWAYS,
-        accepts=lambda s, _t: pt.is_null(s),
-        cast=lambda values, target: pa.nulls(len(values), target),
+        "null",
+        "any type",
+        ALWAYS,
+        lambda s, _t: pt.is_null(s),
+        lambda values, target: pa.nulls(len(values), target),
     ),
     Rule(
-        source="any type, or dictionary of it",
-        target="dictionary",
-        condition="when the values cast, and are not more than the index type can count",
-        accepts=lambda s, t: (
+        "any type, or dictionary of it",
+        "dictionary",
+        "when the values cast, and are not more than the index type can count",
+        lambda s, t: (
             pt.is_dictionary(t)
             and _castable(s.value_type if pt.is_dictionary(s) else s, t.value_type)
         ),
-        cast=partial(encode_dictionary, cast_array),
+        partial(encode_dictionary, cast_array),
     ),
     Rule(
-        source="dictionary",
-        target="any type that its values cast to",
-        condition="as for the values",
-        accepts=lambda s, t: pt.is_dictionary(s) and _castable(s.value_type, t),
-        cast=partial(decode_dictionary, cast_array),
+        "dictionary",
+        "any type that its values cast to",
+        "as for the values",
+        lambda s, t: pt.is_dictionary(s) and _castable(s.value_type, t),
+        partial(decode_dictionary, cast_array),
+    ),
+    Rule(TEXT, TEXT, ALWAYS, _between(*_TEXT), plain_cast),
+    Rule(BYTES, BYTES, ALWAYS, _between(*_BYTES), plain_cast),
+    Rule(
+        "fixed_size_binary",
+        "binary, large_binary",
+        ALWAYS,
+        _from_to(pt.is_fixed_size_binary, _is(pt.is_binary, pt.is_large_binary)),
+        plain_cast,
     ),
     Rule(
-        source="string, large_string, string_view",
-        target="string, large_string, string_view",
-        condition=ALWAYS,
-        accepts=_between(*_TEXT),
-        cast=plain_cast,
+        BYTES,
+        "fixed_size_binary",
+        "when every value has that many bytes",
+        _from_to(_is(*_BYTES), pt.is_fixed_size_binary),
+        to_fixed_binary,
+    ),
+    Rule("integer", "integer", EXACT, _between(pt.is_integer), exact),
+    Rule("float", "float", EXACT, _between(pt.is_floating), exact),
+    Rule("integer", "float", EXACT, _from_to(pt.is_integer, pt.is_floating), exact),
+    Rule("float", "integer", EXACT, _from_to(pt.is_floating, pt.is_integer), float_to_integer),
+    Rule("integer", "decimal", EXACT, _from_to(pt.is_integer, pt.is_decimal), integer_to_decimal),
+    Rule("decimal", "decimal", EXACT, _between(pt.is_decimal), exact),
+    Rule("decimal", "integer", EXACT, _from_to(pt.is_decimal, pt.is_integer), exact),
+    Rule("date32", "date64", ALWAYS, _from_to(pt.is_date32, pt.is_date64), plain_cast),
+    Rule(
+        "date64, timestamp without a time zone",
+        "date32, date64",
+        "when every value is at midnight",
+        _from_to(_is(pt.is_date64, _naive), pt.is_date),
+        to_midnight,
     ),
     Rule(
-        source="binary, large_binary, binary_view",
-        target="binary, large_binary, binary_view",
-        condition=ALWAYS,
-        accepts=_between(*_BYTES),
-        cast=plain_cast,
+        "date32, date64",
+        "timestamp without a time zone",
+        "as midnight; when in the range of the unit",
+        _from_to(pt.is_date, _naive),
+        exact,
     ),
     Rule(
-        source="fixed_size_binary",
-        target="binary, large_binary",
-        condition=ALWAYS,
-        accepts=_from_to(pt.is_fixed_size_binary, _is(pt.is_binary, pt.is_large_binary)),
-        cast=plain_cast,
+        "timestamp without a time zone",
+        "timestamp without a time zone, another unit",
+        EXACT,
+        _between(_naive),
+        exact,
     ),
     Rule(
-        source="binary, large_binary, binary_view",
-        target="fixed_size_binary",
-        condition="when every value has that many bytes",
-        accepts=_from_to(_is(*_BYTES), pt.is_fixed_size_binary),
-        cast=to_fixed_binary,
+        "timestamp with a time zone",
+        "timestamp with a time zone, another zone or unit",
+        "when every value stays exactly the same instant",
+        _between(_aware),
+        exact,
+    ),
+    Rule("time32, time64", "time32, time64", EXACT, _between(pt.is_time), exact),
+    Rule("duration", "duration", EXACT, _between(pt.is_duration), exact),
+    Rule(
+        LISTS,
+        "list, large_list",
+        "as for the elements",
+        _lists_to(pt.is_list, pt.is_large_list),
+        partial(cast_lists, cast_array),
     ),
     Rule(
-        source="integer",
-        target="integer",
-        condition=EXACT,
-        accepts=_between(pt.is_integer),
-        cast=exact,
+        LISTS,
+        "fixed_size_list",
+        "when every list has that many elements, and as for the elements",
+        _lists_to(pt.is_fixed_size_list),
+        partial(cast_lists, cast_array),
+    ),
+    Rule(BYTES, "blob", ALWAYS, _from_to(_is(*_BYTES), is_blob_struct), bytes_to_blobs),
+    Rule(
+        "blob",
+        "blob, with or without ranges of files",
+        "when no range is lost",
+        _between(is_blob_struct),
+        cast_blobs,
     ),
     Rule(
-        source="float",
-        target="float",
-        condition=EXACT,
-        accepts=_between(pt.is_floating),
-        cast=exact,
+        "struct",
+        "struct with the same fields in any order",
+        "as for the fields",
+        lambda s, t: pt.is_struct(s) and pt.is_struct(t) and _same_children(s, t),
+        partial(cast_structs, cast_array),
     ),
     Rule(
-        source="integer",
-        target="float",
-        condition=EXACT,
-        accepts=_from_to(pt.is_integer, pt.is_floating),
-        cast=exact,
-    ),
-    Rule(
-        source="float",
-        target="integer",
-        condition=EXACT,
-        accepts=_from_to(pt.is_floating, pt.is_integer),
-        cast=float_to_integer,
-    ),
-    Rule(
-        source="integer",
-        target="decimal",
-        condition=EXACT,
-        accepts=_from_to(pt.is_integer, pt.is_decimal),
-        cast=integer_to_decimal,
-    ),
-    Rule(
-        source="decimal",
-        target="decimal",
-        condition=EXACT,
-        accepts=_between(pt.is_decimal),
-        cast=exact,
-    ),
-    Rule(
-        source="decimal",
-        target="integer",
-        condition=EXACT,
-        accepts=_from_to(pt.is_decimal, pt.is_integer),
-        cast=exact,
-    ),
-    Rule(
-        source="date32",
-        target="date64",
-        condition=ALWAYS,
-        accepts=_from_to(pt.is_date32, pt.is_date64),
-        cast=plain_cast,
-    ),
-    Rule(
-        source="date64, timestamp without a time zone",
-        target="date32, date64",
-        condition="when every value is at midnight",
-        accepts=_from_to(_is(pt.is_date64, _naive), pt.is_date),
-        cast=to_midnight,
-    ),
-    Rule(
-        source="date32, date64",
-        target="timestamp without a time zone",
-        condition="as midnight; when in the range of the unit",
-        accepts=_from_to(pt.is_date, _naive),
-        cast=exact,
-    ),
-    Rule(
-        source="timestamp without a time zone",
-        target="timestamp without a time zone, another unit",
-        condition=EXACT,
-        accepts=_between(_naive),
-        cast=exact,
-    ),
-    Rule(
-        source="timestamp with a time zone",
-        target="timestamp with a time zone, another zone or unit",
-        condition="when every value stays exactly the same instant",
-        accepts=_between(_aware),
-        cast=exact,
-    ),
-    Rule(
-        source="time32, time64",
-        target="time32, time64",
-        condition=EXACT,
-        accepts=_between(pt.is_time),
-        cast=exact,
-    ),
-    Rule(
-        source="duration",
-        target="duration",
-        condition=EXACT,
-        accepts=_between(pt.is_duration),
-        cast=exact,
-    ),
-    Rule(
-        source="list, large_list, fixed_size_list, list_view, whatever the element is called",
-        target="list, large_list",
-        condition="as for the elements",
-        accepts=lambda s, t: (
-            _is(*_LISTS)(s)
-            and _is(pt.is_list, pt.is_large_list)(t)
-            and _castable(item_field(s).type, item_field(t).type)
-        ),
-        cast=partial(cast_lists, cast_array),
-    ),
-    Rule(
-        source="list, large_list, fixed_size_list, list_view, whatever the element is called",
-        target="fixed_size_list",
-        condition="when every list has that many elements, and as for the elements",
-        accepts=lambda s, t: (
-            _is(*_LISTS)(s)
-            and pt.is_fixed_size_list(t)
-            and _castable(item_field(s).type, item_field(t).type)
-        ),
-        cast=partial(cast_lists, cast_array),
-    ),
-    Rule(
-        source="binary, large_binary, binary_view",
-        target="blob",
-        condition=ALWAYS,
-        accepts=_from_to(_is(*_BYTES), is_blob_struct),
-        cast=bytes_to_blobs,
-    ),
-    Rule(
-        source="blob",
-        target="blob, with or without ranges of files",
-        condition="when no range is lost",
-        accepts=_between(is_blob_struct),
-        cast=cast_blobs,
-    ),
-    Rule(
-        source="struct",
-        target="struct with the same fields in any order",
-        condition="as for the fields",
-        accepts=lambda s, t: pt.is_struct(s) and pt.is_struct(t) and _same_children(s, t),
-        cast=partial(cast_structs, cast_array),
-    ),
-    Rule(
-        source="map",
-        target="map",
-        condition="as for the keys and items",
-        accepts=lambda s, t: (
+        "map",
+        "map",
+        "as for the keys and items",
+        lambda s, t: (
             pt.is_map(s)
             and pt.is_map(t)
             and _castable(s.key_type, t.key_type)
             and _castable(s.item_type, t.item_type)
         ),
-        cast=partial(cast_maps, cast_array),
+        partial(cast_maps, cast_array),
     ),
 )
