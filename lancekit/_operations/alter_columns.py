@@ -35,6 +35,7 @@ from lancekit._pipeline.write_columns import (
     last_file,
     write_beside,
 )
+from lancekit._pipeline.write_rows import WriteTask
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._versions.snapshot import Snapshot
@@ -142,12 +143,14 @@ def columns_task(
     seen = blob_view(current.manifest.schema) if view is None else view
     return ColumnsTask(
         source=replace(source, schema=seen),
-        schema=stored,
         maker=maker,
-        store=current.store,
-        storage_version=current.manifest.new_file_version,
-        checksums=options.checksums,
-        optimize_for=options.optimize_for,
+        write=WriteTask(
+            store=current.store,
+            schema=stored,
+            storage_version=current.manifest.new_file_version,
+            checksums=options.checksums,
+            optimize_for=options.optimize_for,
+        ),
     )
 
 

@@ -58,21 +58,12 @@ class Patched:
 
 def try_patch(patch: Patch) -> Patched | LancekitError:
     """Write the file of a patch; return what went wrong, for the others' files to be removed."""
-    write = patch.write
-    task = ColumnsTask(
-        source=patch.source,
-        schema=write.schema,
-        maker=_Patching(patch.offsets, patch.values),
-        store=write.store,
-        storage_version=write.storage_version,
-        checksums=write.checksums,
-        optimize_for=write.optimize_for,
-    )
+    maker = _Patching(patch.offsets, patch.values)
     try:
-        written = write_columns(task)
+        written = write_columns(ColumnsTask(source=patch.source, maker=maker, write=patch.write))
     except LancekitError as error:
         return error
-    ids = frozenset(field.id for field in write.schema.walk())
+    ids = frozenset(field.id for field in patch.write.schema.walk())
     return Patched(superseded(written, ids), to_bitmap(patch.offsets))
 
 

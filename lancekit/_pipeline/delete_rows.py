@@ -39,6 +39,11 @@ class DeletedRows:
     rows: BitMap
     deleted_before: BitMap
 
+    @classmethod
+    def of(cls, reader: FragmentReader, rows: BitMap) -> DeletedRows:
+        """Return rows of the fragment of a reader."""
+        return cls(fragment_id=reader.source.fragment.id, rows=rows, deleted_before=reader.deleted)
+
 
 def find_rows(source: FragmentSource, predicate: Predicate) -> DeletedRows:
     """Return the offsets of the live rows of a fragment that a predicate selects."""
@@ -49,11 +54,7 @@ def find_rows(source: FragmentSource, predicate: Predicate) -> DeletedRows:
         stop = min(start + step, reader.physical_rows)
         found, _ = select_rows(reader, predicate, start, stop)
         rows |= to_bitmap(as_offsets(found))
-    return DeletedRows(
-        fragment_id=source.fragment.id,
-        rows=rows,
-        deleted_before=reader.deleted,
-    )
+    return DeletedRows.of(reader, rows)
 
 
 def find_rows_asking(
@@ -70,8 +71,7 @@ def find_rows_asking(
     for task in mark_tasks(read, predicate):
         for found in find_rows_together(task):
             return found
-    before = FragmentReader(source).deleted
-    return DeletedRows(fragment_id=source.fragment.id, rows=BitMap(), deleted_before=before)
+    return DeletedRows.of(FragmentReader(source), BitMap())
 
 
 def mark_tasks(read: Read, predicate: Predicate) -> list[FindDeletedTask]:
@@ -105,14 +105,7 @@ def _deleted_rows(predicate: Predicate, read: Read) -> list[DeletedRows]:
 
 
 def _by_fragment(reader: FragmentReader, found: Offsets) -> list[DeletedRows]:
-    return [
-        DeletedRows(
-            fragment_id=part.source.fragment.id,
-            rows=to_bitmap(rows),
-            deleted_before=part.deleted,
-        )
-        for part, rows in reader.split(found)
-    ]
+    return [DeletedRows.of(part, to_bitmap(rows)) for part, rows in reader.split(found)]
 
 
 def _request(source: FragmentSource, predicate: Predicate) -> ScanRequest:

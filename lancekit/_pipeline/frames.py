@@ -74,13 +74,12 @@ def _is_kept(index: pd.Index, level: pd.Index) -> bool:
     """Tell whether an index level is a column of its own accord."""
     if level.name is not None or index.nlevels > 1 or level.dtype.kind not in "iu":
         return True
-    if type(level).__name__ != "RangeIndex" and not _counts_rows(level):
+    counts_rows = type(level).__name__ == "RangeIndex" or np.array_equal(
+        level.to_numpy(), np.arange(len(level))
+    )
+    if not counts_rows:
         warn(_LEFT_OUT)
     return False
-
-
-def _counts_rows(level: pd.Index) -> bool:
-    return bool(np.array_equal(level.to_numpy(), np.arange(len(level))))
 
 
 def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:

@@ -225,13 +225,13 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     return towards(python_array(values if isinstance(values, list) else [*values], guide), guide)
 
 
-def _from_scanner(scanner: Any, _asked: _Asked) -> pa.RecordBatchReader:
-    reader: pa.RecordBatchReader = scanner.to_reader()
-    return reader
-
-
-def _from_scanned(dataset: Any, _asked: _Asked) -> pa.RecordBatchReader:
-    return _from_scanner(dataset.scanner(), _asked)
+#: what scans, and what has a scanner made of it
+_SCANNERS = (("pyarrow.dataset", "Scanner"), ("lancekit._api.scanner", "LanceScanner"))
+_SCANNED = (
+    ("pyarrow.dataset", "Dataset"),
+    ("lancekit._api.lance_dataset", "LanceDataset"),
+    ("lancekit._api.fragment", "LanceFragment"),
+)
 
 
 def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]]:
@@ -242,11 +242,10 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]
     yield loaded_type("pandas", "DataFrame"), _from_pandas
     yield loaded_type("polars", "DataFrame"), lambda data, _: polars_reader(data)
     yield loaded_type("polars", "LazyFrame"), lambda data, _: polars_reader(data.collect())
-    yield loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
-    yield loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
-    yield loaded_type("lancekit._api.scanner", "LanceScanner"), _from_scanner
-    yield loaded_type("lancekit._api.lance_dataset", "LanceDataset"), _from_scanned
-    yield loaded_type("lancekit._api.fragment", "LanceFragment"), _from_scanned
+    for module, name in _SCANNERS:
+        yield loaded_type(module, name), lambda data, _: data.to_reader()
+    for module, name in _SCANNED:
+        yield loaded_type(module, name), lambda data, _: data.scanner().to_reader()
     yield (Mapping,), _from_columns
 
 
@@ -420,12 +419,7 @@ def in_memory(data: object) -> bool:
     >>> in_memory({"x": [1]}), in_memory(iter([]))
     (True, False)
     """
-    scanned = [
-        *loaded_type("pyarrow.dataset", "Dataset"),
-        *loaded_type("lancekit._api.scanner", "LanceScanner"),
-        *loaded_type("lancekit._api.lance_dataset", "LanceDataset"),
-        *loaded_type("lancekit._api.fragment", "LanceFragment"),
-    ]
+    scanned = chain.from_iterable(loaded_type(*place) for place in (*_SCANNED, _SCANNERS[1]))
     return is_replayable(data) and not isinstance(data, tuple(scanned))
 
 

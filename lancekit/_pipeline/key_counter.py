@@ -195,8 +195,6 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
     total = sum(fragment.physical_rows for fragment in fragments)
     if check == "ignore" or not key or total < 2:
         return
-    from lancekit._pipeline.key_counter import KeyCounter, example_of
-
     readers = [FragmentReader(source) for source in new_sources(task, fragments)]
     with KeyCounter() as counter:
         for columns in _keys(readers, key):

@@ -328,11 +328,10 @@ def _unmatched_rows(job: MergeJob, by_source: Predicate | None) -> RowSet:
 def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
     reader = FragmentReader(task.source)
     unmatched = _live(task, reader) - task.matched
-    rows = task.gone | unmatched
-    id_ = task.source.fragment.id
+    marked = DeletedRows.of(reader, task.gone | unmatched)
     deleted = (task.deleted | unmatched)[:EXAMPLES]
-    marked = DeletedRows(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
-    return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
+    examples = [row_address.joined(marked.fragment_id, offset) for offset in deleted]
+    return marked, len(unmatched), examples
 
 
 def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:

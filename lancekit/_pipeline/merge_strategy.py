@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lancekit._legible import count
 from lancekit._pipeline.engine import EngineName
 from lancekit._scan.index_lookup import IndexLookup
 from lancekit.options import options
@@ -105,12 +106,12 @@ def choose_match(
     else:
         strategy = _by_size(source_rows, key_bytes, target_rows, most_key_bytes, lent_bytes)
     why = (_ADDRESSES if by_address else _WHY[strategy]).format(
-        source=_count(source_rows),
+        source=count(source_rows),
         size=_bytes(key_bytes),
-        target=_count(target_rows),
+        target=count(target_rows),
         names=" and ".join(names),
-        covered=_count(covered),
-        rest=_count(max(target_rows - covered, 0)),
+        covered=count(covered),
+        rest=count(max(target_rows - covered, 0)),
     )
     if strategy == "driver" and names:
         why += f", which takes less than to ask {' and '.join(names)}"
@@ -164,10 +165,6 @@ _WHY: dict[Strategy, str] = {
 
 
 _ADDRESSES = "{source} rows were worked out of {target}, and know which of them they are for"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
 
 
 def _bytes(size: float) -> str:

@@ -82,11 +82,7 @@ def _batches(
             columns = [new[n] if n in new else table.column(n) for n in schema.names]
             yield from pa.table(columns, schema=schema).to_batches()
         if rows:
-            marked.append(
-                DeletedRows(
-                    fragment_id=source.fragment.id, rows=rows, deleted_before=reader.deleted
-                )
-            )
+            marked.append(DeletedRows.of(reader, rows))
 
 
 def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets, pa.Table]]:

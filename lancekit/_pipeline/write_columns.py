@@ -13,25 +13,26 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
-from lancekit._file.writer import FileWriter
-from lancekit._format.data_file import check_written
 from lancekit._format.fragment import Fragment
-from lancekit._format.names import DATA
-from lancekit._format.schema import LanceSchema
 from lancekit._pipeline.casts.values import Conversion, convert
 from lancekit._pipeline.engine import Runner
 from lancekit._pipeline.inputs import as_reader
 from lancekit._pipeline.probe import KeyTable
-from lancekit._pipeline.write_rows import data_file, delete_fragments, new_data_file
+from lancekit._pipeline.write_rows import (
+    WriteTarget,
+    WriteTask,
+    data_file,
+    delete_fragments,
+    new_data_file,
+    opened,
+)
 from lancekit._scan.expressions.predicate import ComputedColumn
 from lancekit._scan.fragment_rows import ScanRequest, Workers, row_bytes, scan_fragment
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
 from lancekit._scan.fragments.rebatch import combined
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import plan_columns
-from lancekit._storage.base import Store
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
-from lancekit.options import DEFAULT_GOAL
 from lancekit.progress import step, users_code
 
 
@@ -62,19 +63,13 @@ class Maker(Protocol):
 class ColumnsTask:
     """A fragment, and what to add to it.  Can be sent to a worker if its maker can.
 
-    `schema` has the new fields, with their ids; a part of a struct comes inside of the struct.
+    The schema of `write` has the new fields, with their ids; a part of a struct comes inside of the
+    struct.
     """
 
     source: FragmentSource
-    schema: LanceSchema
     maker: Maker
-    store: Store
-    storage_version: str
-    checksums: bool = False
-    optimize_for: str = DEFAULT_GOAL
-
-    def __post_init__(self) -> None:
-        check_written(self.storage_version)
+    write: WriteTask
 
     @property
     def num_rows(self) -> int:
@@ -88,21 +83,10 @@ def write_columns(task: ColumnsTask) -> Fragment:
     Deleted rows get a value too, which nobody sees; the maker does not look at them.
     """
     name = new_data_file()
-    sink = task.store.create(f"{DATA}/{name}")
-    try:
-        writer = FileWriter(
-            sink,
-            task.schema,
-            version=task.storage_version,
-            checksums=task.checksums,
-            optimize_for=task.optimize_for,
-        )
+    with opened(task.write, WriteTarget(task.write.store), name) as (_, writer):
         for batch in _blocks(task):
             writer.write(batch)
         summary = writer.finish()
-    except BaseException:
-        sink.abort()
-        raise
     fragment = task.source.fragment
     return replace(fragment, files=(*fragment.files, data_file(name, summary)))
 
@@ -125,7 +109,7 @@ def write_beside(
     except BaseException:
         known = [result for result in found if isinstance(result, Fragment)] or work.written
         for task in tasks[:1]:
-            delete_fragments(task.store, map(last_file, known))
+            delete_fragments(task.write.store, map(last_file, known))
         raise
     return written
 
@@ -165,7 +149,7 @@ def last_file(fragment: Fragment) -> Fragment:
 
 def _blocks(task: ColumnsTask) -> Iterator[pa.RecordBatch]:
     reader, columns = FragmentReader(task.source), list(task.maker.columns)
-    arrow = task.schema.to_arrow()
+    arrow = task.write.schema.to_arrow()
     request = ScanRequest(outputs=plan_columns(task.source.schema, columns or ["_rowaddr"]))
     rows = max(request.block_bytes // row_bytes(task.source.schema, request), request.batch_rows)
     for start in range(0, reader.physical_rows, rows):

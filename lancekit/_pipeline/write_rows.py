@@ -118,7 +118,7 @@ def write_with_pages(
     task: where and how to write.
     """
     name, place = new_data_file(), task.targets[0]
-    with _opened(task, place, name, pages.keys()) as (_, writer):
+    with opened(task, place, name, pages.keys()) as (_, writer):
         for column, stored in pages.items():
             writer.add_pages(column, stored, rows)
         for batch in batches:
@@ -196,7 +196,7 @@ class _NonEmpty:
 
 
 @contextmanager
-def _opened(
+def opened(
     task: WriteTask, place: WriteTarget, name: str, encoded: Collection[str] = ()
 ) -> Iterator[tuple[Sink, FileWriter]]:
     """Open a file; it is gone if the block raises."""
@@ -220,7 +220,7 @@ def _opened(
 def _write_file(
     rest: _NonEmpty, task: WriteTask, most: int, place: WriteTarget, name: str
 ) -> Fragment:
-    with _opened(task, place, name) as (sink, writer):
+    with opened(task, place, name) as (sink, writer):
         left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)

@@ -62,7 +62,7 @@ def write_joined(
     if not tasks:
         return []
     session = frame.sparkSession
-    new = tasks[0].schema.to_arrow()
+    new = tasks[0].write.schema.to_arrow()
     ordered = sorted(tasks, key=lambda task: task.source.fragment.id)
     parts = _parts(ordered, most_tasks(session))
     bounds = np.array([part[0].source.fragment.id for part in parts[1:]], np.int64)
@@ -77,7 +77,7 @@ def write_joined(
     written = collect(
         laid,
         _Write(new, left_on, packed),
-        written_to=(WriteTarget(tasks[0].store),),
+        written_to=(WriteTarget(tasks[0].write.store),),
         what="adding columns",
     )
     by_id = {fragment.id: fragment for fragments in written for fragment in fragments}
@@ -115,7 +115,7 @@ def _keys(
 
 
 def _discard(task: ColumnsTask, fragments: Iterable[Fragment]) -> None:
-    delete_fragments(task.store, (replace(f, files=f.files[-1:]) for f in fragments))
+    delete_fragments(task.write.store, (replace(f, files=f.files[-1:]) for f in fragments))
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,12 @@ from lancekit._operations.lineage.columns import (
     untold,
 )
 from lancekit._pipeline.diff.column_identity import (
-    FollowedColumns,
     KeptColumns,
     fields_by_id,
     ids_of_theirs,
     spans_since,
 )
-from lancekit._pipeline.diff.fragments import ColumnPair, fits_as, pair_parts
+from lancekit._pipeline.diff.fragments import ColumnPair, FollowedColumns, fits_as, pair_parts
 from lancekit._pipeline.diff.recorded_columns import RecordedColumns, columns_of_record
 from lancekit._pipeline.diff.row_values import seen
 from lancekit._versions.ancestor import common_ancestor, origins, parting

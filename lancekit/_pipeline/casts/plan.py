@@ -317,10 +317,6 @@ def _hint(
 # ---- new datasets
 
 
-def _item(field: pa.Field) -> pa.Field:
-    return _stored_field(field).with_name("item").with_nullable(True)
-
-
 def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[pa.DataType], pa.DataType]:
     return lambda kind: make(_stored_field(item_field(kind)))
 
@@ -340,7 +336,12 @@ _STORED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
     (pt.is_list_view, _stored_list(pa.list_)),
     (pt.is_large_list, _stored_list(pa.large_list)),
     (pt.is_large_list_view, _stored_list(pa.large_list)),
-    (pt.is_fixed_size_list, lambda t: pa.list_(_item(t.value_field), t.list_size)),
+    (
+        pt.is_fixed_size_list,
+        lambda t: pa.list_(
+            _stored_field(t.value_field).with_name("item").with_nullable(True), t.list_size
+        ),
+    ),
     (pt.is_struct, lambda t: pa.struct([_stored_field(f) for f in t])),
     (
         pt.is_map,

@@ -26,11 +26,6 @@ _OF_DATES = {"Y", "M"}
 _Time: TypeAlias = np.datetime64 | np.timedelta64
 
 
-def date_array(values: Sequence[object]) -> pa.Array:
-    """Return dates as ``date32``."""
-    return pa.array(values, pa.date32())
-
-
 def time_array(values: Sequence[dt.time | None]) -> pa.Array:
     """Return times of day as ``time64``; one in a time zone is refused."""
     for at, value in enumerate(values):
@@ -45,7 +40,9 @@ def moment_array(values: Sequence[object]) -> pa.Array:
     In microseconds, or in nanoseconds where there are some; of NumPy's days alone as ``date32``.
     """
     if _have_unit(values, "D"):
-        return pa.array(in_arrow_units(np.array(_filled(values, np.datetime64("NaT", "D")))))
+        blank = np.datetime64("NaT", "D")
+        days = np.array([blank if value is None else value for value in values])
+        return pa.array(in_arrow_units(days))
     wholes, rests = _taken_apart(values, _moment)
     zone = _zone(wholes, values)
     return _put_together(wholes, rests, lambda unit: pa.timestamp(unit, zone))
@@ -63,10 +60,6 @@ def _have_unit(values: Sequence[object], unit: str) -> bool:
         or (isinstance(value, np.datetime64) and (np.isnat(value) or _unit(value) == unit))
         for value in values
     )
-
-
-def _filled(values: Sequence[object], blank: object) -> list[object]:
-    return [blank if value is None else value for value in values]
 
 
 def _unit(value: _Time) -> str:

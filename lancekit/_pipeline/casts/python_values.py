@@ -30,7 +30,7 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._casts import nearest
 from lancekit._legible import shown
-from lancekit._pipeline.casts.python_times import date_array, moment_array, span_array, time_array
+from lancekit._pipeline.casts.python_times import moment_array, span_array, time_array
 from lancekit._pipeline.casts.rules import cast_array, find_rule
 from lancekit._pipeline.casts.values import LossError, first
 
@@ -182,22 +182,10 @@ def _one_numpy_class(values: Sequence[object]) -> bool:
     return len(classes) == 1 and issubclass(classes.pop(), np.generic)
 
 
-def _texts(values: Sequence[object], _guide: Guide) -> pa.Array:
-    return _of_small_offsets(values, pa.string(), pa.large_string())
-
-
-def _byte_strings(values: Sequence[object], _guide: Guide) -> pa.Array:
-    return _of_small_offsets(values, pa.binary(), pa.large_binary())
-
-
 def _of_small_offsets(values: Sequence[object], small: pa.DataType, large: pa.DataType) -> pa.Array:
     made: pa.Array | pa.ChunkedArray = pa.array(values, small)
     # above two gigabytes Arrow makes several arrays
     return pa.array(values, large) if isinstance(made, pa.ChunkedArray) else made
-
-
-def _truths(values: Sequence[object], _guide: Guide) -> pa.Array:
-    return pa.array(values, pa.bool_())
 
 
 def _integers(values: Sequence[object], guide: Guide) -> pa.Array:
@@ -374,13 +362,13 @@ def _entries(value: Any) -> Iterator[tuple[object, object]]:
 
 #: how the values of each family become an array
 _MAKERS: Mapping[str, _Maker] = {
-    "text": _texts,
-    "bytes": _byte_strings,
-    "bool": _truths,
+    "text": lambda values, _: _of_small_offsets(values, pa.string(), pa.large_string()),
+    "bytes": lambda values, _: _of_small_offsets(values, pa.binary(), pa.large_binary()),
+    "bool": lambda values, _: pa.array(values, pa.bool_()),
     "int": _integers,
     "float": _floats,
     "decimal": _decimals,
-    "date": lambda values, _: date_array(values),
+    "date": lambda values, _: pa.array(values, pa.date32()),
     "datetime": lambda values, _: moment_array(values),
     "time": lambda values, _: time_array(values),
     "duration": lambda values, _: span_array(values),

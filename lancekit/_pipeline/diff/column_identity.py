@@ -120,29 +120,6 @@ class HeldColumns:
         return _highest_held(self._one, self._other)
 
 
-class FollowedColumns:
-    """Columns, and parts of columns, whose ids in another version are known."""
-
-    def __init__(self, ids: Mapping[int, int]) -> None:
-        self._ids = ids
-
-    def had(self, id_: int) -> bool:
-        """Return True if the other version has a field of an id."""
-        return id_ in self._ids.values()
-
-    def has(self, id_: int) -> bool:
-        """Return True if the field has the same id in the other version."""
-        return self._ids.get(id_) == id_
-
-    def origin(self, id_: int) -> int | None:
-        """Return the id that a field has in the other version."""
-        return self._ids.get(id_)
-
-    def is_new(self, _: int) -> bool:
-        """Return False: a field without a known id may have come by a merge."""
-        return False
-
-
 def kept_columns(
     ancestor: Snapshot | None, old: Snapshot, new: Snapshot
 ) -> tuple[KeptColumns | HeldColumns, KeptColumns | HeldColumns]:

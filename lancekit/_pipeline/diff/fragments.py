@@ -80,21 +80,31 @@ class Origins(Protocol):
         """Return True if it is known that the column came since the ancestor."""
 
 
-class _NoAncestor:
-    def had(self, _: int) -> bool:
-        return False
+class FollowedColumns:
+    """Columns, and parts of columns, whose ids in another version are known."""
 
-    def has(self, _: int) -> bool:
-        return False
+    def __init__(self, ids: Mapping[int, int]) -> None:
+        self._ids = ids
 
-    def origin(self, _: int) -> None:
-        return None
+    def had(self, id_: int) -> bool:
+        """Return True if the other version has a field of an id."""
+        return id_ in self._ids.values()
+
+    def has(self, id_: int) -> bool:
+        """Return True if the field has the same id in the other version."""
+        return self._ids.get(id_) == id_
+
+    def origin(self, id_: int) -> int | None:
+        """Return the id that a field has in the other version."""
+        return self._ids.get(id_)
 
     def is_new(self, _: int) -> bool:
+        """Return False: a field without a known id may have come by a merge."""
         return False
 
 
-_NO_ANCESTOR = _NoAncestor()
+#: of versions that come from no common one
+_NO_ANCESTOR = FollowedColumns({})
 
 
 def pair_columns(
