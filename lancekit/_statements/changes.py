@@ -230,21 +230,15 @@ def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
         if isinstance(query, Select):
             _retype(query, columns)
         if tree.args.get("by_name"):
-            columns = [_named(output.name, seen, source, scope) for output in query.outputs]
+            what = "the target has no column"
+            names = [output.name for output in query.outputs]
+            columns = [scope.one_column(seen, name, source, what) for name in names]
         _check_count([output.expr for output in query.outputs], columns, source, scope)
         rows = rows_for(query, [column.name for column in columns], scope.text.sql)
     if preview:
         return handle.explain.insert(rows)
     handle.insert(rows)
     return handle.get_version()
-
-
-def _named(name: str, seen: Seen, tree: exp.Expression, scope: Scope) -> Column:
-    names = [column.name for column in seen.columns]
-    found = matching(name, names)
-    if len(found) != 1:
-        raise scope._missing(tree, name, names, "the target has no column")
-    return seen.columns[names.index(found[0])]
 
 
 def _check_count(

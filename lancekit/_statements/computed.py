@@ -245,8 +245,6 @@ def _leaf(query: Query) -> Leaf | None:
 #
 # What is left of a condition or a value is put into the language of filters, if that has the words.
 
-_QUERIES = ("query", "exists", "in query")
-
 
 def expressible(expr: Expr) -> bool:
     """Tell whether filters have words for a condition or a value, once its queries are answered."""
@@ -260,7 +258,7 @@ def expressible(expr: Expr) -> bool:
 def _answered(expr: Expr) -> Expr:
     """Return an expression with some value in the place of each query."""
     args = tuple(map(_answered, expr.args))
-    if expr.op not in _QUERIES:
+    if not expr.is_query:
         return replace(expr, args=args)
     if outer_columns(expr.value):
         raise NotFilterError(expr)
@@ -295,7 +293,7 @@ class _Answers:
 
     def settled(self, expr: Expr) -> Expr:
         args = tuple(map(self.settled, expr.args))
-        if expr.op not in _QUERIES or outer_columns(expr.value):
+        if not expr.is_query or outer_columns(expr.value):
             return replace(expr, args=args)
         rows = self._rows(expr.value)
         if expr.op == "exists":

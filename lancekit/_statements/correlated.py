@@ -89,7 +89,7 @@ def check_no_row(expr: Expr, text: Text) -> None:
 
 def _asking(expr: Expr) -> Iterator[Expr]:
     for part in expr.walk():
-        if part.op in ("query", "exists", "in query") and outer_columns(part.value):
+        if part.is_query and outer_columns(part.value):
             yield part
 
 
@@ -102,8 +102,11 @@ def _check_shape(part: Expr, text: Text) -> None:
         raise text.fail(part, "this query looks at the row, and is no plain SELECT:", _SHAPE)
     own = set(relations_of(query))
     elsewhere = [*(output.expr for output in query.outputs), *_conditions(query)]
-    inner = [p for one in (*query.where, *elsewhere) for p in one.walk() if _is_query(p)]
-    if any(_looks_out(one, own) for one in elsewhere) or any(_reaches(p, own) for p in inner):
+    inner = [p for one in (*query.where, *elsewhere) for p in one.walk() if p.is_query]
+    # a query within the query may look further than at this one
+    if any(_looks_out(one, own) for one in elsewhere) or any(
+        outer_columns(p.value, own) for p in inner
+    ):
         raise text.fail(part, "this query looks at the row outside of its WHERE:", _SHAPE)
 
 
@@ -112,21 +115,12 @@ def _conditions(query: Select) -> Sequence[Expr]:
     return [*joined, *(query.group or ()), *([] if query.having is None else [query.having])]
 
 
-def _is_query(part: Expr) -> bool:
-    return part.op in ("query", "exists", "in query")
-
-
 def _looks_out(expr: Expr, own: set[int]) -> bool:
     return any(part.op == "column" and part.value[0] not in own for part in expr.walk())
 
 
 def _looks_in(expr: Expr, own: set[int]) -> bool:
     return any(part.op == "column" and part.value[0] in own for part in expr.walk())
-
-
-def _reaches(part: Expr, own: set[int]) -> bool:
-    """Tell whether a query within a query looks further than at that."""
-    return outer_columns(part.value, own)
 
 
 # ---- what may stand beside aggregates, and what rows can be told apart by

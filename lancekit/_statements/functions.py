@@ -98,7 +98,7 @@ OPERATORS: Mapping[str, Function] = {
         one: _alike(("number", "number"), "same", f"({{0}} {one} {{1}})", wide="number")
         for one in ("+", "-", "*")
     },
-    "negative": Function(("number",), "same", "(0 - {0})", "(0 - {0})", "(0 - {0})", wide="number"),
+    "negative": _alike(("number",), "same", "(0 - {0})", wide="number"),
     "/": Function(
         ("number", "number"),
         DOUBLE,
@@ -115,14 +115,7 @@ OPERATORS: Mapping[str, Function] = {
         "({0} / nullif({1}, 0))",
         wide="bigint",
     ),
-    "%": Function(
-        ("number", "number"),
-        "same",
-        "({0} % nullif({1}, 0))",
-        "({0} % nullif({1}, 0))",
-        "({0} % nullif({1}, 0))",
-        wide="number",
-    ),
+    "%": _alike(("number", "number"), "same", "({0} % nullif({1}, 0))", wide="number"),
     "||": Function(("text", "text"), TEXT, "({0} || {1})", "concat({0}, {1})", "({0} || {1})"),
 }
 
@@ -333,24 +326,29 @@ def apply(
 ) -> Expr:
     """Return a function or an operator over its arguments, whose types are brought together."""
     takes = function.takes
-    goes_on = bool(takes) and (takes[-1] == "same" or (function.least >= 0 and _endless(name)))
+    goes_on = "same" in takes[-1:] or name in ("concat", "concat_ws")
     most = 1000 if goes_on else len(takes)
     if not function.fewest <= len(args) <= most:
         many = f"{function.fewest}" + ("" if most == function.fewest else f" to {most}")
         raise scope.text.fail(tree, f"{name} takes {many} arguments, not {len(args)}:")
+    wanted = [takes[min(at, len(takes) - 1)] for at in range(len(args))]
     for at, arg in enumerate(args):
-        _check(name, takes[min(at, len(takes) - 1)], arg, scope)
-        _check_constant(name, function, at, arg, scope)
-    given = _alike_types(name, function, args, tree, scope)
+        _check(name, wanted[at], arg, scope)
+        test = (function.literal or {}).get(at)
+        if test is not None and not (is_constant(arg) and test(arg.value)):
+            message = f"argument {at + 1} of {name} is a constant, and a number that counts:"
+            raise scope.text.fail(arg, message)
+    given, same = list(args), [at for at, one in enumerate(wanted) if one == "same"]
+    met = meet([args[at] for at in same], name, tree, scope) if same else []
+    for at, arg in zip(same, met, strict=True):
+        given[at] = arg
+    if same and function.kind == BOOL and family(met[0].kind) == "other":
+        raise scope.text.fail(tree, f"{name} does not compare {met[0].kind}:")
     given = [_wide(function.wide, arg, given) for arg in given]
     kind = function.kind
     if isinstance(kind, str):
         kind = given[-1 if "same" in takes else 0].kind
     return Expr(name, tuple(given), kind)
-
-
-def _endless(name: str) -> bool:
-    return name in ("concat", "concat_ws")
 
 
 def _check(name: str, wanted: str, arg: Expr, scope: Scope) -> None:
@@ -364,29 +362,6 @@ def _check(name: str, wanted: str, arg: Expr, scope: Scope) -> None:
         hint = "Engines round decimals differently: write CAST(... AS DOUBLE)."
     shown = wanted.replace("|", ", ")
     raise scope.text.fail(arg, f"{name} takes {shown}, and this is {arg.kind}:", hint)
-
-
-def _check_constant(name: str, function: Function, at: int, arg: Expr, scope: Scope) -> None:
-    test = (function.literal or {}).get(at)
-    if test is not None and not (is_constant(arg) and test(arg.value)):
-        raise scope.text.fail(
-            arg, f"argument {at + 1} of {name} is a constant, and a number that counts:"
-        )
-
-
-def _alike_types(
-    name: str, function: Function, args: Sequence[Expr], tree: exp.Expression, scope: Scope
-) -> list[Expr]:
-    """Bring arguments to one type that are to have one."""
-    takes = function.takes
-    same = [at for at in range(len(args)) if takes[min(at, len(takes) - 1)] == "same"]
-    met = meet([args[at] for at in same], name, tree, scope) if same else []
-    found = list(args)
-    for at, arg in zip(same, met, strict=True):
-        found[at] = arg
-    if same and function.kind == pa.bool_() and family(met[0].kind) == "other":
-        raise scope.text.fail(tree, f"{name} does not compare {met[0].kind}:")
-    return found
 
 
 def _wide(wide: str, arg: Expr, args: Sequence[Expr]) -> Expr:

@@ -31,7 +31,7 @@ from lancekit._statements.expressions import compile_expression, condition
 from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_down
 from lancekit._statements.functions import BOOL
 from lancekit._statements.queries import relation_of
-from lancekit._statements.scope import Scope, Seen, matching
+from lancekit._statements.scope import Scope, Seen
 from lancekit._statements.select import run_query
 from lancekit._statements.tree import BIGINT, Expr, Join, JoinKind, Output, Select
 
@@ -109,7 +109,7 @@ def _matching(
         )
     for one in more:
         check_no_row(one, scope.text)
-        if any(part.op in ("query", "exists", "in query") for part in one.walk()):
+        if any(part.is_query for part in one.walk()):
             raise scope.text.fail(one, "a query cannot stand in ON:", "Put it into USING.")
     return keys, equal, tuple(more)
 
@@ -192,13 +192,10 @@ class _Clauses:
 
     def _starred(self, tree: exp.Expression) -> dict[str, Expr]:
         """Return what ``*`` stands for: the source's columns, which are the target's."""
-        names = [column.name for column in self.target.columns]
         found = dict[str, Expr]()
         for column in self.source.columns:
-            own = matching(column.name, names)
-            if len(own) != 1:
-                raise self.scope._missing(tree, column.name, names, "the target has no column")
-            found[own[0]] = self.source.expr(column, 0)
+            own = self.scope.one_column(self.target, column.name, tree, "the target has no column")
+            found[own.name] = self.source.expr(column, 0)
         return found
 
     def _value(self, column_tree: object, tree: exp.Expression, scope: Scope) -> tuple[str, Expr]:

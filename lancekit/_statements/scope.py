@@ -197,11 +197,19 @@ class Scope:
         return [one.alias for one in self.seen]
 
     def _in(self, table: Seen, part: exp.Expression) -> Expr:
+        column = self.one_column(table, part.name, part, f"{table.alias!r} has no column")
+        return table.expr(column, start_of(part))
+
+    def one_column(self, table: Seen, name: str, tree: exp.Expression, what: str) -> Column:
+        """Return the one column of a table that a name means.
+
+        Raises PredicateError: there is none, or more than one; the text begins with `what`.
+        """
         names = [column.name for column in table.columns]
-        found = matching(part.name, names)
+        found = matching(name, names)
         if len(found) != 1:
-            raise self._missing(part, part.name, found or names, f"{table.alias!r} has no column")
-        return table.expr(table.columns[names.index(found[0])], start_of(part))
+            raise self._missing(tree, name, names, what)
+        return table.columns[names.index(found[0])]
 
     def _unknown(self, parts: Sequence[exp.Expression]) -> PredicateError:
         scope: Scope | None = self

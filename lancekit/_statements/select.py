@@ -19,7 +19,7 @@ from lancekit._scan.expressions.kernels.functions import FUNCTIONS
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._spark.frames.types import with_leaves
 from lancekit._statements.emit import LOCAL, SPARK, Written, write
-from lancekit._statements.tables import Stream, Table
+from lancekit._statements.tables import Stream
 from lancekit._statements.tree import Derived, Expr, Leaf, Query, Select
 from lancekit.errors import EngineError, LancekitError, NotOfferedError
 
@@ -36,13 +36,8 @@ def run_query(query: Query, sql: str) -> SqlResult:
     if choice.engine == "local":
         written = write(query, LOCAL)
         table = _run_locally(written, schema)
-        return SqlResult(
-            sql=sql,
-            schema=schema,
-            choice=choice,
-            reads=_parts_of(written),
-            table=table,
-        )
+        reads = _parts_of(written)
+        return SqlResult(sql=sql, schema=schema, choice=choice, reads=reads, table=table)
     written = write(query, SPARK)
     frames, kept = dict[str, object](), list[object]()
     for read in written.reads:
@@ -64,14 +59,9 @@ def run_query(query: Query, sql: str) -> SqlResult:
 
 def choose(query: Query) -> Choice:
     """Say where a query belongs: on Spark if a table is there, else by size."""
-    tables = list(tables_of(query))
+    tables = [leaf.table for leaf in leaves_of(query)]
     rows = sum(table.rows or 0 for table in tables)
     return choose_engine(rows, on_spark=any(table.on_spark for table in tables))
-
-
-def tables_of(query: Query) -> Iterator[Table]:
-    """Yield the tables of a query, and of the queries in it."""
-    return (leaf.table for leaf in leaves_of(query))
 
 
 def leaves_of(query: Query) -> Iterator[Leaf]:
@@ -125,7 +115,7 @@ def selects_of(query: Query) -> Iterator[Select]:
             yield from selects_of(relation.query)
     for expr in _exprs(query):
         for part in expr.walk():
-            if part.op in ("query", "exists", "in query"):
+            if part.is_query:
                 yield from selects_of(part.value)
 
 
@@ -237,14 +227,10 @@ def _session() -> Any:
 def _bytes(rows: int, stream: Stream) -> bool:
     """Tell whether rows are few enough to be read first."""
     width = sum(
-        getattr(field.type, "bit_width", 0) // 8 if _is_fixed(field.type) else _WIDTH
+        field.type.bit_width // 8 if pa.types.is_primitive(field.type) else _WIDTH
         for field in stream.schema
     )
     return rows * max(width, 1) <= _WHOLE
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    return pa.types.is_primitive(kind)
 
 
 def _kernel(name: str) -> Callable[[pa.Array | pa.ChunkedArray], pa.Array]:

@@ -28,6 +28,11 @@ class Expr:
     value: Any = None
     place: int = field(default=0, compare=False)
 
+    @property
+    def is_query(self) -> bool:
+        """Whether it is what a query gives, which is its value."""
+        return self.op in ("query", "exists", "in query")
+
     def walk(self) -> Iterator[Expr]:
         """Yield the expression and its parts; those of subqueries are their own."""
         yield self
