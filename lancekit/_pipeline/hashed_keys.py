@@ -35,7 +35,7 @@ _LONG = 1 << 12
 _BLOCK = 1 << 16
 
 #: the float that is compared, and the integer of its width; Arrow computes little with half floats
-_BITS = {
+FLOAT_BITS = {
     pa.float16(): (pa.float32(), pa.int32()),
     pa.float32(): (pa.float32(), pa.int32()),
     pa.float64(): (pa.float64(), pa.int64()),
@@ -79,9 +79,9 @@ def comparable(values: pa.Array) -> pa.Array:
         return comparable(values.cast(kind.value_type))
     if pa.types.is_boolean(kind):
         return values.cast(pa.uint8())
-    if kind not in _BITS:
+    if kind not in FLOAT_BITS:
         return values
-    wide, bits = _BITS[kind]
+    wide, bits = FLOAT_BITS[kind]
     values = values.cast(wide)
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), wide), values).view(bits)
 

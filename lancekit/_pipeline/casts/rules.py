@@ -36,7 +36,7 @@ from lancekit._pipeline.casts.values import (
     to_midnight,
 )
 
-__all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule"]
+__all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule", "one_of"]
 
 _IsKind: TypeAlias = Callable[[pa.DataType], bool]
 _Accepts: TypeAlias = Callable[[pa.DataType, pa.DataType], bool]
@@ -95,10 +95,11 @@ def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _between(*tests: _IsKind) -> _Accepts:
     """Accept casts between any two types of one family."""
-    return lambda source, target: _is(*tests)(source) and _is(*tests)(target)
+    return lambda source, target: one_of(*tests)(source) and one_of(*tests)(target)
 
 
-def _is(*tests: _IsKind) -> _IsKind:
+def one_of(*tests: _IsKind) -> _IsKind:
+    """Return the test that one of some tests of a type holds."""
     return lambda kind: any(test(kind) for test in tests)
 
 
@@ -106,9 +107,9 @@ def _from_to(source: _IsKind, target: _IsKind) -> _Accepts:
     return lambda s, t: source(s) and target(t)
 
 
-_TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
-_BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
-_LISTS = (
+TEXT_TYPES = (pt.is_string, pt.is_large_string, pt.is_string_view)
+BYTE_TYPES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
+LIST_TYPES = (
     pt.is_list,
     pt.is_large_list,
     pt.is_fixed_size_list,
@@ -128,8 +129,8 @@ def _aware(kind: pa.DataType) -> bool:
 def _lists_to(*tests: _IsKind) -> _Accepts:
     """Accept casts of lists whose elements cast."""
     return lambda source, target: (
-        _is(*_LISTS)(source)
-        and _is(*tests)(target)
+        one_of(*LIST_TYPES)(source)
+        and one_of(*tests)(target)
         and _castable(item_field(source).type, item_field(target).type)
     )
 
@@ -173,20 +174,20 @@ RULES: tuple[Rule, ...] = (
         lambda s, t: pt.is_dictionary(s) and _castable(s.value_type, t),
         partial(decode_dictionary, cast_array),
     ),
-    Rule(TEXT, TEXT, ALWAYS, _between(*_TEXT), plain_cast),
-    Rule(BYTES, BYTES, ALWAYS, _between(*_BYTES), plain_cast),
+    Rule(TEXT, TEXT, ALWAYS, _between(*TEXT_TYPES), plain_cast),
+    Rule(BYTES, BYTES, ALWAYS, _between(*BYTE_TYPES), plain_cast),
     Rule(
         "fixed_size_binary",
         "binary, large_binary",
         ALWAYS,
-        _from_to(pt.is_fixed_size_binary, _is(pt.is_binary, pt.is_large_binary)),
+        _from_to(pt.is_fixed_size_binary, one_of(pt.is_binary, pt.is_large_binary)),
         plain_cast,
     ),
     Rule(
         BYTES,
         "fixed_size_binary",
         "when every value has that many bytes",
-        _from_to(_is(*_BYTES), pt.is_fixed_size_binary),
+        _from_to(one_of(*BYTE_TYPES), pt.is_fixed_size_binary),
         to_fixed_binary,
     ),
     Rule("integer", "integer", EXACT, _between(pt.is_integer), exact),
@@ -201,7 +202,7 @@ RULES: tuple[Rule, ...] = (
         "date64, timestamp without a time zone",
         "date32, date64",
         "when every value is at midnight",
-        _from_to(_is(pt.is_date64, _naive), pt.is_date),
+        _from_to(one_of(pt.is_date64, _naive), pt.is_date),
         to_midnight,
     ),
     Rule(
@@ -241,7 +242,7 @@ RULES: tuple[Rule, ...] = (
         _lists_to(pt.is_fixed_size_list),
         partial(cast_lists, cast_array),
     ),
-    Rule(BYTES, "blob", ALWAYS, _from_to(_is(*_BYTES), is_blob_struct), bytes_to_blobs),
+    Rule(BYTES, "blob", ALWAYS, _from_to(one_of(*BYTE_TYPES), is_blob_struct), bytes_to_blobs),
     Rule(
         "blob",
         "blob, with or without ranges of files",

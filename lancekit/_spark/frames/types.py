@@ -18,7 +18,14 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._format.arrow_parts import decimal_size
-from lancekit._pipeline.casts.rules import LossError, cast_array
+from lancekit._pipeline.casts.rules import (
+    BYTE_TYPES,
+    LIST_TYPES,
+    TEXT_TYPES,
+    LossError,
+    cast_array,
+    one_of,
+)
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -26,10 +33,6 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 38
 _LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
-
-
-def _same(kind: pa.DataType) -> pa.DataType:
-    return kind
 
 
 def _decimal(kind: pa.DataType) -> pa.DataType:
@@ -51,36 +54,16 @@ _WIRE: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]],
     (pt.is_uint32, lambda _: pa.int64()),
     (pt.is_uint64, lambda _: pa.decimal128(20, 0)),
     (pt.is_float16, lambda _: pa.float32()),
-    (lambda t: pt.is_boolean(t) or pt.is_integer(t) or pt.is_floating(t) or pt.is_null(t), _same),
-    (
-        lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
-        lambda _: pa.string(),
-    ),
-    (
-        lambda t: (
-            pt.is_binary(t)
-            or pt.is_large_binary(t)
-            or pt.is_binary_view(t)
-            or pt.is_fixed_size_binary(t)
-        ),
-        lambda _: pa.binary(),
-    ),
+    (one_of(pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_null), lambda t: t),
+    (one_of(*TEXT_TYPES), lambda _: pa.string()),
+    (one_of(*BYTE_TYPES, pt.is_fixed_size_binary), lambda _: pa.binary()),
     (pt.is_date, lambda _: pa.date32()),
     (pt.is_timestamp, lambda t: pa.timestamp("us", None if t.tz is None else "UTC")),
     (pt.is_time, lambda _: pa.time64("ns")),
     (pt.is_duration, lambda _: pa.duration("us")),
     (pt.is_decimal, _decimal),
     (pt.is_dictionary, lambda t: _wire_type(t.value_type)),
-    (
-        lambda t: (
-            pt.is_list(t)
-            or pt.is_large_list(t)
-            or pt.is_fixed_size_list(t)
-            or pt.is_list_view(t)
-            or pt.is_large_list_view(t)
-        ),
-        lambda t: pa.list_(_element(t.value_type)),
-    ),
+    (one_of(*LIST_TYPES), lambda t: pa.list_(_element(t.value_type))),
     (pt.is_struct, lambda t: pa.struct([pa.field(f.name, _wire_type(f.type)) for f in t])),
     (pt.is_map, lambda t: pa.map_(_wire_type(t.key_type), _wire_type(t.item_type))),
     (lambda t: isinstance(t, pa.BaseExtensionType), lambda t: _wire_type(t.storage_type)),

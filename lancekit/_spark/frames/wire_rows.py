@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.hashed_keys import FLOAT_BITS, comparable
 from lancekit._pipeline.source_keys import key_columns, key_schema
 from lancekit._spark.frames.types import (
     from_spark_batch,
@@ -116,16 +116,9 @@ def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
 # Spark takes 0.0 and -0.0 for one key, Arrow for two.  So floats are compared by their bits, with
 # one NaN.  All other types are compared in their exact wire form.
 
-#: the float that is compared, and the integer of its width; Arrow computes little with half floats
-_BITS = {
-    pa.float16(): (pa.float32(), pa.int32()),
-    pa.float32(): (pa.float32(), pa.int32()),
-    pa.float64(): (pa.float64(), pa.int64()),
-}
-
 
 def _bits_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([(f.name, _BITS.get(f.type, (f.type, f.type))[1]) for f in schema])
+    return pa.schema([(f.name, FLOAT_BITS.get(f.type, (f.type, f.type))[1]) for f in schema])
 
 
 def key_wire(schema: pa.Schema) -> pa.Schema:
@@ -135,7 +128,8 @@ def key_wire(schema: pa.Schema) -> pa.Schema:
 
 def pack_keys(columns: Sequence[pa.Array], wire: pa.Schema) -> list[pa.Array]:
     """Bring key columns to the form that `key_wire` gave."""
-    batch = pa.RecordBatch.from_arrays([_to_bits(column) for column in columns], names=wire.names)
+    columns = [comparable(column) if column.type in FLOAT_BITS else column for column in columns]
+    batch = pa.RecordBatch.from_arrays(columns, names=wire.names)
     return to_spark_batch(batch, wire).columns
 
 
@@ -149,13 +143,5 @@ def unpack_keys(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, names=schema.names)
 
 
-def _to_bits(values: pa.Array) -> pa.Array:
-    if values.type not in _BITS:
-        return values
-    kind, bits = _BITS[values.type]
-    values = values.cast(kind)
-    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), kind), values).view(bits)
-
-
 def _from_bits(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values.view(_BITS[kind][0]).cast(kind) if kind in _BITS else values
+    return values.view(FLOAT_BITS[kind][0]).cast(kind) if kind in FLOAT_BITS else values

@@ -30,7 +30,7 @@ from lancekit._scan.fragment_rows import Workers
 from lancekit._spark.jobs.client import client_of, most_tasks
 from lancekit._spark.jobs.failures import job_failure, unpacked
 from lancekit._spark.jobs.shipment import spark_bytes
-from lancekit._spark.jobs.worker import enter_worker
+from lancekit._spark.jobs.worker import enter_worker, this_partition
 from lancekit._storage.local import sent_to
 from lancekit._version import __version__
 from lancekit._versions.snapshot import Snapshot
@@ -125,16 +125,13 @@ def collect(
     room = answer_room(session, tasks or most_tasks(session), place, exactly=tasks is not None)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         try:
             failed, answer = False, room.answer(work(batches))
         except LancekitError as error:
             failed, answer = True, _Answer(pickle.dumps(error))
-        context = TaskContext.get()
         yield pa.record_batch(
             {
-                "partition": pa.array([context.partitionId() if context else 0], pa.int32()),
+                "partition": pa.array([this_partition()], pa.int32()),
                 "failed": [failed],
                 "value": pa.array([answer.value], pa.binary()),
                 "file": pa.array([answer.file], pa.string()),

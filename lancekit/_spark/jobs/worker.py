@@ -44,14 +44,18 @@ def enter_worker(values: Options, job: str = "") -> None:
     begin_job(job)
 
 
+def this_partition() -> int:
+    """Return the number of the partition that this process works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
 def of_partition(task: WriteTask) -> WriteTask:
     """Return how this partition writes: to files of the size that is aimed at.
 
     Each partition starts with another of the places for files.
     """
-    from pyspark import TaskContext
-
     most = min(options.target_file_bytes or task.max_bytes_per_file, task.max_bytes_per_file)
-    context = TaskContext.get()
-    number = context.partitionId() if context else 0
-    return replace(task.turned(number), max_bytes_per_file=most)
+    return replace(task.turned(this_partition()), max_bytes_per_file=most)

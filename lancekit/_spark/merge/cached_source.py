@@ -25,6 +25,7 @@ from lancekit._format.arrow_parts import viewed
 from lancekit._format.paths import top_of
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
+from lancekit._pipeline.casts.rules import BYTE_TYPES, TEXT_TYPES, one_of
 from lancekit._pipeline.hashed_keys import comparable, hash_rows, known_rows
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.merge_strategy import WIDE_BYTES
@@ -39,6 +40,7 @@ from lancekit._spark.jobs.collect import (
     map_batches,
     run_action,
 )
+from lancekit._spark.jobs.worker import this_partition
 from lancekit.errors import SourceChangedError
 
 if TYPE_CHECKING:
@@ -155,15 +157,8 @@ def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
         yield viewed(values.buffers()[1])[first : first + len(values) * width]
 
 
-def _is_variable(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-    )
+#: whether values of a type are of any length
+_is_variable = one_of(*TEXT_TYPES, *BYTE_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +229,11 @@ class SameKeys:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows; raise ``SourceChangedError`` behind the last one if keys differ."""
-        from pyspark import TaskContext
-
         key_sum = KeySum()
         for batch in batches:
             key_sum.add(key_columns(batch, self.on))
             yield batch
-        context = TaskContext.get()
-        if key_sum.unordered != self.sums[context.partitionId() if context else 0]:
+        if key_sum.unordered != self.sums[this_partition()]:
             raise other_rows()
 
 
@@ -321,10 +313,7 @@ def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
     """Bring keys here in large pieces, which costs Spark much less than rows."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        partition = context.partitionId() if context else 0
+        partition = this_partition()
         for place, chunk in enumerate(_chunks(maker(batches))):
             columns = [
                 pa.array([partition], pa.int32()),

@@ -7,7 +7,7 @@ a piece of the target: ranges of rows, so that a large fragment is shared by sev
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -60,7 +60,7 @@ from lancekit._spark.jobs.client import client_of
 from lancekit._spark.jobs.collect import collect, run_action
 from lancekit._spark.jobs.shipment import Shipment, shipped
 from lancekit._spark.merge.cached_source import CachedSource, SameKeys
-from lancekit._spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
+from lancekit._spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask, ReadRows
 from lancekit._storage.base import Bytes, Store
 from lancekit._versions.snapshot import Snapshot
 
@@ -309,7 +309,7 @@ def join_frame(
     work: MergeTask,
     *,
     broadcast: bool,
-) -> tuple[DataFrame, Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]]:
+) -> tuple[DataFrame, ReadRows]:
     """Return the source's rows with what they match, and how a task reads them.
 
     held, plan: the source, and the casts to the dataset's types.

@@ -47,28 +47,23 @@ from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragmen
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._spark.frames.runner import SparkRunner
-from lancekit._spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
-from lancekit._spark.frames.wire_rows import (
-    FAILURE,
-    by_place,
-    failure_row,
-    raise_failure,
-    subschema,
-)
+from lancekit._spark.frames.types import from_spark_batch
+from lancekit._spark.frames.wire_rows import FAILURE, raise_failure, subschema
 from lancekit._spark.jobs.client import most_tasks
-from lancekit._spark.jobs.collect import collect, map_batches
+from lancekit._spark.jobs.collect import collect
 from lancekit._spark.merge.cached_source import CachedSource, SourceSummary
 from lancekit._spark.merge.match_keys import find_pairs, join_frame, orders, send_orders
 from lancekit._spark.merge.merge_task import (
     ADDRESS,
     MatchedRows,
     MergeTask,
+    ReadRows,
     RowSet,
     TaskResult,
     concatenated,
     lent_columns,
 )
-from lancekit._spark.merge.routed_source import ordered_frame, piece_bounds
+from lancekit._spark.merge.routed_source import PIECE, laid_out, ordered_frame, piece_bounds
 from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
@@ -194,11 +189,7 @@ def _work(job: MergeJob) -> MergeTask:
     )
 
 
-def _run(
-    frame: DataFrame,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
-    work: MergeTask,
-) -> list[TaskResult]:
+def _run(frame: DataFrame, read: ReadRows, work: MergeTask) -> list[TaskResult]:
     def run(batches: Iterable[pa.RecordBatch]) -> TaskResult:
         return work(read(batches))
 
@@ -292,8 +283,6 @@ def _rows_of(matches: Sequence[Matches]) -> RowSet:
 #
 # The new values of a fragment meet in one task, which writes the fragment's file.
 
-_PIECE = "piece"
-
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -305,7 +294,7 @@ class _Part:
 
 def _rewrite_fragments(
     frame: DataFrame,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
+    read: ReadRows,
     work: MergeTask,
     target: Sequence[FragmentSource],
     match: MatchPlan,
@@ -320,14 +309,19 @@ def _rewrite_fragments(
     """
     most = most_tasks(frame.sparkSession)
     count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table
-    wire = wire_schema(work.source, exact=True)
-    out = pa.schema(
-        [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
-    )
     ids = np.array([source.fragment.id for source in target])
-    laid = map_batches(frame, _LayOut(read, work, ids, count, wire, out), spark_schema(out))
+
+    def updates(batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
+        for joined in read(batches):
+            rows = pa.array(joined.updates(work.condition))
+            yield MatchedRows(ak.take(joined.source, rows), None, ak.take(joined.address, rows))
+
+    def pieces(address: pa.Array) -> npt.NDArray[np.int64]:
+        return np.searchsorted(ids, row_address.fragment_ids(address.to_numpy())) % count
+
+    laid = laid_out(frame, updates, pieces, work.source)
     # every row to the task that writes its fragment
-    laid = laid.repartitionById(count, _PIECE).sortWithinPartitions(ADDRESS)
+    laid = laid.repartitionById(count, PIECE).sortWithinPartitions(ADDRESS)
     packed = tuple(
         pickle.dumps({s.fragment.id: s for s in target[place::count]}) for place in range(count)
     )
@@ -342,34 +336,6 @@ def _rewrite_fragments(
         inserted_hashes=hashes if work.clauses.guard else None,
         match=match,
     )
-
-
-@dataclass(frozen=True)
-class _LayOut:
-    """Keeps the rows that update others, and says which task each goes to."""
-
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
-    work: MergeTask
-    ids: npt.NDArray[np.int64]
-    count: int
-    wire: pa.Schema
-    out: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            for joined in self.read(batches):
-                rows = pa.array(joined.updates(self.work.condition))
-                source, address = ak.take(joined.source, rows), ak.take(joined.address, rows)
-                place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
-                columns = [
-                    *to_spark_batch(source, self.wire).columns,
-                    address,
-                    pa.array(place % self.count, pa.int32()),
-                    pa.nulls(len(address), pa.binary()),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.out)
-        except LancekitError as error:
-            yield failure_row(error, self.out, **{_PIECE: 0})
 
 
 @dataclass(frozen=True)
@@ -410,7 +376,7 @@ class _Rewrite:
             raise_failure(batch.column(FAILURE))
             if not batch.num_rows:
                 continue
-            piece = batch.column(_PIECE)[0].as_py()  # all rows of a task have the same
+            piece = batch.column(PIECE)[0].as_py()  # all rows of a task have the same
             addresses = batch.column(ADDRESS).to_numpy()
             source = from_spark_batch(batch.select(range(width)), self.work.source)
             ids = row_address.fragment_ids(addresses)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,10 @@ class MatchedRows(NamedTuple):
         rows = pa.array(pairs)
         lent = _take(self.lent, rows) if self.lent is not None and self.lent.num_columns else None
         return pairs[condition.holds(_take(self.source, rows), lent)]
+
+
+#: how a task reads such rows
+ReadRows: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
 
 @dataclass(frozen=True, slots=True)

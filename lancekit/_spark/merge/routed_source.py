@@ -31,26 +31,22 @@ from lancekit._spark.frames.types import (
     to_spark_batch,
     wire_schema,
 )
-from lancekit._spark.frames.wire_rows import (
-    FAILURE,
-    by_place,
-    failure_row,
-    raise_failure,
-)
+from lancekit._spark.frames.wire_rows import FAILURE, by_place, failure_row, raise_failure
 from lancekit._spark.jobs.collect import map_batches
 from lancekit._spark.jobs.shipment import Shipment
+from lancekit._spark.jobs.worker import this_partition
 from lancekit._spark.merge.cached_source import CachedSource, KeySum, other_rows
 from lancekit._spark.merge.match_keys import RowRouting, forget_keys
-from lancekit._spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
+from lancekit._spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask, ReadRows
 from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Indices = npt.NDArray[np.int64]
-Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
-_PIECE = "piece"
+#: the column of the number of the task that a row goes to
+PIECE = "piece"
 #: rows for which a task reads the target at a time
 _LENT_ROWS = 1 << 17
 #: pairs that are looked at for each cut
@@ -64,7 +60,7 @@ def ordered_frame(
     sent: Shipment,
     target: Sequence[FragmentSource],
     work: MergeTask,
-) -> tuple[DataFrame, Read]:
+) -> tuple[DataFrame, ReadRows]:
     """Return the source's rows that are to be written, and how a task reads them.
 
     held, plan: the source, and the casts to the dataset's types.
@@ -77,13 +73,15 @@ def ordered_frame(
     follow = _Follow(own, plan, sent, work)
     if bounds is None:
         return frame, follow
-    wire = wire_schema(work.source, exact=True)
-    out = pa.schema(
-        [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
-    )
-    laid = map_batches(frame, _LayOut(follow, bounds, wire, out), spark_schema(out))
+
+    def pieces(address: pa.Array) -> Indices:
+        if ak.null_count(address):  # rows without a match need no piece in particular
+            return np.arange(len(address)) % (len(bounds) + 1)
+        return np.searchsorted(bounds, address.to_numpy(), side="right")
+
+    laid = laid_out(frame, follow, pieces, work.source)
     if work.lent.names:
-        laid = laid.repartitionById(len(bounds) + 1, _PIECE)
+        laid = laid.repartitionById(len(bounds) + 1, PIECE)
     laid = laid.sortWithinPartitions(laid[ADDRESS].asc_nulls_last())
     return laid, _Lend(work, _fragments_of(target, bounds))
 
@@ -129,12 +127,8 @@ class _Follow:
     work: MergeTask
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
-        from pyspark import TaskContext
-
         forget_keys()
-        context = TaskContext.get()
-        partition = context.partitionId() if context else 0
-        order = RowRouting.read(self.sent, partition)
+        order = RowRouting.read(self.sent, this_partition())
         clauses, names = self.work.clauses, self.work.source.names
         updates = clauses.matched == "update"
         key_sum, start = KeySum(), 0
@@ -158,34 +152,31 @@ class _Follow:
             raise other_rows()
 
 
-@dataclass(frozen=True)
-class _LayOut:
-    """Brings rows to the form in which Spark moves and sorts them."""
+def laid_out(
+    frame: DataFrame, read: ReadRows, pieces: Callable[[pa.Array], Indices], source: pa.Schema
+) -> DataFrame:
+    """Bring rows to the form in which Spark moves and sorts them.
 
-    follow: _Follow
-    bounds: Indices
-    wire: pa.Schema
-    out: pa.Schema
+    frame, read: the rows, and how a task reads them.
+    pieces: returns the numbers of the tasks that rows go to, by the addresses that they match.
+    source: the columns that the rows have of the source.
+    """
+    wire = wire_schema(source, exact=True)
+    out = pa.schema(
+        [*by_place("s", wire), (ADDRESS, pa.int64()), (PIECE, pa.int32()), (FAILURE, pa.binary())]
+    )
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def lay_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            for source, _, address in self.follow(batches):
-                sent = to_spark_batch(source, self.wire).columns
-                count = source.num_rows
-                if ak.null_count(address):
-                    # rows without a match need no piece in particular
-                    piece = np.arange(count) % (len(self.bounds) + 1)
-                else:
-                    piece = np.searchsorted(self.bounds, address.to_numpy(), side="right")
-                columns = [
-                    *sent,
-                    address,
-                    pa.array(piece, pa.int32()),
-                    pa.nulls(count, pa.binary()),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.out)
+            for rows, _, address in read(batches):
+                sent = to_spark_batch(rows, wire).columns
+                piece = pa.array(pieces(address), pa.int32())
+                blank = pa.nulls(len(address), pa.binary())
+                yield pa.RecordBatch.from_arrays([*sent, address, piece, blank], schema=out)
         except LancekitError as error:
-            yield failure_row(error, self.out, **{_PIECE: 0})
+            yield failure_row(error, out, **{PIECE: 0})
+
+    return map_batches(frame, lay_out, spark_schema(out))
 
 
 @dataclass(frozen=True)
@@ -205,7 +196,7 @@ class _Lend:
             address = batch.column(ADDRESS)
             matched = batch.num_rows - ak.null_count(address)  # they come first
             if matched and self.work.lent.names:
-                by_id = by_id or pickle.loads(self.packed[batch.column(_PIECE)[0].as_py()])  # noqa: S301
+                by_id = by_id or pickle.loads(self.packed[batch.column(PIECE)[0].as_py()])  # noqa: S301
                 lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
                 yield MatchedRows(source[:matched], lent, address[:matched])
             elif matched:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lancekit._display import Displayed
 from lancekit._spark.jobs.client import is_connect, remote_of
-from lancekit._spark.session.session import Owned, active_session, owned_session
+from lancekit._spark.session.session import active_session, owned_session
 from lancekit._spark.session.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -62,35 +62,26 @@ def session_info() -> SessionInfo:
     if session is None:
         return SessionInfo(state="none")
     owned = owned_session()
-    if is_connect(session):
-        return SessionInfo(
-            state="active",
-            owned=owned is not None,
-            connect=True,
-            remote=remote_of(session),
-            spark_version=session.version,
-            differences=_differences(session),
-            log_file=_log_of(owned),
-        )
-    context = session.sparkContext
-    properties = context._jvm.java.lang.System.getProperty
-    return SessionInfo(
+    info = SessionInfo(
         state="active",
         owned=owned is not None,
         spark_version=session.version,
+        differences=_differences(session),
+        log_file=str(owned.log_file) if owned and owned.log_file else None,
+    )
+    if is_connect(session):
+        return replace(info, connect=True, remote=remote_of(session))
+    context = session.sparkContext
+    properties = context._jvm.java.lang.System.getProperty
+    return replace(
+        info,
         master=context.master,
         cores=context.defaultParallelism,
         driver_memory=context.getConf().get("spark.driver.memory"),
         java_version=properties("java.version"),
         java_home=properties("java.home"),
         python=context.pythonExec,
-        differences=_differences(session),
-        log_file=_log_of(owned),
     )
-
-
-def _log_of(owned: Owned | None) -> str | None:
-    return str(owned.log_file) if owned and owned.log_file else None
 
 
 def _differences(session: SparkSession) -> tuple[SettingDifference, ...]:
