@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -56,10 +56,6 @@ OPERATIONS: dict[str, tuple[str, bool]] = {
     "Clone": ("clone", False),
     "UpdateBases": ("add base paths", True),
 }
-
-
-#: what a table says of a commit in each of its rows
-COMMIT_COLUMNS = tuple(Column(name) for name in ("version", "committed", "operation", "message"))
 
 
 class Commit(Protocol):
@@ -193,9 +189,18 @@ def first_of(most: int, number: int, whole: str = "") -> str:
     return f"the first {count(most)} of {count(number)}{whole and f'; {whole} has all'}"
 
 
+def titled(*titles: str, numeric: Collection[str] = ()) -> tuple[Column, ...]:
+    """Return the columns of a table; ``numeric`` names those of numbers."""
+    return tuple(Column(title, numeric=title in numeric) for title in titles)
+
+
 def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
     """Return facts of labels and what is to be said, without those that have nothing to say."""
     return tuple(Fact(label, value) for label, value in pairs if value)
+
+
+#: what a table says of a commit in each of its rows
+COMMIT_COLUMNS = titled("version", "committed", "operation", "message")
 
 
 def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:

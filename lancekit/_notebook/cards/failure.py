@@ -91,12 +91,8 @@ def _sentence(text: str) -> str:
     return clean(text[:1].upper() + text[1:]).rstrip(".")
 
 
-def _numbers(name: str) -> Callable[[_Known], str]:
-    return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
-
-
 def _names(name: str) -> Callable[[_Known], str]:
-    return lambda evidence: listing(evidence.get(name, ()), NAMES)
+    return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
 
 
 def _rows(evidence: _Known) -> str:
@@ -118,7 +114,7 @@ def _generations(evidence: _Known) -> str:
 
 
 _WHERE: Mapping[str, Callable[[_Known], str]] = {
-    "fragments": _numbers("fragments"),
+    "fragments": _names("fragments"),
     "rows": _rows,
     "columns": _names("columns"),
     "keys": _keys,

@@ -17,16 +17,14 @@ from lancekit._notebook.cards.common import (
     operation_word,
     ref,
     table,
+    titled,
     when_and_age,
 )
-from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit._notebook.render.models import Card, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, moment, plural, told
 from lancekit.options import options
 
-_COLUMNS = (
-    *COMMIT_COLUMNS,
-    *(Column(name) for name in ("row", "change", "column", "before", "after")),
-)
+_COLUMNS = (*COMMIT_COLUMNS, *titled("row", "change", "column", "before", "after"))
 
 
 def row_history_card(history: RowHistory, _now: datetime) -> Card:
@@ -82,7 +80,7 @@ def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
 
 # ---- the card of a bisection: the commit at which the answer changed, and how to take it back
 
-_FLIPS = (*COMMIT_COLUMNS, Column("turned"))
+_FLIPS = (*COMMIT_COLUMNS, *titled("turned"))
 
 
 def bisection_card(found: Bisection, now: datetime) -> Card:
@@ -136,8 +134,7 @@ def _table(found: Bisection) -> Table:
 
 _OF_CHANGES = (
     *COMMIT_COLUMNS,
-    *(Column(name) for name in ("change", "before", "after", "rows", "nulls", "lowest")),
-    *(Column(name) for name in ("highest", "distinct")),
+    *titled("change", "before", "after", "rows", "nulls", "lowest", "highest", "distinct"),
 )
 
 
@@ -187,11 +184,8 @@ def _statistics(change: ColumnChange) -> tuple[str, ...]:
 
 # ---- the cards of a diff, with some of the rows, and of a feed of changes, with its commits
 
-_CELLS = (Column("change"), Column("row"), Column("column"), Column("before"), Column("after"))
-_STEPS = tuple(
-    Column(name)
-    for name in ("version", "committed", "inserted", "deleted", "updated", "to look at")
-)
+_CELLS = titled("change", "row", "column", "before", "after")
+_STEPS = titled("version", "committed", "inserted", "deleted", "updated", "to look at")
 
 
 def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
@@ -214,14 +208,11 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
     return Card(
         kind="Diff",
         title=_title(diff),
-        headline=tuple(
-            f"{count(number)} {word}"
-            for word, number in (
-                ("inserted", counts.inserted),
-                ("deleted", counts.deleted),
-                ("updated", counts.updated),
-                ("unchanged", counts.unchanged),
-            )
+        headline=(
+            f"{count(counts.inserted)} inserted",
+            f"{count(counts.deleted)} deleted",
+            f"{count(counts.updated)} updated",
+            f"{count(counts.unchanged)} unchanged",
         ),
         facts=facts(
             *_how(diff),

@@ -12,30 +12,21 @@ from lancekit._notebook.cards.common import (
     first_of,
     operation_word,
     table,
+    titled,
     when_and_age,
 )
-from lancekit._notebook.render.models import Card, Column, Fact, Row
+from lancekit._notebook.render.models import Card, Fact, Row
 from lancekit._notebook.render.words import clean, count, listing, plural, size
 from lancekit._operations.index.describe import IndexCoverage, IndexDescription, Uncovered
 from lancekit.options import options
 
-_COLUMNS = (
-    Column("index"),
-    Column("type"),
-    Column("column"),
-    Column("rows", numeric=True),
-    Column("covered", numeric=True),
-    Column("size", numeric=True),
-    Column("made of", numeric=True),
-    Column("updated"),
+_COLUMNS = titled(
+    *("index", "type", "column", "rows", "covered", "size", "made of", "updated"),
+    numeric=("rows", "covered", "size", "made of"),
 )
-_MISSING = (
-    Column("not in"),
-    Column("rows", numeric=True),
-    Column("fragments", numeric=True),
-    Column("since version", numeric=True),
-    Column("by"),
-    Column("when"),
+_MISSING = titled(
+    *("not in", "rows", "fragments", "since version", "by", "when"),
+    numeric=("rows", "fragments", "since version"),
 )
 
 #: of columns of one index that are named

@@ -19,9 +19,10 @@ from lancekit._notebook.cards.common import (
     first_of,
     ref,
     table,
+    titled,
     waiting_facts,
 )
-from lancekit._notebook.render.models import Card, Column, Row
+from lancekit._notebook.render.models import Card, Row
 from lancekit._notebook.render.words import clean, count, listing, place, plural, size
 from lancekit._operations.common.results import MemWalMergeResult, MergedShard
 from lancekit._operations.mem_wal.cleanup import MemWalCleanupStats
@@ -31,38 +32,18 @@ from lancekit._operations.unmerged.waiting_rows import merge_call
 from lancekit._shards.schema import TOMBSTONE
 from lancekit.options import options
 
-_SHARDS = (
-    Column("shard"),
-    Column("epoch", numeric=True),
-    Column("to be merged", numeric=True),
-    Column("rows", numeric=True),
-    Column("merged up to", numeric=True),
-    Column("entries in the log", numeric=True),
+_OF_SHARDS = ("epoch", "to be merged", "rows", "merged up to", "entries in the log")
+_SHARDS = titled("shard", *_OF_SHARDS, numeric=_OF_SHARDS)
+_QUARANTINED = titled(
+    "row", "key", "reason", "shard", "generation", "since", numeric=("row", "generation")
 )
-_QUARANTINED = (
-    Column("row", numeric=True),
-    Column("key"),
-    Column("reason"),
-    Column("shard"),
-    Column("generation", numeric=True),
-    Column("since"),
-)
-_SET_ASIDE = (
-    Column("key"),
-    Column("state"),
-    Column("reason"),
-    Column("shard"),
-    Column("generation", numeric=True),
-    Column("position", numeric=True),
+_SET_ASIDE = titled(
+    "key", "state", "reason", "shard", "generation", "position", numeric=("generation", "position")
 )
 #: how much of the key of a row is shown
 _VALUES = 60
-_SINK_SHARDS = (
-    Column("shard"),
-    Column("epoch", numeric=True),
-    Column("rows", numeric=True),
-    Column("log written up to", numeric=True),
-)
+_OF_SINK = ("epoch", "rows", "log written up to")
+_SINK_SHARDS = titled("shard", *_OF_SINK, numeric=_OF_SINK)
 
 
 def shards_card(shards: Shards, _now: datetime) -> Card:
@@ -112,27 +93,20 @@ def _shard(shard: ShardInfo) -> Row:
 
 def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
     merged = plural(result.num_merged_generations, "generation")
-    if not result.commits:
-        title = f"nothing to merge into {ref(result.branch, result.version)}"
-    else:
-        title = f"merged {merged} into {ref(result.branch, result.version)}"
-    skipped = result.num_skipped_generations
+    done = f"merged {merged}" if result.commits else "nothing to merge"
+    skipped, aside = result.num_skipped_generations, result.num_quarantined_rows
     return Card(
         kind="MemWAL merge",
-        title=title,
+        title=f"{done} into {ref(result.branch, result.version)}",
         headline=(*changed_rows(result), f"{result.duration:.2f} s"),
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
             ("by another merger", plural(skipped, "generation") if skipped else ""),
-            ("quarantine", _set_aside(result.num_quarantined_rows)),
+            ("quarantine", f"{plural(aside, 'row')} set aside" if aside else ""),
             *(_done(result) if result.commits else ()),
         )
         + waiting_facts(result.waiting),
     )
-
-
-def _set_aside(rows: int) -> str:
-    return f"{plural(rows, 'row')} set aside" if rows else ""
 
 
 def _done(result: MemWalMergeResult) -> tuple[tuple[str, str], ...]:
@@ -151,6 +125,7 @@ def _merged(shard: MergedShard) -> str:
 
 
 def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
+    tables = result.quarantines_removed
     return Card(
         kind="MemWAL cleanup",
         title=f"removed {plural(result.files_removed, 'file')}",
@@ -159,13 +134,9 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
             ("generations", count(result.generations_removed)),
             ("entries of logs", count(result.log_entries_removed)),
             ("manifests", count(result.manifests_removed)),
-            ("quarantine", _tables(result.quarantines_removed)),
+            ("quarantine", f"{plural(tables, 'table')} without rows that wait" if tables else ""),
         ),
     )
-
-
-def _tables(number: int) -> str:
-    return f"{plural(number, 'table')} without rows that wait" if number else ""
 
 
 _AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and puts back those that are the newest"

@@ -68,8 +68,7 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
                 ("on", listing(result.on, options.display_columns)),
                 ("key guard", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
                 ("read", f"version {result.read_version}"),
-                ("attempts", _attempts(result.attempts)),
-                ("ran", ENGINES.get(result.engine, result.engine)),
+                *_how_it_ran(result),
                 ("written", f"{size(result.bytes_written)} of rows"),
                 (
                     "fragments",
@@ -83,34 +82,31 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
 
 
 def delete_card(result: DeleteResult, _now: datetime) -> Card:
-    return Card(
-        kind="Delete",
-        title=f"deleted {plural(result.num_deleted_rows, 'row')}",
-        headline=(ref(result.branch, result.version), _seconds(result.duration)),
-        facts=(
-            *facts(
-                ("attempts", _attempts(result.attempts)),
-                ("ran", ENGINES.get(result.engine, result.engine)),
-            ),
-            *_undo(result),
-        ),
-    )
+    return _change_card("Delete", f"deleted {plural(result.num_deleted_rows, 'row')}", result)
 
 
 def update_card(result: UpdateResult, _now: datetime) -> Card:
+    columns = ("columns", listing(result.columns, options.display_columns))
+    title = f"updated {plural(result.num_rows_updated, 'row')}"
+    return _change_card("Update", title, result, columns)
+
+
+def _change_card(
+    kind: str, title: str, result: DeleteResult | UpdateResult, *told: tuple[str, str]
+) -> Card:
     return Card(
-        kind="Update",
-        title=f"updated {plural(result.num_rows_updated, 'row')}",
+        kind=kind,
+        title=title,
         headline=(ref(result.branch, result.version), _seconds(result.duration)),
-        facts=(
-            *facts(
-                ("columns", listing(result.columns, options.display_columns)),
-                ("attempts", _attempts(result.attempts)),
-                ("ran", ENGINES.get(result.engine, result.engine)),
-            ),
-            *_undo(result),
-        ),
+        facts=(*facts(*told, *_how_it_ran(result)), *_undo(result)),
     )
+
+
+def _how_it_ran(
+    result: CompactionMetrics | DeleteResult | MergeResult | UpdateResult,
+) -> Iterator[tuple[str, str]]:
+    yield "attempts", _attempts(result.attempts)
+    yield "ran", ENGINES.get(result.engine, result.engine)
 
 
 def apply_card(result: ApplyResult, _now: datetime) -> Card:
@@ -265,8 +261,7 @@ def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:
             ("files", f"{count(result.files_removed)} replaced by {count(result.files_added)}"),
             ("bytes", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
             ("left alone", ", ".join(left)),
-            ("attempts", _attempts(result.attempts)),
-            ("ran", ENGINES.get(result.engine, result.engine)),
+            *_how_it_ran(result),
             ("old files", "stay for older versions until cleanup_old_versions() removes them"),
         ),
     )

@@ -44,6 +44,7 @@ from lancekit._notebook.cards.common import (
     ref,
     table,
     tags_by_version,
+    titled,
     when_and_age,
 )
 from lancekit._notebook.render.models import Card, Column, Fact, Row
@@ -60,16 +61,9 @@ from lancekit._notebook.render.words import (
 from lancekit._provenance import PREFIX
 from lancekit.options import options
 
-_COLUMNS = (
-    Column("version", numeric=True),
-    Column("committed"),
-    Column("age"),
-    Column("operation"),
-    Column("rows", numeric=True),
-    Column("change", numeric=True),
-    Column("message"),
-    Column("from"),
-    Column("tags"),
+_COLUMNS = titled(
+    *("version", "committed", "age", "operation", "rows", "change", "message", "from", "tags"),
+    numeric=("version", "rows", "change"),
 )
 
 
@@ -162,7 +156,7 @@ def tags_card(tags: Tags, now: datetime) -> Card:
         cells = (ref(tag["branch"], tag["version"]), when_and_age(made, now))
         return Row((clean(name), *cells, when_and_age(moved, now) if moved != made else ""))
 
-    columns = (Column("tag"), Column("version"), Column("created"), Column("moved"))
+    columns = titled("tag", "version", "created", "moved")
     return refs_card("Tags", ("tag", "tags"), tags, columns, row)
 
 
@@ -174,7 +168,7 @@ def branches_card(branches: Branches, now: datetime) -> Card:
             (clean(name), fork, when_and_age(made, now), f"ds.checkout_version({(name, None)!r})")
         )
 
-    columns = (Column("branch"), Column("forked from"), Column("created"), Column("open"))
+    columns = titled("branch", "forked from", "created", "open")
     return refs_card("Branches", ("branch", "branches"), branches, columns, row)
 
 
@@ -211,7 +205,7 @@ def refs_card(
 # ---- the cards of a transaction, and of the difference between two versions
 
 _ROWS = ("get_inserted_rows()", "get_updated_rows()", "get_deleted_row_ids()")
-_COMMITS = (Column("version", numeric=True), Column("operation"), Column("what"), Column("message"))
+_COMMITS = titled("version", "operation", "what", "message", numeric=("version",))
 
 
 def transaction_card(transaction: Transaction, _now: datetime) -> Card:

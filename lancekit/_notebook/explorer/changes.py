@@ -6,7 +6,7 @@ All of it are calls of public methods on handles of its own: the user's handle d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from lancekit._legible import code, shown
@@ -49,10 +49,10 @@ class Plan:
 
     card: object
     code: str
-    heads: Mapping[str, int]
-    tag: Place | None
-    name: str
     run: Callable[[], object]
+    heads: Mapping[str, int] = field(default_factory=dict)
+    tag: Place | None = None
+    name: str = ""
 
     def _repr_html_(self) -> str:
         return drawn(self.card) + render_code(self.code)
@@ -112,8 +112,6 @@ def _restore(reader: Reader, change: Change) -> Plan:
         card=handle.explain.restore(),
         code=f"{opened(reader.home, change.place)}.restore()",
         heads={change.place[0]: newest},
-        tag=None,
-        name="",
         run=run,
     )
 
@@ -140,7 +138,6 @@ def _tag(reader: Reader, change: Change) -> Plan:
             facts=(*was, Fact("writes", "the tag's file; no version, no rows")),
         ),
         code=f"ds.tags.{way}({code(name)}, ({code(change.place[0])}, {change.place[1]}))",
-        heads={},
         tag=old,
         name=name,
         run=run,
@@ -156,9 +153,6 @@ def _branch(reader: Reader, change: Change) -> Plan:
     return Plan(
         card=handle.explain.create_branch(change.name),
         code=f"{opened(reader.home, change.place)}.create_branch({code(change.name)})",
-        heads={},
-        tag=None,
-        name="",
         run=lambda: handle.create_branch(change.name),
     )
 
@@ -177,8 +171,6 @@ def _promote(reader: Reader, change: Change) -> Plan:
         card=plan,
         code=f"ds.branches.merge({code(source)}, {code(change.name)})",
         heads={source: plan.theirs[1], change.name: plan.ours[1]},
-        tag=None,
-        name="",
         run=plan.apply,
     )
 

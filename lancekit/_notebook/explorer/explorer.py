@@ -8,6 +8,7 @@ from datetime import datetime
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.time_travel import Ref
 from lancekit._notebook.explorer.state import ExplorerState
+from lancekit._notebook.explorer.views import code_of
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.render.controls import Interactive
 from lancekit._notebook.render.models import Card, Fact
@@ -30,17 +31,17 @@ class Explorer(Interactive):
     @property
     def handle(self) -> LanceDataset:
         """A handle at the stop, of its own."""
-        return self._visit.handle
+        return self._visit.reader.fresh(self.state.place)
 
     @property
     def code(self) -> str:
         """The code that gives what is shown."""
-        return self._visit.code
+        return code_of(self.state)
 
     def _card(self, now: datetime) -> Card:
         visit = self._visit
         card = visit.head(visit.state, visit.stops(visit.state), now)
-        return replace(card, facts=(*card.facts, Fact("code", visit.code, code=True)))
+        return replace(card, facts=(*card.facts, Fact("code", self.code, code=True)))
 
     def _made(self) -> object:
         from lancekit._notebook.explorer.shell import Shell  # with ipywidgets

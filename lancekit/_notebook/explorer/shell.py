@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 import ipywidgets as w
 
 from lancekit._notebook.cards.common import ref
-from lancekit._notebook.explorer.changes import CHANGES, NAMED, Change, Plan
+from lancekit._notebook.explorer.changes import (
+    CHANGES,
+    NAMED,
+    Change,
+    Plan,
+    apply_plan,
+    plan_change,
+)
 from lancekit._notebook.explorer.state import Event, ExplorerState, Place, View
 from lancekit._notebook.explorer.views import code_of
 from lancekit._notebook.explorer.visit import Visit
@@ -216,10 +223,10 @@ class Shell:
 
     def _planned(self) -> Plan:
         change = Change(self.kind.value, self._visit.state.place, self.name.value.strip())
-        return self._visit.plan(change)
+        return plan_change(self._visit.reader, change)
 
     def _applied(self, plan: Plan) -> object:
-        result = self._visit.apply(plan)
+        result = apply_plan(self._visit.reader, plan)
         self.send(self._visit.refreshed())
         return result
 

@@ -135,12 +135,14 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     """Return a page of rows, which says of how many."""
     way = [f"where {clean(state.filter)}"] if state.filter else []
     if state.order:
-        way.append(f"sorted by {clean(state.order[0])}, {_direction(state.order[1])}")
+        column, ascending = state.order
+        way.append(f"sorted by {clean(column)}, {'lowest' if ascending else 'highest'} first")
     if state.is_plain:
         way.append("in the order of their files")
     else:
         way.append(f"all {plural(page.looked_at, 'row')} looked at in {page.seconds:.2f} s")
-    table = page_table(page.rows, _sentence(way), page.start, page.total)
+    line = ", ".join(way)
+    table = page_table(page.rows, line[:1].upper() + line[1:], page.start, page.total)
     notes = []
     if page.columns > len(table.columns):
         notes.append(f"{count(len(table.columns))} of {plural(page.columns, 'column')}")
@@ -169,15 +171,6 @@ def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | Non
 def unread_card(kind: str, what: str) -> Card:
     """Return what stands in the place of what is read when somebody asks."""
     return Card(kind=kind, title=what, headline=())
-
-
-def _sentence(parts: Sequence[str]) -> str:
-    line = ", ".join(parts)
-    return line[:1].upper() + line[1:]
-
-
-def _direction(ascending: bool) -> str:
-    return "lowest first" if ascending else "highest first"
 
 
 # ---- columns
@@ -237,20 +230,17 @@ def summary_card(summary: _Summary) -> Card:
             ("frequent", _NOT_COUNTED if top is None else ""),
             ("not finite", plural(summary.others, "value") if summary.others else ""),
         ),
-        tables=(*_frequent(summary), *_histogram(summary)),
+        tables=tuple(_tables(summary)),
     )
 
 
-def _frequent(summary: _Summary) -> Iterator[Table]:
+def _tables(summary: _Summary) -> Iterator[Table]:
     if summary.top:
         rows = [((cell(value),), number) for value, number in summary.top]
         yield _bars("Most frequent values", ("value",), rows, numeric=bool(summary.bins))
-
-
-def _histogram(summary: _Summary) -> Iterator[Table]:
     if summary.bins:
-        rows = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
-        yield _bars("Histogram", ("from", "up to"), rows, numeric=True)
+        ranges = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
+        yield _bars("Histogram", ("from", "up to"), ranges, numeric=True)
 
 
 _NOT_COUNTED = "not told: there are too many different values, or they cannot be counted"
@@ -309,12 +299,7 @@ def compare_card(new: Stop, told: Apart) -> Card:
         tables=(
             Table(
                 caption="Side by side",
-                columns=(
-                    Column("what"),
-                    Column(ref(*old.place)),
-                    Column(ref(*new.place)),
-                    Column("change"),
-                ),
+                columns=tuple(map(Column, ("what", ref(*old.place), ref(*new.place), "change"))),
                 rows=tuple(map(Row, sides)),
                 note="which rows changed is found when you ask: press find changed rows",
             ),

@@ -11,11 +11,9 @@ from typing import TypeAlias
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.time_travel import Ref
 from lancekit._notebook.cards.common import place_of
-from lancekit._notebook.explorer.changes import Change, Plan, apply_plan, plan_change
 from lancekit._notebook.explorer.pages import Apart, Reader, Stop, apart, read_page
 from lancekit._notebook.explorer.state import Event, ExplorerState
 from lancekit._notebook.explorer.views import (
-    code_of,
     compare_card,
     opened,
     read_summary,
@@ -57,16 +55,6 @@ class Visit:
         if against is not None:
             other = ds.checkout_version(against)
             self.state = replace(self.state, pinned=(other.branch, other.version))
-
-    @property
-    def handle(self) -> LanceDataset:
-        """A handle at the stop, of its own."""
-        return self.reader.fresh(self.state.place)
-
-    @property
-    def code(self) -> str:
-        """The code that gives what is shown."""
-        return code_of(self.state)
 
     def send(self, event: Event) -> None:
         """Do what somebody did."""
@@ -116,16 +104,6 @@ class Visit:
         diff = stop.handle.diff(told.old.handle)
         _ = diff.counts  # rows are read here, and not when it is drawn
         return diff
-
-    # ---- changes
-
-    def plan(self, change: Change) -> Plan:
-        """Return what a change would do; nothing is changed."""
-        return plan_change(self.reader, change)
-
-    def apply(self, plan: Plan) -> object:
-        """Do what a plan says, if nothing came in between; return what has a card."""
-        return apply_plan(self.reader, plan)
 
     def refreshed(self) -> Event:
         """Look anew which versions, branches and tags there are; return the event that says so."""

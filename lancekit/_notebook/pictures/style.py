@@ -124,7 +124,7 @@ def drawn(
                 _plain(one, canvas.colours)
             return Picture(
                 alt=said, text=text, figure=canvas.figure,
-                render=partial(_own_svg, canvas.figure.figure, title, alt),
+                render=partial(_svg, canvas.figure.figure, {}, title, alt),  # in its own colours
             )  # fmt: skip
         figure = Figure(figsize=inches, dpi=_DPI, layout="constrained", facecolor=LIGHT.ground)
         grid = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False,
@@ -135,9 +135,8 @@ def drawn(
         for one in canvas.axes:
             one.set_facecolor("none")
             _plain(one, LIGHT)
-    return Picture(
-        alt=said, text=text, figure=figure, render=partial(_themed_svg, figure, title, alt)
-    )
+    render = partial(_svg, figure, LIGHT.parts(), title, alt)
+    return Picture(alt=said, text=text, figure=figure, render=render)
 
 
 def several(ax: Axes | Sequence[Axes]) -> bool:
@@ -245,16 +244,8 @@ def _saved(figure: Any, parts: Mapping[str, str]) -> tuple[float, float, str]:
     return float(found[1]), float(found[2]), re.sub(r">\s+<", "><", body.strip())
 
 
-def _themed_svg(figure: object, title: str, alt: str) -> str:
-    return _framed(title, alt, *_saved(figure, LIGHT.parts()))
-
-
-def _own_svg(figure: object, title: str, alt: str) -> str:
-    """Return the user's figure in the user's colours."""
-    return _framed(title, alt, *_saved(figure, {}))
-
-
-def _framed(title: str, alt: str, width: float, height: float, body: str) -> str:
+def _svg(figure: object, parts: Mapping[str, str], title: str, alt: str) -> str:
+    width, height, body = _saved(figure, parts)
     zoom = _DPI / _POINTS
     inside = element("g", Markup(body), transform=f"scale({zoom:.4f})")
     return picture(title, alt, (round(width * zoom), round(height * zoom)), inside)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeAlias
 
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.cards.results import branch_plan_card
@@ -15,7 +14,6 @@ from lancekit._notebook.render.words import cell, clean, count, plural, told
 from lancekit._notebook.workbench.bench import Bench, Panel, taken_back
 from lancekit._notebook.workbench.merge_bench import code_fact
 from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
-from lancekit._notebook.workbench.steps import State
 from lancekit._operations.common.results import ApplyResult
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
 from lancekit._operations.lineage.column_conflicts import ColumnConflict
@@ -26,8 +24,6 @@ from lancekit.options import options
 
 #: conflicts that are shown at a time
 PAGE = 5
-
-_State: TypeAlias = State[Picks, BranchMergePlan, ApplyResult]
 
 
 class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
@@ -86,9 +82,19 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
 
     def view(self, now: datetime, *, why: bool = True) -> Card:
         """Return what is shown of the plan, and ``why`` there is none."""
-        card = _branch_bench_card(self.state, now, why=why)
-        plan = self.state.plan
-        return card if plan is None else replace(card, tables=tuple(_unfit_table(plan.conflicts)))
+        state, plan = self.state, self.state.plan
+        if plan is None:
+            error = state.error if why else None
+            headline = () if error is None else (" ".join(told_error(error).split()),)
+            return Card(kind="Merge plan", title="no plan", headline=headline)
+        card = branch_plan_card(plan, now)
+        left = f"{count(plan.num_unsettled)} without a side" if plan.num_unsettled else ""
+        return replace(
+            card,
+            headline=tuple(filter(None, [*card.headline, left])),
+            facts=tuple(fact for fact in card.facts if fact.label != "next"),
+            tables=tuple(_unfit_table(plan.conflicts)),
+        )
 
     # ---- what a workbench asks for
 
@@ -147,20 +153,6 @@ _KINDS = {
 }
 _COLUMNS = ("column", "base", "ours", "theirs", "becomes")
 _UNDECIDED = "? pick a side"
-
-
-def _branch_bench_card(state: _State, now: datetime, *, why: bool = True) -> Card:
-    """Return what the merge would do, or that there is no plan, and ``why``."""
-    plan = state.plan
-    if isinstance(plan, BranchMergePlan):
-        card = branch_plan_card(plan, now)
-        left = f"{count(plan.num_unsettled)} without a side" if plan.num_unsettled else ""
-        told_facts = tuple(fact for fact in card.facts if fact.label != "next")
-        return replace(card, headline=tuple(filter(None, [*card.headline, left])), facts=told_facts)
-    headline: tuple[str, ...] = ()
-    if why and state.error is not None:
-        headline = (" ".join(told_error(state.error).split()),)
-    return Card(kind="Merge plan", title="no plan", headline=headline)
 
 
 def conflict_table(row: ConflictedRow, picks: Picks) -> Table:

@@ -84,7 +84,29 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 
     def view(self, now: datetime, *, why: bool = True) -> Card:
         """Return what is shown of the preview, and ``why`` there is none."""
-        return _merge_bench_card(self.state, self.held, self.schema, now, why=why)
+        state = self.state
+        rules, plan = state.chosen, state.plan
+        odd, differing = self.held.odd(rules.on), drift(self.held.schema, self.schema)
+        about = facts(
+            ("null keys", _nulls(odd, state)),
+            ("repeated keys", _repeated(odd, rules)),
+            ("schema", _drift_in_words(differing)),
+        )
+        tables = (*_repeated_table(odd, rules), *_drift_table(differing, rules))
+        if isinstance(plan, MergePlan):
+            card = merge_plan_card(plan, now)
+            told = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
+            return replace(card, facts=(*about, *told), tables=(*tables, *card.tables))
+        reason = "not previewed yet: it is work on Spark"
+        if state.error is not None:
+            reason = " ".join(told_error(state.error).split()) if why else "no preview"
+        return Card(
+            kind="Merge plan",
+            title=f"merge on {listing(rules.on, options.display_columns) or 'no key'}",
+            headline=(reason,),
+            facts=about,
+            tables=tables,
+        )
 
     # ---- what a workbench asks for
 
@@ -129,43 +151,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         return f"MergeBench({self._handle.uri!r})"
 
 
-# ---- what a merge's workbench shows: the preview, and what is odd about the source
-
-
-def _merge_bench_card(
-    state: _State, held: _Held, schema: pa.Schema, now: datetime, *, why: bool = True
-) -> Card:
-    """Return the preview of a merge, or that there is none.
-
-    state: where the workbench is.
-    held, schema: the source, and the dataset's columns.
-    now: what ages are counted from.
-    why: whether to say why there is none.
-    """
-    rules, plan = state.chosen, state.plan
-    odd, differing = held.odd(rules.on), drift(held.schema, schema)
-    about = (
-        *facts(("null keys", _nulls(odd, state)), ("repeated keys", _repeated(odd, rules))),
-        *facts(("schema", _drift_in_words(differing))),
-    )
-    tables = (*_repeated_table(odd, rules), *_drift_table(differing, rules))
-    if isinstance(plan, MergePlan):
-        card = merge_plan_card(plan, now)
-        told = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
-        return replace(card, facts=(*about, *told), tables=(*tables, *card.tables))
-    reason = "not previewed yet: it is work on Spark"
-    if state.error is not None:
-        reason = " ".join(told_error(state.error).split()) if why else "no preview"
-    return Card(
-        kind="Merge plan",
-        title=f"merge on {listing(rules.on, options.display_columns) or 'no key'}",
-        headline=(reason,),
-        facts=about,
-        tables=tables,
-    )
-
-
-# ---- keys
+# ---- what is odd about the source: its keys
 
 
 def _nulls(odd: Odd, state: _State) -> str:
