@@ -17,7 +17,7 @@ from lancekit._commit.rebase import RowConflict, rebase
 from lancekit._commit.rules.pending import Pending
 from lancekit._defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit._format import flags, names
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from lancekit._format.manifest import Manifest
 from lancekit._format.names import ManifestNaming
 from lancekit._format.transaction import Transaction

@@ -9,7 +9,7 @@ from lancekit._commit.clock import Clock
 from lancekit._commit.manifest.build import Built, build_manifest, first_manifest
 from lancekit._commit.rules.pending import Pending
 from lancekit._format import names
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from lancekit._format.index import encode_index_section
 from lancekit._format.manifest import encode_manifest_file
 from lancekit._format.names import ManifestNaming

@@ -12,7 +12,7 @@ from functools import partial
 
 from lancekit._commit.clock import Clock
 from lancekit._format import names
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from lancekit._format.mem_wal.names import LOGS
 from lancekit._format.names import MAIN
 from lancekit._format.refs import (

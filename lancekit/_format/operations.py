@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pyroaring import BitMap
 
 from lancekit._format import _codecs as c
 from lancekit._format._codecs import Part, wire
 from lancekit._format.fragment import Fragment
-from lancekit._format.index import (
-    IndexMetadata,
-)
+from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import KeyFilter
 from lancekit._format.manifest import BasePath
 from lancekit._format.operation_parts import (
@@ -39,29 +37,6 @@ from lancekit._format.operation_parts import (
 )
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import discreet_repr
-
-__all__ = [
-    "OPERATIONS",
-    "Append",
-    "Clone",
-    "CreateIndex",
-    "DataReplacement",
-    "Delete",
-    "Merge",
-    "Operation",
-    "Overwrite",
-    "Project",
-    "ReserveFragments",
-    "Restore",
-    "Rewrite",
-    "UnknownOperation",
-    "Update",
-    "UpdateBases",
-    "UpdateConfig",
-    "UpdateMemWalState",
-    "UpdateMode",
-]
-
 
 _MAP = c.part(UpdateMap)
 
@@ -335,20 +310,5 @@ Operation = (
     | UnknownOperation
 )
 
-OPERATIONS: tuple[type[Operation], ...] = (
-    Append,
-    Delete,
-    Overwrite,
-    CreateIndex,
-    Rewrite,
-    Merge,
-    Restore,
-    ReserveFragments,
-    Update,
-    Project,
-    UpdateConfig,
-    DataReplacement,
-    UpdateMemWalState,
-    Clone,
-    UpdateBases,
-)
+#: all but the last
+OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)[:-1]

@@ -12,72 +12,10 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from lancekit._display import Displayed
 from lancekit._format import _codecs as c
 from lancekit._format._codecs import Part, decode, encode, values_of, wire
-from lancekit._format.operation_parts import (
-    CompactedSsTable,
-    DataReplacementGroup,
-    FieldMetadataUpdate,
-    RewriteGroup,
-    RewrittenIndex,
-    UpdateMap,
-)
-from lancekit._format.operations import (
-    OPERATIONS,
-    Append,
-    Clone,
-    CreateIndex,
-    DataReplacement,
-    Delete,
-    Merge,
-    Operation,
-    Overwrite,
-    Project,
-    ReserveFragments,
-    Restore,
-    Rewrite,
-    UnknownOperation,
-    Update,
-    UpdateBases,
-    UpdateConfig,
-    UpdateMemWalState,
-    UpdateMode,
-)
+from lancekit._format.operations import OPERATIONS, Append, Operation, Overwrite, UnknownOperation
 from lancekit._format.pb.transaction_pb2 import Transaction as Message
 from lancekit._format.unknown_fields import parse
 from lancekit._provenance import Provenance
-
-__all__ = [
-    "COMMIT_MESSAGE",
-    "OPERATIONS",
-    "Append",
-    "Clone",
-    "CompactedSsTable",
-    "CreateIndex",
-    "DataReplacement",
-    "DataReplacementGroup",
-    "Delete",
-    "FieldMetadataUpdate",
-    "Merge",
-    "Operation",
-    "Overwrite",
-    "Project",
-    "ReserveFragments",
-    "Restore",
-    "Rewrite",
-    "RewriteGroup",
-    "RewrittenIndex",
-    "Transaction",
-    "TransactionSummary",
-    "UnknownOperation",
-    "Update",
-    "UpdateBases",
-    "UpdateConfig",
-    "UpdateMap",
-    "UpdateMemWalState",
-    "UpdateMode",
-    "encode_transaction",
-    "parse_transaction",
-    "summarize_transaction",
-]
 
 #: the transaction property that holds the commit message
 COMMIT_MESSAGE = "__lance_commit_message"

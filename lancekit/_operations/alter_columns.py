@@ -14,9 +14,9 @@ import pyarrow as pa
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import check_column_name, column_not_found
 from lancekit._format.fragment import Fragment
+from lancekit._format.operations import Merge, Project
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._format.transaction import Merge, Project
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.retry import RetryPolicy, retried_writing

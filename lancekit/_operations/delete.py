@@ -12,7 +12,7 @@ from lancekit import _arrow_compute as pc
 from lancekit._commit.rebase import write_deletions
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
-from lancekit._format.transaction import Delete
+from lancekit._format.operations import Delete
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import DeleteResult

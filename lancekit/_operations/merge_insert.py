@@ -19,10 +19,11 @@ from lancekit._commit.rules.pending import BatchMarker, Pending
 from lancekit._format.column_names import ROW_ADDRESS, column_not_found
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
-from lancekit._format.operations import UpdateMode
+from lancekit._format.operation_parts import UpdateMode
+from lancekit._format.operations import Update
 from lancekit._format.paths import find_field, top_of
 from lancekit._format.schema import LanceSchema, check_key_type
-from lancekit._format.transaction import Transaction, Update
+from lancekit._format.transaction import Transaction
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy, retried

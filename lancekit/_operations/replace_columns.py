@@ -19,8 +19,9 @@ from lancekit._format.column_names import RESERVED_NAMES
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.fragment import Fragment
+from lancekit._format.operation_parts import DataReplacementGroup
+from lancekit._format.operations import DataReplacement
 from lancekit._format.schema import LanceSchema
-from lancekit._format.transaction import DataReplacement, DataReplacementGroup
 from lancekit._operations.add_columns import (
     Addition,
     NewColumns,

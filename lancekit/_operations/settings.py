@@ -9,10 +9,9 @@ from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import column_not_found
 from lancekit._format.manifest import BasePath
 from lancekit._format.operation_parts import UpdateMap
-from lancekit._format.operations import UpdateBases, UpdateConfig
+from lancekit._format.operations import Restore, UpdateBases, UpdateConfig
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._format.transaction import Restore
 from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._versions.listing import latest_snapshot

@@ -13,8 +13,8 @@ from typing import Any
 from lancekit._commit.rules.pending import Pending
 from lancekit._defaults import MAX_ROWS_PER_FILE
 from lancekit._format.field_marks import holds_blobs
+from lancekit._format.operations import Update
 from lancekit._format.schema import LanceSchema
-from lancekit._format.transaction import Update
 from lancekit._legible import shown
 from lancekit._machine import processors
 from lancekit._operations.cleanup.auto import commit

@@ -16,8 +16,9 @@ from lancekit._format.data_file import DEFAULT_VERSION
 from lancekit._format.fragment import Fragment
 from lancekit._format.manifest import BasePath
 from lancekit._format.names import ManifestNaming
+from lancekit._format.operations import Append, Overwrite
 from lancekit._format.schema import LanceSchema, check_key_type
-from lancekit._format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
+from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit, create
 from lancekit._operations.common.staged_files import bases_of, chosen_places, removed_unless_landed

@@ -12,7 +12,8 @@ import pytest
 import lancekit as lk
 from lancekit._commit.protocol import commit
 from lancekit._commit.rules.pending import Pending
-from lancekit._format.transaction import Delete, Merge, Update, UpdateMode
+from lancekit._format.operation_parts import UpdateMode
+from lancekit._format.operations import Delete, Merge, Update
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, RowOutOfRangeError
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [1.0, 2.0, 3.0]})

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import lancekit as lk
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from lancekit._format.index import IndexDetails, IndexMetadata
 from lancekit._format.pb import schema_pb2, table_pb2
 from lancekit._format.pb.transaction_pb2 import Transaction as Message

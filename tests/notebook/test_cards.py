@@ -9,7 +9,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._display import Displayed
-from lancekit._format.transaction import OPERATIONS
+from lancekit._format.operations import OPERATIONS
 from lancekit._notebook import show_text
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.common import OPERATIONS as WORDS

@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 import lancekit._pipeline.merge_condition as condition_module
-from lancekit._format.transaction import Update
+from lancekit._format.operations import Update
 from lancekit._pipeline.merge_condition import PairCondition
 from lancekit.errors import (
     DuplicateKeysError,

@@ -24,7 +24,7 @@ from lancekit import errors
 from lancekit._commit.clock import Clock
 from lancekit._commit.protocol import commit
 from lancekit._commit.rules.pending import Pending
-from lancekit._format.transaction import Operation
+from lancekit._format.operations import Operation
 from lancekit._versions.line import open_line
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot

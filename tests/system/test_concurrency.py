@@ -14,7 +14,7 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit._commit import protocol
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from tests.support.forked import at_once
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}

@@ -39,7 +39,7 @@ from lancekit._format import operations as ops
 from lancekit._format.fragment import TOMBSTONE, DataFile, Fragment, FragmentList
 from lancekit._format.index import FRAGMENT_REUSE
 from lancekit._format.manifest import Manifest
-from lancekit._format.operation_parts import RewriteGroup
+from lancekit._format.operation_parts import RewriteGroup, UpdateMode
 from lancekit._format.schema import LanceSchema
 from lancekit.errors import InvalidArgumentError
 
@@ -111,7 +111,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     )
     changed = dict.fromkeys(updated, operation.fields_modified)
     indices = pruned(draft.indices, schema, fragments, changed)
-    if manifest.has_stable_row_ids and operation.update_mode is ops.UpdateMode.REWRITE_ROWS:
+    if manifest.has_stable_row_ids and operation.update_mode is UpdateMode.REWRITE_ROWS:
         indices = extended(
             indices,
             schema,

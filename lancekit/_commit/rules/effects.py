@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lancekit._format import operations as ops
 from lancekit._format.fragment import Fragment
-from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.operation_parts import UpdateMap, UpdateMode
 from lancekit._format.schema import LanceField, LanceSchema
 
 
@@ -36,7 +36,7 @@ def row_changes(operation: ops.Delete | ops.Update) -> RowChanges:
 
 def is_in_place(update: ops.Update) -> bool:
     """Whether an update rewrites columns where they are, and moves no row."""
-    return update.update_mode is ops.UpdateMode.REWRITE_COLUMNS
+    return update.update_mode is UpdateMode.REWRITE_COLUMNS
 
 
 def changed_fields(old: LanceSchema, new: LanceSchema) -> frozenset[int]:

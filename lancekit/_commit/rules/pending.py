@@ -10,7 +10,8 @@ from pyroaring import BitMap
 
 from lancekit._format.index import IndexMetadata
 from lancekit._format.manifest import BasePath
-from lancekit._format.transaction import Operation, Transaction
+from lancekit._format.operations import Operation
+from lancekit._format.transaction import Transaction
 from lancekit.errors import FormatError, IncompatibleConflictError
 
 

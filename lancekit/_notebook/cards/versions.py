@@ -16,18 +16,15 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
 from lancekit._format.manifest import BasePath
-from lancekit._format.schema import LanceSchema
-from lancekit._format.transaction import (
-    COMMIT_MESSAGE,
+from lancekit._format.operation_parts import (
     CompactedSsTable,
     DataReplacementGroup,
-    Operation,
     RewriteGroup,
-    Transaction,
-    UnknownOperation,
-    UpdateConfig,
     UpdateMap,
 )
+from lancekit._format.operations import Operation, UnknownOperation, UpdateConfig
+from lancekit._format.schema import LanceSchema
+from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit._notebook.cards.common import (
     NAMES,
     REFS_READ,

@@ -12,8 +12,8 @@ from typing import Any
 from lancekit._checked import from_text
 from lancekit._commit.rules.pending import Pending, ReuseEntry
 from lancekit._format.fragment import Fragment
-from lancekit._format.operation_parts import RewrittenIndex
-from lancekit._format.transaction import ReserveFragments, Rewrite, RewriteGroup
+from lancekit._format.operation_parts import RewriteGroup, RewrittenIndex
+from lancekit._format.operations import ReserveFragments, Rewrite
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import CompactionMetrics
 from lancekit._operations.common.retry import RetryPolicy, retried_writing

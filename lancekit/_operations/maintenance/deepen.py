@@ -23,7 +23,8 @@ from lancekit._format import operations as ops
 from lancekit._format.field_marks import is_blob_v2
 from lancekit._format.fragment import DataFile, Fragment, FragmentList
 from lancekit._format.index import IndexMetadata
-from lancekit._format.operations import CreateIndex, Operation, Update, UpdateMode
+from lancekit._format.operation_parts import UpdateMode
+from lancekit._format.operations import CreateIndex, Operation, Update
 from lancekit._format.transaction import Transaction
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.retry import RetryPolicy, retried_writing

@@ -24,8 +24,8 @@ from lancekit._format.mem_wal.names import generation_folder, generation_number
 from lancekit._format.mem_wal.shard_manifest import SsTable
 from lancekit._format.mem_wal.sharding import one_key
 from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name
+from lancekit._format.operations import Delete, Overwrite
 from lancekit._format.schema import LanceSchema
-from lancekit._format.transaction import Delete, Overwrite
 from lancekit._index.build.btree import SortedRows
 from lancekit._index.build.column import IndexedColumn
 from lancekit._index.build.files import write_file

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lancekit._format import transaction as ops
+from lancekit._format import operations as ops
 from lancekit._format.row_ids import read_row_versions
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader
