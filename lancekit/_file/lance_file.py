@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
-from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
@@ -24,7 +23,7 @@ from lancekit._file.kernels.row_selection import Rows, parse_rows
 from lancekit._file.reader import FileReader
 from lancekit._file.writer import PAGE_BYTES, FileWriter
 from lancekit._format.data_file import STORAGE_VERSIONS
-from lancekit._format.paths import parse_path, pruned
+from lancekit._format.paths import by_first, parse_path, pruned
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import shown, without_secrets
 from lancekit._storage.base import Store
@@ -118,10 +117,7 @@ class LanceFileReader:
         if names is None:
             return self._reader.columns
         schema = self._reader.stored_schema
-        below: dict[str, list[Sequence[str]]] = {}
-        for name in names:
-            top, *rest = [name] if name in schema.names else parse_path(name)
-            below.setdefault(top, []).append(rest)
+        below = by_first([name] if name in schema.names else parse_path(name) for name in names)
         fields = [pruned(schema.field(top), rest) for top, rest in below.items()]
         return tuple(file_column(schema, field, self._reader.version) for field in fields)
 
@@ -377,12 +373,7 @@ class LanceFileWriter:
     def __enter__(self) -> LanceFileWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
             return

@@ -6,19 +6,25 @@ Where a function asks itself what an array is, `isinstance` tells the type check
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 from pyarrow import types as pt
 
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
 #: kinds of lists, and how a type is made with another field of items
 _LISTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pt.is_list, lambda _, field: pa.list_(field)),
     (pt.is_large_list, lambda _, field: pa.large_list(field)),
     (pt.is_fixed_size_list, lambda kind, field: pa.list_(field, kind.list_size)),
-    (pt.is_map, lambda _, field: pa.map_(field.type.field(0), field.type.field(1))),
+    (
+        pt.is_map,
+        lambda kind, field: pa.map_(field.type.field(0), field.type.field(1), kind.keys_sorted),
+    ),
 )
 
 
@@ -49,12 +55,16 @@ def with_leaves(
     if changed is items:
         return array
     field = pa.field("entries", changed.type, False) if pt.is_map(kind) else item_field(array.type)
-    return with_other_items(array, with_items(array.type, field.with_type(changed.type)), changed)
+    lists = with_children(array.type, [field.with_type(changed.type)])
+    return with_other_items(array, lists, changed)
 
 
-def with_items(kind: pa.DataType, field: pa.Field) -> pa.DataType:
-    """Return a type of lists, or of maps, with another field of items."""
-    return next(make for is_kind, make in _LISTS if is_kind(kind))(kind, field)
+def with_children(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    """Return a type of structs, of lists or of maps with other fields; others are as they are."""
+    if pt.is_struct(kind):
+        return pa.struct(children)
+    make = next((make for is_kind, make in _LISTS if is_kind(kind)), None)
+    return kind if make is None else make(kind, children[0])
 
 
 def with_other_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
@@ -66,6 +76,22 @@ def with_other_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.
 def viewed(buffer: pa.Buffer | None, kind: DTypeLike = np.uint8) -> NDArray[Any]:
     """Return a buffer as numbers of a NumPy type, not copied; one that is not there holds none."""
     return np.frombuffer(b"" if buffer is None else buffer, kind)
+
+
+def strings_of(
+    offsets: NDArray[np.generic], data: Buffer, kind: pa.DataType | None = None
+) -> pa.Array:
+    """Return strings that lie one behind the other between offsets, by default as large binary."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind or pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def string_parts(strings: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return where in some bytes each of large strings begins and the last one ends, and these."""
+    if not len(strings):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    _, ends, data = strings.buffers()
+    return viewed(ends, np.int64)[strings.offset :][: len(strings) + 1], viewed(data)
 
 
 def child_of(array: pa.Array, place: int | str) -> pa.Array:

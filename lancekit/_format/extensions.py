@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit._format.arrow_parts import items_of
+from lancekit._format.arrow_parts import items_of, with_children, with_other_items
 from lancekit._format.jsonb import from_jsonb, to_jsonb
 from lancekit.errors import CorruptFileError, UnsupportedTypeError
 
@@ -73,24 +73,6 @@ def _extension_metadata(kind: pa.BaseExtensionType) -> dict[bytes, bytes]:
 # ---- to the stored form
 
 
-def _list_of(
-    make: Callable[[pa.Field], pa.DataType],
-) -> Callable[[pa.ListType | pa.LargeListType], pa.DataType]:
-    return lambda kind: make(stored_field(kind.value_field))
-
-
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
-    (pt.is_struct, lambda t: pa.struct([stored_field(f) for f in t])),
-    (pt.is_list, _list_of(pa.list_)),
-    (pt.is_large_list, _list_of(pa.large_list)),
-    (pt.is_fixed_size_list, lambda t: pa.list_(stored_field(t.value_field), t.list_size)),
-    (
-        pt.is_map,
-        lambda t: pa.map_(stored_field(t.key_field), stored_field(t.item_field), t.keys_sorted),
-    ),
-)
-
-
 def stored_field(field: pa.Field) -> pa.Field:
     """Return a field with storage types for extension types, which its metadata name.
 
@@ -107,8 +89,8 @@ def stored_field(field: pa.Field) -> pa.Field:
         return stored_field(field)
     if (field.metadata or {}).get(EXTENSION_NAME) == _ARROW_JSON:
         return field.with_type(pa.large_binary()).with_metadata(_named(field, LANCE_JSON))
-    make = next((make for test, make in _NESTED if test(kind)), None)
-    return field if make is None else field.with_type(make(kind))
+    below = [*map(stored_field, _children(kind))]
+    return field.with_type(with_children(kind, below)) if below else field
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
@@ -151,13 +133,8 @@ def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
         parts = [_storage(values.field(at), child.type) for at, child in enumerate(below)]
         return pa.StructArray.from_arrays(parts, fields=below, mask=values.is_null())
     if values.type.id == kind.id and isinstance(values, _LISTS):
-        return _with_items(values, kind, _storage(items_of(values), below[0].type))
+        return with_other_items(values, kind, _storage(items_of(values), below[0].type))
     return values.cast(kind)
-
-
-def _with_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
-    """Return lists or maps, as a type of such, with other items in the place of theirs."""
-    return pa.Array.from_buffers(kind, len(lists), lists.buffers()[:2], -1, lists.offset, [items])
 
 
 # ---- JSON
@@ -201,16 +178,7 @@ def _text_field(field: pa.Field) -> pa.Field:
         return field.with_type(pa.string()).with_metadata(_named(field, _ARROW_JSON))
     if not _holds_json(field):
         return field
-    return field.with_type(_with_children(field.type, [*map(_text_field, _children(field.type))]))
-
-
-def _with_children(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
-    if pt.is_struct(kind):
-        return pa.struct(children)
-    (item,) = children
-    if pt.is_map(kind):
-        return pa.map_(*cast("pa.StructType", item.type))
-    return pa.large_list(item) if pt.is_large_list(kind) else pa.list_(item)
+    return field.with_type(with_children(field.type, [*map(_text_field, _children(field.type))]))
 
 
 def _convert(
@@ -227,8 +195,8 @@ def _convert(
         fields = [child.with_type(part.type) for child, part in zip(below, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
     items = _convert(items_of(values), below[0], convert)
-    kind = _with_children(field.type, [below[0].with_type(items.type)])
-    return _with_items(values, kind, items)
+    kind = with_children(field.type, [below[0].with_type(items.type)])
+    return with_other_items(values, kind, items)
 
 
 # ---- and back

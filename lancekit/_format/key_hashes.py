@@ -16,7 +16,7 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import numbers_of
 from lancekit._compiled.kernel import Values, kernel
-from lancekit._format.arrow_parts import unit_and_zone, viewed
+from lancekit._format.arrow_parts import strings_of, unit_and_zone, viewed
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -70,15 +70,7 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
     keep = np.ones(big_endian.shape, bool)
     keep[:, :-1] = ~np.logical_and.accumulate(redundant, axis=1)
     offsets = np.concatenate([[0], np.cumsum(keep.sum(axis=1))]).astype(np.int64)
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(),
-        len(values),
-        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(big_endian[keep]))],
-    )
-
-
-def _raw_bytes(values: pa.Array) -> pa.Array:
-    return values.cast(pa.large_binary())
+    return strings_of(offsets, np.ascontiguousarray(big_endian[keep]))
 
 
 # Which types have 64-bit words as their key bytes.  The first two rows are the reference's; of
@@ -110,7 +102,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 _BYTE_ENCODERS: _Encoders[pa.Array] = (
-    (_is_bytes, _raw_bytes),
+    (_is_bytes, lambda values: values.cast(pa.large_binary())),
     (pt.is_decimal, _decimal_bytes),
 )
 

@@ -151,6 +151,14 @@ def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.Chunked
     return pc.struct_field(values, list(names)) if names else values
 
 
+def by_first(paths: Iterable[Sequence[str]]) -> dict[str, list[Sequence[str]]]:
+    """Return what follows in paths by the names that they begin with."""
+    below: dict[str, list[Sequence[str]]] = {}
+    for first, *rest in paths:
+        below.setdefault(first, []).append(rest)
+    return below
+
+
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     """Return a field with only what paths below it lead to; an empty path keeps all of it.
 
@@ -159,9 +167,7 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
 
     Raises ColumnNotFoundError: a path leads nowhere.
     """
-    below: dict[str, list[Sequence[str]]] = {}
-    for first, *rest in (path for path in paths if path):
-        below.setdefault(first, []).append(rest)
+    below = by_first(filter(None, paths))
     if not all(paths) or not below or _is_whole(field):
         return field
     names = [child.name for child in field.children]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit._format import row_address
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import strings_of, viewed
 from lancekit._format.deletions import to_bitmap, to_offsets
 from lancekit.errors import CorruptFileError
 
@@ -130,7 +130,7 @@ def encoded_sets(sets: RowSets, form: SetForm = SetForm.SIZED) -> pa.Array:
     small = int(offsets[-1]) < 1 << 31
     ends = offsets.astype(np.int32 if small else np.int64)
     kind = pa.binary() if small else pa.large_binary()
-    return pa.Array.from_buffers(kind, len(sets), [None, pa.py_buffer(ends), pa.py_buffer(out)])
+    return strings_of(ends, out, kind)
 
 
 def _put(out: npt.NDArray[np.uint16], at: Places, numbers: Places) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import string_parts
 
 #: what rows without text are found by
 NULL_TOKEN = 0
@@ -96,9 +96,8 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
     [25219, 21371, 30957]
     """
     plain = _one_byte_each(texts.cast(pa.large_string()))
-    _, ends, data = plain.buffers()
-    bounds = viewed(ends, np.int64)[plain.offset : plain.offset + len(plain) + 1]
-    codes = _CODES[viewed(data)[bounds[0] : bounds[-1]]]
+    bounds, data = string_parts(plain)
+    codes = _CODES[data[bounds[0] : bounds[-1]]]
     if len(codes) < _LENGTH:
         return np.empty(0, np.uint32), np.empty(0, np.int64)
     first, second, third = codes[:-2], codes[1:-1], codes[2:]
@@ -116,9 +115,7 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
 
 def _one_byte_each(texts: pa.Array) -> pa.Array:
     """Return strings as bytes, those with other letters than ASCII's folded."""
-    _, ends, data = texts.buffers()
-    bounds = viewed(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    raw = viewed(data)
+    bounds, raw = string_parts(texts)
     others = np.flatnonzero(raw[bounds[0] : bounds[-1]] >= _ASCII) + bounds[0]
     texts = texts.cast(pa.large_binary())
     if not len(others):

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit._file.kernels.memory import ranges
 from lancekit._format import row_address
 from lancekit._format.column_names import RESERVED_NAMES
 from lancekit._format.deletions import to_offsets
 from lancekit._format.fragment import columns_of_files
-from lancekit._format.paths import parse_path, pruned, top_of
+from lancekit._format.paths import by_first, parse_path, pruned, top_of
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import shown
 from lancekit._scan.fragment_rows import project
@@ -114,10 +115,7 @@ def _narrowed(
 
     ``sources`` are those that are read: a version may have very many more.
     """
-    below: dict[str, list[tuple[str, ...]]] = {}
-    for path in paths:
-        top, *rest = parse_path(path)
-        below.setdefault(top, []).append(tuple(rest))
+    below = by_first(map(parse_path, paths))
 
     def narrowed(field: LanceField) -> LanceField:
         if not any(below.get(field.name, ())):
@@ -190,9 +188,7 @@ def rows_of_runs(
     >>> rows_of_runs(np.array([0, 10]), np.array([2, 3])).tolist()
     [0, 1, 10, 11, 12]
     """
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    rows: npt.NDArray[np.int64] = np.repeat(starts, lengths) + within
-    return rows
+    return ranges(starts, lengths)
 
 
 # ---- rows by position, id or address: which fragments they are in, and where

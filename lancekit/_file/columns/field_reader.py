@@ -27,7 +27,7 @@ from lancekit._file.container.footer import Container, StoredPage
 from lancekit._file.encodings.packed_struct import struct_array
 from lancekit._file.kernels.bounds import allowance, null_bytes
 from lancekit._file.kernels.faults import Damaged, Unsupported, located, require
-from lancekit._file.kernels.memory import Ints, starts_of
+from lancekit._file.kernels.memory import Ints, ranges, starts_of
 from lancekit._file.kernels.row_selection import Rows, split
 from lancekit._file.layouts.assemble import (
     aligned,
@@ -38,7 +38,6 @@ from lancekit._file.layouts.assemble import (
     wrap,
 )
 from lancekit._file.layouts.field_tree import Node, Path, paths, tree
-from lancekit._file.layouts.repdef import ranges
 from lancekit._lazy import cached_property
 from lancekit.errors import FormatError
 

@@ -24,12 +24,12 @@ from lancekit._file.kernels import values as raw
 from lancekit._file.kernels.arrow_buffers import is_variable
 from lancekit._file.kernels.bounds import claim, nulls
 from lancekit._file.kernels.faults import Unsupported, require
-from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, fetch, gather, starts_of
+from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, fetch, gather, ranges, starts_of
 from lancekit._file.kernels.row_selection import Rows, grouped
 from lancekit._file.layouts.assemble import nested_in, struct_of
 from lancekit._file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit._file.layouts.field_tree import Node, is_list
-from lancekit._file.layouts.repdef import Lists, ranges
+from lancekit._file.layouts.repdef import Lists
 from lancekit._file.layouts.v20_decode import without_null_items
 from lancekit._format.arrow_parts import item_field
 from lancekit._lazy import cached_property
@@ -115,12 +115,7 @@ def _shape(kind: pa.DataType) -> tuple[list[int], int]:
     while pa.types.is_fixed_size_list(kind):
         sizes.append(int(kind.list_size))
         kind = kind.value_type
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
-        width = int(kind.byte_width)
-    elif pa.types.is_primitive(kind):
-        width = kind.bit_width // 8
-    else:
-        width = -1
+    width = raw.byte_width(kind)
     if width < 0 or (width == 0 and not pa.types.is_boolean(kind)) or 0 in sizes:
         raise Unsupported(f"values of type {kind} in a file of 0.1")
     return sizes, width

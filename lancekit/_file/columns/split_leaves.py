@@ -17,7 +17,14 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
 from lancekit._file.kernels.memory import Bytes
-from lancekit._format.arrow_parts import child_of, flattened, item_field, items_of
+from lancekit._format.arrow_parts import (
+    child_of,
+    flattened,
+    item_field,
+    items_of,
+    with_children,
+    with_other_items,
+)
 from lancekit._format.field_marks import holds_blobs, is_packed
 from lancekit._format.schema import LanceField
 from lancekit.errors import UnsupportedTypeError
@@ -88,19 +95,13 @@ def pruned(
         array = array.storage
     if not path:
         return leaf(array)
-    kind = array.type
     if isinstance(array, pa.StructArray):
         child = pruned(array.field(path[0]), path[1:], leaf)
         return _struct_of(child, validity_bits(array), len(array))
     child = pruned(items_of(array), path[1:], leaf)
-    buffers = array.buffers()
-    if pa.types.is_fixed_size_list(kind):
-        of_child: pa.DataType = pa.list_(child.type, kind.list_size)
-    else:
-        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-        of_child = make(child.type)
-    own = buffers[: of_child.num_buffers]
-    return pa.Array.from_buffers(of_child, len(array), own, -1, array.offset, children=[child])
+    item, kind = pa.field("item", child.type), array.type
+    kind = pa.list_(item) if pa.types.is_map(kind) else with_children(kind, [item])
+    return with_other_items(array, kind, child)
 
 
 def _struct_of(child: pa.Array, validity: Bytes | None, count: int) -> pa.Array:
@@ -142,15 +143,7 @@ def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
         buffer = None if validity is None else pa.py_buffer(validity)
         return pa.Array.from_buffers(kind, len(array), [buffer], children=children)
     if pa.types.is_fixed_size_list(kind):
-        items = _cast_nested(items_of(array), kind.value_type)
-        return pa.Array.from_buffers(
-            kind,
-            len(array),
-            array.buffers()[:1],
-            -1,
-            array.offset,
-            children=[items],
-        )
+        return with_other_items(array, kind, _cast_nested(items_of(array), kind.value_type))
     return array
 
 
@@ -211,13 +204,7 @@ def _has_forbidden_nulls(array: pa.Array, kind: pa.DataType) -> bool:
             array = ak.filter(array, array.is_valid())
         parts = [(child_of(array, i), kind.field(i)) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
-        entries = pa.Array.from_buffers(
-            pa.list_(items_of(array).type),
-            len(array),
-            array.buffers()[:2],
-            offset=array.offset,
-            children=[items_of(array)],
-        )
+        entries = with_other_items(array, pa.list_(items_of(array).type), items_of(array))
         parts = [(child_of(flattened(entries), 1), kind.item_field)]
     else:
         parts = [(flattened(array), item_field(kind))]

@@ -15,6 +15,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.columns.physical import owning_fields
 from lancekit._file.columns.split_leaves import Leaf, is_whole, leaves_of, stored
 from lancekit._file.container.footer import ARRAY_ENCODING, COLUMN_ENCODING, PAGE_LAYOUT
+from lancekit._file.encodings.request import EncodingRequest
 from lancekit._file.kernels import bounds
 from lancekit._file.kernels.arrow_buffers import Encoded
 from lancekit._file.layouts import blobs
@@ -79,7 +80,7 @@ def columns_of(
     place: Callable[[Buffer], int],
 ) -> Iterator[WrittenColumn]:
     """Yield the columns of a top-level field; `place` writes bytes that are in no page."""
-    old = known.name == "2.0"
+    old, large = known.name == "2.0", known.name == "2.2"
     leaves = (
         (Leaf(owner, ()) for owner in owning_fields(top, known.manifest)) if old else leaves_of(top)
     )
@@ -87,9 +88,17 @@ def columns_of(
         owner = leaf.field
         blob = holds_blobs(owner.metadata)
         struct = owner.logical_type == "struct" and not blob
-        encode = _encoder_20(owner) if old else _encoder_21(leaf, known, goal)
         if blob:
             encode = _blob_encoder(leaf, known, place)
+        elif old:
+            encode = _encoder_20(owner)
+        else:
+            encode = partial(
+                encode_pages,
+                depth=len(leaf.path),
+                request=EncodingRequest(large=large, options=owner.metadata, goal=goal),
+                most=bounds.written(),
+            )
         yield WrittenColumn(
             owner=owner,
             path=leaf.path,
@@ -117,17 +126,6 @@ def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
     elif owner.children and not is_whole(owner):
         encode = encode20.encode_lists
     return lambda array: [encode(array)]
-
-
-def _encoder_21(leaf: Leaf, known: Format, goal: str) -> Callable[[pa.Array], Iterable[Encoded]]:
-    return partial(
-        encode_pages,
-        depth=len(leaf.path),
-        large=known.name == "2.2",
-        options=leaf.field.metadata,
-        goal=goal,
-        most=bounds.written(),
-    )
 
 
 def _blob_encoder(

@@ -9,7 +9,6 @@ Flat values are the fastest to read, so another encoding has to save a good part
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -32,7 +31,6 @@ from lancekit._file.encodings import (
 from lancekit._file.encodings.choose_strings import long_strings, string_values
 from lancekit._file.encodings.request import (
     CHUNK,
-    MAX_CHUNK_VALUES,
     EncodedValues,
     EncodingRequest,
     chunk_size,
@@ -47,9 +45,6 @@ from lancekit._file.kernels.arrow_buffers import (
 from lancekit._file.kernels.bitpacking import BLOCK, bits_needed
 from lancekit._file.kernels.memory import Bytes, Ints
 from lancekit._format.pb import encodings_v21_pb2 as pb
-from lancekit.options import DEFAULT_GOAL
-
-__all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values", "stay_plain"]
 
 #: Another encoding than flat values takes at most so much of their bytes.
 _WORTH = 0.8
@@ -64,25 +59,12 @@ _DICTIONARY_WIDTH = 8
 _NEIGHBOURS = 4096
 
 
-def mini_values(
-    values: pa.Array,
-    valid: Bytes | None,
-    *,
-    large: bool,
-    max_values: int,
-    options: Mapping[str, str],
-    goal: str = DEFAULT_GOAL,
-) -> EncodedValues:
+def mini_values(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> EncodedValues:
     """Encode the values of one page.
 
     values: at least one value of a leaf column; nulls where ``valid`` has them, or none.
     valid: the bitmap of ``values``, from bit 0 on; ``None`` if all count.
-    large: version 2.2: 32-bit chunk sizes.
-    max_values: the most values that a chunk may have: a power of two, at least 8.
-    options: the column's metadata.
-    goal: what text is to be written for.
     """
-    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
     kind = values.type
     if isinstance(values, pa.DictionaryArray):
         return _indexed(values, valid, request)
@@ -98,20 +80,17 @@ def mini_values(
         stored = flat.encode(fixed_bytes(values), len(values), 1, request)
     else:
         stored = _fixed(values, valid, request)
-    return stored if request.scheme is None else general.compressed(stored, *request.scheme, large)
+    return (
+        stored
+        if request.scheme is None
+        else general.compressed(stored, *request.scheme, request.large)
+    )
 
 
 def long_values(
-    values: pa.Array,
-    valid: Bytes | None,
-    *,
-    large: bool,
-    max_values: int = MAX_CHUNK_VALUES,
-    options: Mapping[str, str],
-    goal: str = DEFAULT_GOAL,
+    values: pa.Array, valid: Bytes | None, request: EncodingRequest
 ) -> EncodedValues | None:
     """Encode strings of which some are long; ``None`` if chunks do not suit them."""
-    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
     offsets, data = string_buffers(values)
     coded = _dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)

@@ -9,8 +9,8 @@ what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from lancekit._file.kernels.arrow_buffers import string_buffers
 from lancekit._file.kernels.compression import compressor
 from lancekit._file.kernels.memory import Bytes, Offsets, starts_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
-from lancekit.options import DEFAULT_GOAL
 
 #: Pages of fewer bytes stay plain.
 _MIN_BYTES = 32 << 10
@@ -163,10 +162,7 @@ def _pieces(offsets: Offsets, data: Bytes, limit: int) -> Iterator[tuple[Offsets
 
 
 def single_strings(
-    values: pa.Array,
-    valid: Bytes | None,
-    options: Mapping[str, str],
-    goal: str = DEFAULT_GOAL,
+    values: pa.Array, valid: Bytes | None, request: EncodingRequest
 ) -> tuple[Offsets, Bytes, pb.CompressiveEncoding]:
     """Encode strings one by one, for full-zip pages.
 
@@ -174,16 +170,16 @@ def single_strings(
     -------
     The offsets of the encoded strings, their bytes, and what describes them.
     """
-    request = EncodingRequest(large=True, options=options, goal=goal)
+    request = replace(request, large=True)
     offsets, data = string_buffers(values)
     encoding = variable.message(offsets.itemsize * 8)
     if data.size < _MIN_BYTES or request.option("compression") == "none":
         return offsets, data, encoding
-    if "fsst" in {request.option("compression"), *(way.scheme for way in WAYS[goal])}:
+    if "fsst" in {request.option("compression"), *(way.scheme for way in WAYS[request.goal])}:
         way = _way(values.type, offsets, data, request, long=True)
         if way is not None and way.scheme == "fsst":
             return fsst.encode_each(offsets, data)
-    if request.scheme is None and goal == "scan":
+    if request.scheme is None and request.goal == "scan":
         return offsets, data, encoding
     # the reference takes Zstd here whatever the scheme, so any reader knows it
     level = request.scheme[1] if request.scheme else 1

@@ -95,15 +95,6 @@ def _general(
     return decode_chunks(encoding.general.values, [first, *buffers[1:]], counts, rows)
 
 
-def _out_of_line(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
-) -> DecodedValues:
-    return narrowed(bitpacking.decode_out_of_line(encoding, only(buffers), counts), rows)
-
-
 def _fixed_size_list(
     encoding: pb.CompressiveEncoding,
     buffers: Sequence[ChunkBuffers],
@@ -120,16 +111,6 @@ def _fixed_size_list(
             return Lists(size, None, Fixed(width, data, size * len(rows)), len(rows))
     items = decode_chunks(message.values, below, counts * size)
     return narrowed(Lists(size, validity, items, int(counts.sum())), rows)
-
-
-def _packed_struct(
-    encoding: pb.CompressiveEncoding,
-    buffers: Sequence[ChunkBuffers],
-    counts: Ints,
-    rows: Ints | None,
-) -> DecodedValues:
-    """Return rows of the fields' bytes."""
-    return decode_chunks(encoding.packed_struct.values, buffers, counts, rows)
 
 
 def _constant(
@@ -165,13 +146,16 @@ _CHUNKS: dict[str, Chunks] = {
     "variable": variable.decode_chunks,
     "constant": _constant,
     "inline_bitpacking": bitpacking.decode_chunks,
-    "out_of_line_bitpacking": _out_of_line,
+    "out_of_line_bitpacking": lambda encoding, buffers, counts, rows: narrowed(
+        bitpacking.decode_out_of_line(encoding, only(buffers), counts), rows
+    ),
     "fsst": fsst.decode_chunks,
     "rle": rle.decode_chunks,
     "byte_stream_split": byte_stream_split.decode_chunks,
     "general": _general,
     "fixed_size_list": _fixed_size_list,
-    "packed_struct": _packed_struct,
+    # rows of the fields' bytes
+    "packed_struct": lambda encoding, *rest: decode_chunks(encoding.packed_struct.values, *rest),
 }
 
 _CHUNK: dict[str, Chunk] = {

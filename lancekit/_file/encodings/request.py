@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
+from lancekit._format.arrow_parts import strings_of
 from lancekit._format.field_marks import COMPRESSION_LEVEL, level, option
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
@@ -104,20 +105,12 @@ def chunk_counts(rows: int, size: int) -> Ints:
 
 def _nothing() -> pa.Scalar:
     """Return an empty string; ``pyarrow.scalar`` would import pandas."""
-    buffers = [None, pa.py_buffer(np.zeros(2, np.int64)), pa.py_buffer(b"")]
-    return pa.Array.from_buffers(pa.large_binary(), 1, buffers)[0]
+    return strings_of(np.zeros(2, np.int64), b"")[0]
 
 
 def interleave(parts: Sequence[Part]) -> Bytes:
     """Return the first pieces of all parts, then the second ones, and so on."""
-    arrays = [
-        pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(),
-            len(part.lengths),
-            [None, pa.py_buffer(starts_of(part.lengths)), pa.py_buffer(part.data)],
-        )
-        for part in parts
-    ]
+    arrays = [strings_of(starts_of(part.lengths), part.data) for part in parts]
     joined = pc.binary_join_element_wise(*arrays, _nothing()).buffers()[2]
     total = sum(int(part.lengths.sum()) for part in parts)
     out: Bytes = np.frombuffer(joined, np.uint8)[:total]

@@ -16,7 +16,7 @@ from lancekit._file.kernels.bounds import allowed, claim
 from lancekit._file.kernels.faults import require
 from lancekit._file.kernels.memory import Bytes, Ints, scratch
 from lancekit._file.kernels.values import Variable
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import strings_of, viewed
 from lancekit._lazy import cached_property
 
 _ESCAPE = 255
@@ -160,8 +160,7 @@ class SymbolTable:
         data = symbols[np.arange(8) < sizes[:, None]].tobytes() + _EVERY_BYTE
         borders = np.zeros(513, np.int32)
         np.cumsum(self._lengths, out=borders[1:])
-        buffers = [None, pa.py_buffer(borders), pa.py_buffer(data)]
-        self._entries = pa.Array.from_buffers(pa.binary(), 512, buffers)
+        self._entries = strings_of(borders, data, pa.binary())
 
     @cached_property
     def _pairs(self) -> pa.Array:

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.faults import require
+from lancekit._format.arrow_parts import strings_of
 from lancekit._storage.base import RandomAccess
 
 if TYPE_CHECKING:
@@ -118,6 +119,12 @@ def starts_of(lengths: NDArray[np.generic]) -> Ints:
     return out
 
 
+def ranges(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ints:
+    """Return every position of the ranges, in order."""
+    before = starts_of(lengths)
+    return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
+
+
 def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     """Copy pieces of ``data``, in the order given, back to back.
 
@@ -158,15 +165,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     wanted[0] = 1
     if room:
         wanted = np.concatenate(([1], wanted, [1]))
-    pieces = ak.take(
-        pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(),
-            2 * len(starts) + 1,
-            [None, pa.py_buffer(borders), pa.py_buffer(data)],
-        ),
-        wanted,
-    )
-    joined = pieces.buffers()[2]
+    joined = ak.take(strings_of(borders, data), wanted).buffers()[2]
     if joined is None:
         return np.empty(0, np.uint8)
     return np.frombuffer(joined, np.uint8)[: total + 2 * room]

@@ -14,7 +14,7 @@ from lancekit._file.kernels import bits
 from lancekit._file.kernels.bounds import nulls
 from lancekit._file.kernels.faults import Damaged, require
 from lancekit._file.kernels.memory import Bytes, Ints, Offsets, as_bytes
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import strings_of, viewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,7 @@ def _take(raw: DecodedValues, rows: Ints) -> DecodedValues:
         case Variable(offsets=offsets, data=data):
             wide = offsets.dtype.itemsize == 8
             kind = pa.large_binary() if wide else pa.binary()
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-            taken = ak.take(pa.Array.from_buffers(kind, raw.count, buffers), rows)
-            return _variable_of(taken)
+            return _variable_of(ak.take(strings_of(offsets, data, kind), rows))
         case Lists(dimension=size, validity=validity, items=items):
             inner = (rows[:, None] * size + np.arange(size)).ravel()
             if validity is not None:
@@ -196,7 +194,7 @@ def to_arrow(raw: DecodedValues, kind: pa.DataType, validity: Bytes | None = Non
         if isinstance(raw, Fixed) and raw.width == 1:
             flags = pa.py_buffer(bits.pack(raw.data[: raw.count]))
             return pa.Array.from_buffers(kind, raw.count, [buffer, flags])
-    elif isinstance(raw, Fixed) and _byte_width(kind) == raw.width:
+    elif isinstance(raw, Fixed) and byte_width(kind) == raw.width:
         return pa.Array.from_buffers(kind, raw.count, [buffer, pa.py_buffer(raw.data)])
     raise Damaged(f"{_describe(raw)} in a column of {kind}")
 
@@ -222,7 +220,8 @@ def words_of(raw: DecodedValues, *widths: int) -> NDArray[np.unsignedinteger]:
     return raw.data[: raw.count * raw.width].view(f"<u{raw.width}")
 
 
-def _byte_width(kind: pa.DataType) -> int:
+def byte_width(kind: pa.DataType) -> int:
+    """Return the bytes of a value, 0 for those of less, -1 for those of no fixed width."""
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         return int(kind.byte_width)
     if pa.types.is_primitive(kind):
@@ -309,9 +308,7 @@ def is_text(array: pa.Array, offsets: Offsets, data: Bytes) -> bool:
         return True
     if (call := are_characters.ready(end - begin)) is not None and call(data, offsets) == 0:
         return True
-    whole = pa.Array.from_buffers(
-        kind, 1, [None, pa.py_buffer(offsets[[0, -1]]), pa.py_buffer(data)]
-    )
+    whole = strings_of(offsets[[0, -1]], data, kind)
     firsts = data.take(offsets[: np.searchsorted(offsets, end)])
     if _is_valid(whole) and not (firsts & 0xC0 == 0x80).any():
         return True

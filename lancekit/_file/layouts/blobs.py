@@ -15,8 +15,13 @@ import pyarrow as pa
 from lancekit._arrow_values import numbers_of
 from lancekit._file.container.footer import Page
 from lancekit._file.encodings import packed_struct
-from lancekit._file.encodings.choose import EncodedValues
-from lancekit._file.encodings.request import Part, chunk_counts, interleave
+from lancekit._file.encodings.request import (
+    EncodedValues,
+    EncodingRequest,
+    Part,
+    chunk_counts,
+    interleave,
+)
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import Encoded, null_flags, string_buffers
 from lancekit._file.kernels.faults import Unsupported, require
@@ -30,7 +35,7 @@ from lancekit._file.layouts.miniblock_encode import mini_block
 from lancekit._file.layouts.repdef import Layers, Levels
 from lancekit._file.layouts.repdef_build import Shredded, shred
 from lancekit._file.layouts.v20_encode import encode_page
-from lancekit._format.arrow_parts import child_of
+from lancekit._format.arrow_parts import child_of, strings_of
 from lancekit._format.extensions import BLOB_INPUT
 from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.pb import encodings_v21_pb2 as pb
@@ -105,7 +110,7 @@ def encode_blobs_v2(array: pa.Array, depth: int, *, place: Place) -> Iterator[En
     page = shred(array, depth)
     if page.values.null_count < len(page.values):
         page = replace(page, values=_descriptors(page.values, place))
-    encoded = encode_page_of(page, large=True, options={})
+    encoded = encode_page_of(page, EncodingRequest(large=True, options={}))
     if encoded is not None:
         yield encoded
 
@@ -220,6 +225,4 @@ def _bytes(source: RandomAccess, positions: Ints, sizes: Ints) -> pa.Array:
     places = list(zip(positions[wanted].tolist(), sizes[wanted].tolist(), strict=True))
     parts = source.read_many(places) if places else []
     data = b"".join(memoryview(part) for part in parts)
-    offsets = starts_of(sizes)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+    return strings_of(starts_of(sizes), data)

@@ -5,7 +5,8 @@ All null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.encodings.choose import long_values, mini_values
-from lancekit._file.encodings.request import CHUNK, EncodedValues
+from lancekit._file.encodings.request import CHUNK, EncodedValues, EncodingRequest
 from lancekit._file.kernels.arrow_buffers import (
     Encoded,
     byte_width,
@@ -30,7 +31,7 @@ from lancekit._file.layouts.repdef_build import Shredded, pack_levels, shred, va
 from lancekit._format.field_marks import option
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.errors import UnsupportedTypeError
-from lancekit.options import DEFAULT_GOAL, DEFAULT_PAGE_MEMORY
+from lancekit.options import DEFAULT_PAGE_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
@@ -45,46 +46,39 @@ def encode_pages(
     array: pa.Array,
     depth: int,
     *,
-    large: bool,
-    options: Mapping[str, str],
-    goal: str = DEFAULT_GOAL,
+    request: EncodingRequest,
     most: int = DEFAULT_PAGE_MEMORY,
 ) -> Iterator[Encoded]:
     """Encode at least one row of a column, as one page where that can be.
 
     array, depth: the column, as `shred` takes it.
-    large: version 2.2: 32-bit chunk sizes, constants.
-    options: the column's metadata.
-    goal: what text is to be written for.
     most: bytes that strings of a page may expand to, if these are not 64 times its own.
     """
     page = shred(array, depth)
-    encoded = encode_page_of(page, large=large, options=options, goal=goal)
+    encoded = encode_page_of(page, request)
     if encoded is not None and not _is_readable(page, encoded, most):
         encoded = None
     if encoded is None and len(array) == 1 and not may_be_zipped(page.values):
-        encoded = _crowded_page(page, large=large, options=options, goal=goal)
+        encoded = _crowded_page(page, request)
     elif encoded is None and len(array) == 1:
-        encoded = full_zip(page, options, goal)
+        encoded = full_zip(page, request)
         if not _is_readable(page, encoded, most):
-            encoded = full_zip(page, _PLAIN)
+            encoded = full_zip(page, replace(request, options=_PLAIN))
     if encoded is not None:
         yield encoded
         return
     half = len(array) // 2
     for part in (array.slice(0, half), array.slice(half)):
-        yield from encode_pages(part, depth, large=large, options=options, goal=goal, most=most)
+        yield from encode_pages(part, depth, request=request, most=most)
 
 
-def _crowded_page(page: Shredded, *, large: bool, options: Mapping[str, str], goal: str) -> Encoded:
+def _crowded_page(page: Shredded, request: EncodingRequest) -> Encoded:
     """Encode a row with very many null or empty lists, whose values cannot be zipped."""
-    most = values_that_fit(page, large=large, crowded=True)
+    most = values_that_fit(page, large=request.large, crowded=True)
     try:
         if most is not None:
-            values = mini_values(
-                page.values, page.valid, large=large, max_values=most, options=options, goal=goal
-            )
-            return mini_block(page, values, large=large)
+            values = mini_values(page.values, page.valid, replace(request, max_values=most))
+            return mini_block(page, values, large=request.large)
     except ChunkOverflow:
         pass
     kind = page.values.type
@@ -109,34 +103,32 @@ def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
     return is_readable(page.values.nbytes, stored, most)
 
 
-def encode_page_of(
-    page: Shredded, *, large: bool, options: Mapping[str, str], goal: str = DEFAULT_GOAL
-) -> Encoded | None:
+def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
     """Encode a page; ``None`` if it must be cut."""
-    values, valid = page.values, page.valid
+    values, valid, large = page.values, page.valid, request.large
     kind = values.type
     if values.null_count == len(values) or kind == _NO_FIELDS:
         return _all_null_page(page, large=large)
     if pa.types.is_struct(kind) and not all(byte_width(field.type) for field in kind):
-        return full_zip(page, options)  # packed, with strings or vectors
+        return full_zip(page, request)  # packed, with strings or vectors
     if large:
         equal = _equal_page(page)
         if equal is not None:
             return equal
     most = values_that_fit(page, large=large)
     mini: EncodedValues | None = None
-    asked = option(options, "lance-encoding:structural-encoding")
+    asked = option(request.options, "lance-encoding:structural-encoding")
     longest = _longest(values)
     if asked == "fullzip" and may_be_zipped(values):
-        return full_zip(page, options, goal)
+        return full_zip(page, request)
     if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:
             return None
-        mini = mini_values(values, valid, large=large, max_values=most, options=options, goal=goal)
+        mini = mini_values(values, valid, replace(request, max_values=most))
     elif is_variable(values.type) and most is not None:
-        mini = long_values(values, valid, large=large, max_values=most, options=options, goal=goal)
+        mini = long_values(values, valid, replace(request, max_values=most))
     if mini is None:
-        return full_zip(page, options, goal)
+        return full_zip(page, request)
     try:
         return mini_block(page, mini, large=large)
     except ChunkOverflow:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._file.kernels.values import storage_type
 from lancekit._file.layouts.repdef import Layers, Levels
-from lancekit._format.arrow_parts import item_field
+from lancekit._format.arrow_parts import item_field, with_children
 from lancekit._format.field_marks import is_blob, is_packed, texts
 
 
@@ -109,14 +109,7 @@ def _storage(kind: pa.DataType) -> pa.DataType:
 def _over(kind: pa.DataType, parts: list[pa.Field], kinds: list[pa.DataType]) -> pa.DataType:
     """Return the type like ``kind`` whose children are of other types."""
     fields = [part.with_type(child) for part, child in zip(parts, kinds, strict=True)]
-    if pa.types.is_struct(kind):
-        return pa.struct(fields)
-    (item,) = fields
-    if pa.types.is_map(kind):
-        return pa.map_(item.type.field(0), item.type.field(1))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(item, kind.list_size)
-    return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
+    return with_children(kind, fields)
 
 
 def paths(node: Node) -> Iterator[tuple[Node, Path]]:

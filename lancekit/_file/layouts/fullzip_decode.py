@@ -21,10 +21,10 @@ from lancekit._file.kernels import values as raw
 from lancekit._file.kernels.compression import decompress_each
 from lancekit._file.kernels.faults import Damaged, Unsupported, require
 from lancekit._file.kernels.fsst_decode import symbol_table
-from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, starts_of
+from lancekit._file.kernels.memory import Bytes, Ints, as_bytes, gather, ranges, starts_of
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._file.layouts.field_tree import Leaf
-from lancekit._file.layouts.repdef import Layers, Levels, Words, ranges
+from lancekit._file.layouts.repdef import Layers, Levels, Words
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._lazy import cached_property
 
@@ -50,13 +50,7 @@ class FullZipPage:
             prefix, odd = divmod(layout.bits_per_offset, 8)
             require(prefix in {4, 8}, "lengths of an impossible width")
         require(odd == 0, "a width that is not whole bytes")
-        self._form = _EntryForm.of(
-            self._layers,
-            bits_rep=layout.bits_rep,
-            bits_def=layout.bits_def,
-            width=width,
-            prefix=prefix,
-        )
+        self._form = _EntryForm.of(self._layers, layout, width, prefix)
 
     def leaf(self, rows: Rows) -> Leaf:
         """Return rows with their levels; only the bytes of wanted rows are read."""
@@ -88,8 +82,7 @@ class FullZipPage:
         values = entries.filled_starts() + self._form.control
         width = self._form.width
         table = gather(data, values, np.full(len(values), width)).reshape(len(values), width)
-        levels = Levels(len(entries.starts), entries.repetition, entries.definition)
-        return self._fixed_leaf(table, levels)
+        return self._fixed_leaf(table, entries.levels)
 
     def _fixed_leaf(self, table: np.ndarray, levels: Levels) -> Leaf:
         values, rest = _fixed_values(self._layout.value_compression, table, 1, len(table))
@@ -133,7 +126,6 @@ class FullZipPage:
         form = self._form
         data, starts, stops = self._fetch(rows)
         entries = form.entries(data, starts, stops)
-        levels = Levels(len(entries.starts), entries.repetition, entries.definition)
         places = entries.filled_starts() + form.control
         ends = stops
         if self._layers.lists:
@@ -146,16 +138,15 @@ class FullZipPage:
         lengths = form.lengths(data, places)
         if not self._layers.lists:
             require((lengths == ends - header).all(), "a value's length is not its row's")
-        shown = levels.visible(self._layers)
+        shown = entries.levels.visible(self._layers)
         valid = entries.filled
         if valid is not None and shown is not None:
             valid = valid[shown]
         encoding = self._layout.value_compression
-        if _is_packed(encoding):
-            values = _packed_values(encoding, self._kind, data, header, lengths, valid)
-        else:
-            values = _variable_values(encoding, self._kind, data, header, lengths, valid)
-        return Leaf(values, self._layers, levels)
+        packed = kind_of(encoding) == "variable_packed_struct"  # with fields of variable width
+        decode = _packed_values if packed else _variable_values
+        values = decode(encoding, self._kind, data, header, lengths, valid)
+        return Leaf(values, self._layers, entries.levels)
 
 
 # ---- entries of full-zip pages: where each begins, and its levels (docs/format/data-files.md, 8)
@@ -172,8 +163,7 @@ class _Entries:
     """Entries at some places: their levels, and which of them have bytes."""
 
     starts: Ints
-    repetition: Words | None
-    definition: Words | None
+    levels: Levels
     filled: NDArray[np.bool_] | None
 
     def filled_starts(self) -> Ints:
@@ -197,10 +187,9 @@ class _EntryForm:
     layers: Layers
 
     @classmethod
-    def of(
-        cls, layers: Layers, *, bits_rep: int, bits_def: int, width: int = 0, prefix: int = 0
-    ) -> _EntryForm:
+    def of(cls, layers: Layers, layout: pb.FullZipLayout, width: int, prefix: int) -> _EntryForm:
         """Check the widths of a page."""
+        bits_rep, bits_def = layout.bits_rep, layout.bits_def
         require(bits_rep <= 16 and bits_def <= 16, "levels of more than 16 bits")
         bits = bits_rep + bits_def
         control = 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
@@ -226,7 +215,7 @@ class _EntryForm:
         places = self._places(data, starts, stops) if self.layers.lists else starts
         repetition, definition = self.levels(data[places[:, None] + np.arange(self.control)])
         filled = None if definition is None else definition <= self.filled
-        return _Entries(places, repetition, definition, filled)
+        return _Entries(places, Levels(len(places), repetition, definition), filled)
 
     def _places(self, data: Bytes, starts: Ints, stops: Ints) -> Ints:
         """Return where every entry begins, in order."""
@@ -276,8 +265,7 @@ class _EntryForm:
 
     def lengths(self, data: Bytes, places: Ints) -> Ints:
         """Return the lengths of values that are stored at ``places``."""
-        stored = np.ascontiguousarray(data[places[:, None] + np.arange(self.prefix)])
-        lengths = stored.view(f"<u{self.prefix}").ravel().astype(np.int64)
+        lengths = _lengths(data, places, self.prefix)
         require((lengths >= 0).all(), "a value of impossible length")
         return lengths
 
@@ -302,6 +290,11 @@ class _EntryForm:
 
 
 _UNEVEN = "a row does not end where an entry does"
+
+
+def _lengths(data: Bytes, places: Ints, width: int) -> Ints:
+    stored = np.ascontiguousarray(data[places[:, None] + np.arange(width)])
+    return stored.view(f"<u{width}").ravel().astype(np.int64)
 
 
 def _strided(starts: Ints, counts: Ints, stride: int) -> Ints:
@@ -399,11 +392,6 @@ def _decompress_each(scheme: str, encoded: raw.Variable) -> raw.Variable:
     return raw.Variable(places, np.concatenate(units) if units else np.empty(0, np.uint8))
 
 
-def _is_packed(encoding: pb.CompressiveEncoding) -> bool:
-    """Return whether values are structs with fields of variable width."""
-    return kind_of(encoding) == "variable_packed_struct"
-
-
 def _packed_values(
     encoding: pb.CompressiveEncoding,
     kind: pa.DataType,
@@ -451,8 +439,7 @@ def _prefixed(data: Bytes, place: Ints, stops: Ints, bits_per_length: int) -> tu
     require(bits_per_length in {32, 64}, "lengths of an impossible width")
     width = bits_per_length // 8
     require((width <= stops - place).all(), "a packed struct is too short")
-    stored: Bytes = np.ascontiguousarray(data[place[:, None] + np.arange(width)])
-    sizes = stored.view(f"<u{width}").ravel().astype(np.int64)
+    sizes = _lengths(data, place, width)
     begin = place + width
     require(((sizes >= 0) & (sizes <= stops - begin)).all(), "a packed struct is too short")
     return begin, sizes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from lancekit import _arrow_kernels as ak
 from lancekit._file.encodings import fixed_size_list, flat, variable
 from lancekit._file.encodings.choose_strings import single_strings
-from lancekit._file.encodings.request import Part, interleave
+from lancekit._file.encodings.request import EncodingRequest, Part, interleave
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.arrow_buffers import (
     Encoded,
@@ -26,7 +24,6 @@ from lancekit._file.kernels.memory import Bytes, Ints, starts_of
 from lancekit._file.layouts.repdef_build import Shredded
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
-from lancekit.options import DEFAULT_GOAL
 
 
 def may_be_zipped(values: pa.Array) -> bool:
@@ -46,14 +43,11 @@ def may_be_zipped(values: pa.Array) -> bool:
     return parts.bits_per_row % 8 == 0 and all(level.validity is None for level in parts.levels)
 
 
-def full_zip(page: Shredded, options: Mapping[str, str], goal: str = DEFAULT_GOAL) -> Encoded:
-    """Encode a page value by value, which `may_be_zipped` allows.
-
-    ``options`` and ``goal`` are as `encode_pages` takes them.
-    """
+def full_zip(page: Shredded, request: EncodingRequest) -> Encoded:
+    """Encode a page value by value, which `may_be_zipped` allows."""
     values = page.values
     if is_variable(values.type):
-        return _variable_page(page, *single_strings(values, page.valid, options, goal))
+        return _variable_page(page, *single_strings(values, page.valid, request))
     if pa.types.is_fixed_size_list(values.type):
         return _fixed_page(page, *_list_table(values))
     if pa.types.is_struct(values.type):

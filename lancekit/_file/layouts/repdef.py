@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lancekit._compiled.kernel import Values, kernel
 from lancekit._file.kernels import bits
 from lancekit._file.kernels.faults import Damaged, Unsupported, require
-from lancekit._file.kernels.memory import Bytes, Ints, Offsets, starts_of
+from lancekit._file.kernels.memory import Bytes, Ints, Offsets, ranges
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
@@ -130,12 +130,6 @@ class Lists:
 
 
 Shape = Items | Lists
-
-
-def ranges(starts: Ints, lengths: Ints) -> Ints:
-    """Return every position of the ranges, in order."""
-    before = starts_of(lengths)
-    return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
 
 
 def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
@@ -319,10 +313,9 @@ class _Entries(NamedTuple):
 
     def split_by_kernel(self, last: int) -> _Split | None:
         """Do the same; ``None`` if there is no kernel, or if something is wrong."""
-        size = len(self.repetition)
-        if self.definition is None or (call := split_entries.ready(size)) is None:
+        definition, size = self.definition, len(self.repetition)
+        if definition is None or (call := split_entries.ready(size)) is None:
             return None
-        definition = np.empty(0, np.uint16) if self.definition is None else self.definition
         offsets, valid = np.empty(size + 1, np.int64), np.empty(size, bool)
         rest = np.empty(size, np.uint16)
         at, shown = np.empty_like(definition), np.empty_like(definition)
@@ -332,14 +325,8 @@ class _Entries(NamedTuple):
         if call(self.repetition, definition, *limits, *out) < 0:
             return None
         starts, lists, items = counts.tolist()
-        some = self.definition is not None
-        return _Split(
-            self._lists(offsets[: lists + 1], valid[:lists] if some else None),
-            items,
-            shown[:items] if some else None,
-            rest[:starts],
-            at[:starts] if some else None,
-        )
+        levels = self._lists(offsets[: lists + 1], valid[:lists])
+        return _Split(levels, items, shown[:items], rest[:starts], at[:starts])
 
     def _lists(self, offsets: Ints, valid: NDArray[np.bool_] | None) -> Lists:
         validity = None

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lancekit._file.kernels.memory import ranges
 from lancekit._index.build.sorting import Places, Words, stable_order
 from lancekit._index.inverted.fst import COMMON, HEAD, MANY, VERSION
 
@@ -334,7 +335,7 @@ def _marks(nodes: _FstNodes, heights: Places) -> Words:
     """Return a number for each node that tells its keys, and their numbers, from others."""
     order = stable_order(heights.astype(np.uint64))
     sizes = np.diff(nodes.starts)
-    steps = _flat(nodes.starts[:-1][order], sizes[order])
+    steps = ranges(nodes.starts[:-1][order], sizes[order])
     step_starts = np.append(0, np.cumsum(sizes[order]))
     told = _mixed(nodes.outputs[steps] << np.uint64(8) ^ nodes.inputs[steps])
     targets = nodes.targets[steps]
@@ -371,8 +372,8 @@ def _are_alike(nodes: _FstNodes, first: Places) -> bool:
         and np.array_equal(sizes[ours], sizes[theirs])
     ):
         return False
-    mine = _flat(nodes.starts[:-1][ours], sizes[ours])
-    other = _flat(nodes.starts[:-1][theirs], sizes[ours])
+    mine = ranges(nodes.starts[:-1][ours], sizes[ours])
+    other = ranges(nodes.starts[:-1][theirs], sizes[ours])
     targets = first[nodes.targets]
     return all(
         np.array_equal(column[mine], column[other])
@@ -389,7 +390,7 @@ def _kept(nodes: _FstNodes, first: Places, ranks: Places) -> _FstNodes:
     order = by_rank[kept[by_rank]]
     places = np.full(count, -1)
     places[order] = np.arange(len(order))
-    steps = _flat(nodes.starts[:-1][order], sizes[order])
+    steps = ranges(nodes.starts[:-1][order], sizes[order])
     return _FstNodes(
         is_final=nodes.is_final[order],
         finals=nodes.finals[order],
@@ -398,11 +399,6 @@ def _kept(nodes: _FstNodes, first: Places, ranks: Places) -> _FstNodes:
         targets=places[first[nodes.targets[steps]]],
         outputs=nodes.outputs[steps],
     )
-
-
-def _flat(starts: Places, sizes: Places) -> Places:
-    """Return the places of several ranges, one after the other."""
-    return np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
 
 
 # ---- checksums of Castagnoli's polynomial, of many parts of the bytes at a time

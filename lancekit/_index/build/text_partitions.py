@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.arrow_buffers import string_buffers
+from lancekit._format.arrow_parts import strings_of
 from lancekit._index.build.column import RowMap
 from lancekit._index.build.files import NewFile, SegmentFile, SharedFile
 from lancekit._index.build.fst_write import fst_bytes
@@ -329,9 +330,7 @@ def _varints(numbers: Numbers, counts: Places) -> tuple[Bytes, Places]:
 
 
 def _binary(data: Bytes, ends: Places) -> pa.Array:
-    offsets = np.append(0, ends).astype(np.int64)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
+    return strings_of(np.append(0, ends).astype(np.int64), data)
 
 
 def _list(values: pa.Array, counts: Places, item: pa.DataType | pa.Field) -> pa.Array:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from pyarrow import types
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.arrow_buffers import byte_width, fixed_bytes, null_flags
+from lancekit._format.arrow_parts import strings_of
 from lancekit._format.key_filter import add_hashes
 from lancekit._format.key_hashes import hash_binary, hash_words
 from lancekit._index.build.column import IndexedColumn, Mask, RowMap
@@ -39,14 +40,34 @@ _PLACES = [_required(name, pa.uint64()) for name in ("fragment_id", "zone_start"
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneMap:
+class _Zoned:
+    """What is told of each zone, and the null rows."""
+
+    table: pa.Table
+    nulls: Words
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Put together what several hold, of different fragments."""
+        table = pa.concat_tables([part.table for part in parts])
+        nulls = np.unique(np.concatenate([part.nulls for part in parts]))
+        return replace(parts[0], table=table, nulls=nulls)
+
+    def moved(self, row_map: RowMap) -> Self:
+        """Return the zones whose first row is still there: fragments come and go whole."""
+        fragment, start = (np.asarray(self.table[name]) for name in ("fragment_id", "zone_start"))
+        _, kept = row_map(fragment << np.uint64(32) | start)
+        _, nulls = row_map(self.nulls)
+        return replace(self, table=ak.filter(self.table, kept), nulls=self.nulls[nulls])
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMap(_Zoned):
     """What a zone map holds: the least and the greatest value of each zone, and the null rows.
 
     `zone_rows` are the live rows of a zone, but for the last one of a fragment.
     """
 
-    table: pa.Table
-    nulls: Words
     zone_rows: int = ZONE_ROWS
 
     @classmethod
@@ -61,19 +82,10 @@ class ZoneMap:
         table = pa.table(parts, schema=pa.schema(fields))
         return cls(table, _null_rows(column.rows, flags), zone_rows)
 
-    @classmethod
-    def merged(cls, parts: Sequence[ZoneMap]) -> ZoneMap:
-        """Put together what several hold, of different fragments."""
-        return cls(*_joined(parts), parts[0].zone_rows)
-
     @property
     def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
         return {"rows_per_zone": self.zone_rows}
-
-    def moved(self, row_map: RowMap) -> ZoneMap:
-        """Return what is told of fragments of which a row is still there, at its address."""
-        return replace(self, **_kept(self, row_map))
 
     def files(self) -> Iterator[NewFile]:
         """Yield the file to write."""
@@ -87,11 +99,9 @@ class ZoneMap:
 
 
 @dataclass(frozen=True, slots=True)
-class BloomZones:
+class BloomZones(_Zoned):
     """What an index of Bloom filters holds: one for each zone, and the null rows."""
 
-    table: pa.Table
-    nulls: Words
     zone_rows: int = BLOOM_ITEMS
     probability: float = BLOOM_PROBABILITY
 
@@ -117,19 +127,10 @@ class BloomZones:
         nulls = _null_rows(column.rows, flags)
         return cls(pa.table(columns, schema=_FILTERS), nulls, zone_rows, probability)
 
-    @classmethod
-    def merged(cls, parts: Sequence[BloomZones]) -> BloomZones:
-        """Put together what several hold, of different fragments."""
-        return cls(*_joined(parts), parts[0].zone_rows, parts[0].probability)
-
     @property
     def parameters(self) -> dict[str, object]:
         """What users may ask of such an index."""
         return {"number_of_items": self.zone_rows, "probability": self.probability}
-
-    def moved(self, row_map: RowMap) -> BloomZones:
-        """Return what is told of fragments of which a row is still there, at its address."""
-        return replace(self, **_kept(self, row_map))
 
     def files(self) -> Iterator[NewFile]:
         """Yield the file to write."""
@@ -250,19 +251,6 @@ def _null_rows(addresses: Words, flags: Mask | None) -> Words:
     return found[stable_order(found)]
 
 
-def _joined(parts: Sequence[ZoneMap] | Sequence[BloomZones]) -> tuple[pa.Table, Words]:
-    table = pa.concat_tables([part.table for part in parts])
-    return table, np.unique(np.concatenate([part.nulls for part in parts]))
-
-
-def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
-    """Return which zones are left: those whose first row is, for fragments come and go whole."""
-    fragment, start = (np.asarray(zones.table[name]) for name in ("fragment_id", "zone_start"))
-    _, kept = row_map(fragment << np.uint64(32) | start)
-    _, nulls = row_map(zones.nulls)
-    return {"table": ak.filter(zones.table, kept), "nulls": zones.nulls[nulls]}
-
-
 # ---- split-block Bloom filters of values: their size, and the bits that values set
 
 #: a filter is one block at least, of so many words, in each of which a value sets a bit
@@ -307,9 +295,7 @@ def _hashed(values: pa.Array) -> Words:
     if width == _LONG_BYTES:
         return hash_words(raw.view("<u8"))
     ends = np.arange(0, len(raw) + 1, width, dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(raw)]
-    array = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
-    return hash_binary(cast("pa.LargeBinaryArray", array))
+    return hash_binary(cast("pa.LargeBinaryArray", strings_of(ends, raw)))
 
 
 def _filter_of(hashes: Words, size: int) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import dropwhile
 from operator import not_
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import string_parts, strings_of
 from lancekit._index.inverted.settings import AnalyzerSettings
 from lancekit._index.inverted.stop_words import LANGUAGES, stop_words
 from lancekit.errors import UnsupportedFeatureError
@@ -186,7 +187,7 @@ def words_of(split: _Split, texts: pa.Array) -> Iterator[_Words]:
 
     Null has none.  The raw tokenizer makes a word of an empty text, the others make none.
     """
-    ends = _offsets(texts)[1:]
+    ends = string_parts(texts)[0][1:]
     first = 0
     while first < len(texts):
         most = int(ends[first - 1] if first else 0) + _AT_ONCE
@@ -242,9 +243,7 @@ def _simple_words(texts: pa.Array) -> _Words:
     if pc.any(others).as_py():
         plain = [_SEPARATORS.sub(" ", text) for text in ak.filter(texts, others).to_pylist()]
         texts = pc.replace_with_mask(texts, others, pa.array(plain, pa.large_string()))
-    offsets = _offsets(texts)
-    raw = texts.buffers()[2]
-    data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
+    offsets, data = string_parts(texts)
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
     inside = _OF_WORDS[data]
     begins = inside.copy()
@@ -256,19 +255,9 @@ def _simple_words(texts: pa.Array) -> _Words:
     # with the separators left out, words follow each other
     kept = np.cumsum(inside, dtype=np.int64)
     ends = np.append(kept[starts] - 1, kept[-1:])
-    letters = pa.py_buffer(data[inside])
     if not len(starts):
         return pa.array([], pa.large_string()), counts
-    buffers = [None, pa.py_buffer(ends), letters]
-    return pa.Array.from_buffers(pa.large_string(), len(starts), buffers), counts
-
-
-def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Return where each of some large strings begins, and where the last one ends."""
-    if not len(texts):
-        return np.zeros(1, np.int64)
-    raw = cast("pa.Buffer", texts.buffers()[1])
-    return np.frombuffer(raw, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return strings_of(ends, data[inside], pa.large_string()), counts
 
 
 # ---- what belongs to a word: letters, digits, and marks that stand for letters

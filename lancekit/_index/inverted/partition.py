@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit._format.arrow_parts import string_parts
 from lancekit._index.inverted.analyzer import TokenTable
 from lancekit._index.inverted.postings import (
     PACKED,
@@ -220,11 +221,7 @@ class StoredPartition:
 def _bytes_of(values: pa.Array, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]:
     """Return the bytes of some binary values, one after the other, and where each ends."""
     chosen = values[int(ends[0]) : int(ends[-1])]
-    _, offsets, data = chosen.buffers()
-    bounds = np.frombuffer(cast("pa.Buffer", offsets), np.int64)[
-        chosen.offset : chosen.offset + len(chosen) + 1
-    ]
-    whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    bounds, whole = string_parts(chosen)
     return whole[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lancekit._file.kernels.memory import ranges
+
 # ---- numbers as posting lists hold them: packed 128 at a time, or a few bits a byte
 #
 # See docs/format/indices.md, 14.
@@ -198,9 +200,7 @@ def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
     sizes = ends - starts
     if (sizes < 0).any():
         raise ValueError("blocks that do not end where they should")
-    places = np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-    found: Bytes = data[places]
-    return found
+    return data[ranges(starts, sizes)]
 
 
 def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
@@ -220,7 +220,7 @@ def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
     begins = ends - total
     out = np.empty(int(total.sum()), np.uint8)
     for data, sizes in parts:
-        out[np.arange(len(data)) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)] = data
+        out[ranges(begins, sizes)] = data
         begins = begins + sizes
     return out, ends
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit._file.kernels.arrow_buffers import list_offsets
+from lancekit._file.kernels.memory import ranges
+from lancekit._format.arrow_parts import string_parts
 from lancekit._index.inverted.partition import StoredPartition
 from lancekit._index.inverted.postings import PostingForm, gathered, packed_at, streams, varints
 from lancekit.errors import CorruptFileError
@@ -216,11 +218,7 @@ def _positions(
     offsets = cast("pa.ListArray", file.read("_position_block_offset"))
     if not len(stored):
         return np.empty(0, np.uint32)
-    _, bounds, raw = stored.buffers()
-    edges = np.frombuffer(cast("pa.Buffer", bounds), np.int64)[
-        stored.offset : stored.offset + len(stored) + 1
-    ]
-    data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
+    edges, data = string_parts(stored)
     sizes = np.diff(ends, prepend=0)
     blocks = -(-sizes // block)
     if not np.array_equal(np.diff(list_offsets(offsets)), blocks):
@@ -242,21 +240,15 @@ def _flat(lists: pa.Array) -> tuple[Bytes, Places]:
     if held[0] == held[-1]:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     values = cast("pa.ListArray", lists).values[int(held[0]) : int(held[-1])]
-    _, offsets, raw = values.buffers()
-    bounds = np.frombuffer(cast("pa.Buffer", offsets), np.int64)[
-        values.offset : values.offset + len(values) + 1
-    ]
-    return np.frombuffer(raw or b"", np.uint8), bounds
+    bounds, data = string_parts(values)
+    return data, bounds
 
 
 def _in_order(positions: Numbers, counts: Numbers, order: Places) -> Numbers:
     """Return groups of these sizes in another order."""
     sizes = counts[order].astype(np.int64)
     starts = (np.cumsum(counts, dtype=np.int64) - counts)[order]
-    found: Numbers = positions[
-        np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(len(positions))
-    ]
-    return found
+    return positions[ranges(starts, sizes)]
 
 
 def _alternating(sizes: Places) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._cache import VALUES, cache_limit
-from lancekit._file.kernels.memory import owned
+from lancekit._file.kernels.memory import owned, ranges
 from lancekit._index.row_sets import Rows, rows_of
 from lancekit._index.search.question import Question, Ranks, Reach, filled, ranks_of
 from lancekit._index.segment import IndexFileReader, Segment, held_bytes
@@ -145,7 +145,7 @@ def _narrowed(
         found = found.cut(data, reach, found.guesses(reach))
     for step in _STEPS:
         found = found.cut(data, reach, found.steps(step))
-    return _ranges(found.starts, found.stops - found.starts)
+    return ranges(found.starts, found.stops - found.starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +164,7 @@ class _Stretches:
     def steps(self, step: int) -> npt.NDArray[np.int64]:
         """Return where to cut, every so many rows."""
         count = (self.stops - self.starts - 1) // step
-        within = _ranges(np.ones(len(count), np.int64), count)
+        within = ranges(np.ones(len(count), np.int64), count)
         return np.repeat(self.starts, count) + step * within
 
     def guesses(self, reach: Reach) -> npt.NDArray[np.int64]:
@@ -175,7 +175,7 @@ class _Stretches:
         owners = np.repeat(np.arange(len(rows)), count)
         least = self.least[owners].astype(np.float64)
         span = self.greatest[owners].astype(np.float64) - least
-        share = (lows[_ranges(first, count)].astype(np.float64) - least) / np.maximum(span, 1)
+        share = (lows[ranges(first, count)].astype(np.float64) - least) / np.maximum(span, 1)
         guess = self.starts[owners] + (share * rows[owners]).astype(np.int64)
         places, owners = np.concatenate([guess - _CLOSE, guess + _CLOSE]), np.tile(owners, 2)
         return places[(places > self.starts[owners]) & (places < self.stops[owners])]
@@ -199,15 +199,6 @@ class _Stretches:
             greatest=greatest[some],
             any_value=any_value[some],
         )
-
-
-def _ranges(
-    starts: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]
-) -> npt.NDArray[np.int64]:
-    """Return ranges of numbers, one after the other."""
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    found: npt.NDArray[np.int64] = np.repeat(starts, counts) + within
-    return found
 
 
 def _ranks_at(

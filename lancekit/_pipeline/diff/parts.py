@@ -18,7 +18,7 @@ from lancekit._format.arrow_parts import (
     item_field,
     items_of,
     items_type,
-    with_items,
+    with_children,
     with_other_items,
 )
 from lancekit._pipeline.diff.fragments import ColumnPair, retyped
@@ -34,8 +34,8 @@ def kind_of_parts(kind: pa.DataType, parts: Sequence[ColumnPair]) -> pa.DataType
                           for part in parts])  # fmt: skip
     (items,) = parts
     if pt.is_map(kind):
-        return with_items(kind, pa.field("entries", items.kind, False))
-    return with_items(kind, item_field(kind).with_type(items.kind))
+        return with_children(kind, [pa.field("entries", items.kind, False)])
+    return with_children(kind, [item_field(kind).with_type(items.kind)])
 
 
 def projected(

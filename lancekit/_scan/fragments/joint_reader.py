@@ -6,7 +6,7 @@ hundred fragments of ten thousand rows take a fifth of the time that they take o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -86,29 +86,10 @@ class JointReader(FragmentReader):
         parts = zip(self.readers, self.borders, np.split(positions, cuts), strict=False)
         return np.concatenate([reader.offsets_at(mine) + first for reader, first, mine in parts])
 
-    def _each(self, column: Callable[[FragmentReader, Offsets], Numbers], rows: Offsets) -> Numbers:
-        parts = [column(reader, part) for reader, part in self.split(rows)]
+    def hidden(self, name: str, rows: Offsets) -> Numbers:
+        """Return a column that is not stored, of all fragments."""
+        parts = [reader.hidden(name, part) for reader, part in self.split(rows)]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
-
-    def addresses(self, rows: Offsets) -> Numbers:
-        """Return the row addresses."""
-        return self._each(FragmentReader.addresses, rows)
-
-    def row_ids(self, rows: Offsets) -> Numbers:
-        """Return the row ids."""
-        return self._each(FragmentReader.row_ids, rows)
-
-    def row_positions(self, rows: Offsets) -> Numbers:
-        """Return the positions of live rows in the whole dataset."""
-        return self._each(FragmentReader.row_positions, rows)
-
-    def created_at(self, rows: Offsets) -> Numbers:
-        """Return the version that created each row."""
-        return self._each(FragmentReader.created_at, rows)
-
-    def last_updated_at(self, rows: Offsets) -> Numbers:
-        """Return the version that last changed each row."""
-        return self._each(FragmentReader.last_updated_at, rows)
 
 
 def rows_together(sources: Iterable[FragmentSource]) -> int:

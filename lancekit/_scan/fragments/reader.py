@@ -23,7 +23,7 @@ from lancekit._file.reader import FileReader
 from lancekit._format import row_address
 from lancekit._format.deletions import to_offsets
 from lancekit._format.fragment import columns_of_files
-from lancekit._format.paths import parse_path, path_field, pick, pruned
+from lancekit._format.paths import by_first, parse_path, path_field, pick, pruned
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._lazy import cached_property
 from lancekit._scan.fragments.blobs import (
@@ -161,19 +161,20 @@ class FragmentReader:
                 arrays.append(stored[name])
             else:
                 offsets = as_offsets(rows)
-                values = META_COLUMNS[name](self, offsets)
+                values = self.hidden(name, offsets)
                 gone = self._gone(offsets) if name in ("_rowid", "_rowaddr") else None
                 arrays.append(pa.chunked_array([arrow_of(np.asarray(values, np.uint64), gone)]))
         schema = pa.schema([column_field(self.source.schema, name) for name in columns])
         return pa.table(arrays, schema=schema)
 
+    def hidden(self, name: str, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return a column that is not stored."""
+        return META_COLUMNS[name](self, rows)
+
     def _read_stored(
         self, paths: Sequence[str], rows: Offsets | range
     ) -> Mapping[str, pa.ChunkedArray]:
-        below: dict[str, list[tuple[str, ...]]] = {}
-        for path in paths:
-            top, *rest = parse_path(path)
-            below.setdefault(top, []).append(tuple(rest))
+        below = by_first(map(parse_path, paths))
         fields = [self._pruned(top, wanted) for top, wanted in below.items()]
         parts = {field.name: list(self._parts(field)) for field in fields}
         by_file: dict[int, list[FileColumn]] = {}
@@ -353,11 +354,11 @@ class FragmentReader:
 
 #: the columns that are not stored, in the order in which a scan appends them
 META_COLUMNS: Mapping[str, Callable[[FragmentReader, Offsets], npt.NDArray[np.uint64]]] = {
-    "_rowid": lambda reader, rows: reader.row_ids(rows),
-    "_rowaddr": lambda reader, rows: reader.addresses(rows),
-    "_rowoffset": lambda reader, rows: reader.row_positions(rows),
-    "_row_last_updated_at_version": lambda reader, rows: reader.last_updated_at(rows),
-    "_row_created_at_version": lambda reader, rows: reader.created_at(rows),
+    "_rowid": FragmentReader.row_ids,
+    "_rowaddr": FragmentReader.addresses,
+    "_rowoffset": FragmentReader.row_positions,
+    "_row_last_updated_at_version": FragmentReader.last_updated_at,
+    "_row_created_at_version": FragmentReader.created_at,
 }
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import string_parts, viewed
 from lancekit._format.paths import top_of
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
@@ -147,10 +147,9 @@ def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
     elif pa.types.is_null(kind) or not len(values):
         return
     elif _is_variable(kind):
-        whole = values.cast(pa.large_binary())
-        ends = viewed(whole.buffers()[1], np.int64)[whole.offset :][: len(whole) + 1]
+        ends, data = string_parts(values.cast(pa.large_binary()))
         yield np.diff(ends).view(np.uint8)
-        yield viewed(whole.buffers()[2])[ends[0] : ends[-1]]
+        yield data[ends[0] : ends[-1]]
     else:
         width = kind.bit_width // 8
         first = values.offset * width

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
-from lancekit._format.arrow_parts import viewed
+from lancekit._format.arrow_parts import string_parts, strings_of, viewed
 from lancekit._scan.expressions.kernels.function import Refused
 from lancekit._scan.expressions.kernels.regex import Atom, Regex, translate
 from lancekit._scan.expressions.kernels.regex_reader import WORD
@@ -136,8 +136,7 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
     lengths = pc.utf8_length(texts).to_numpy()
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     data = table[kind_of.ravel()][each.ravel()]
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers), "".join(pieces)
+    return strings_of(offsets, data, pa.large_string()), "".join(pieces)
 
 
 def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
@@ -172,9 +171,8 @@ def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
 def _first(texts: pa.Array, text: str) -> pa.Array:
     """Return the number of characters before the first match, -1 if there is none."""
     found = pc.cast(pc.find_substring_regex(texts, text), pa.int64())
-    wide = pc.cast(texts, pa.large_string())
-    ends = viewed(wide.buffers()[1], np.int64)[wide.offset :][: len(wide) + 1]
-    data = viewed(wide.buffers()[2])[ends[0] : ends[-1]]
+    ends, data = string_parts(pc.cast(texts, pa.large_string()))
+    data = data[ends[0] : ends[-1]]
     # the second and further bytes of characters begin with the bits 10
     before = np.concatenate([[0], np.cumsum(data & 0xC0 != 0x80)])
     starts = ends[:-1] - ends[0]

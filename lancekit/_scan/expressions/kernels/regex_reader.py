@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
+from lancekit._format.arrow_parts import strings_of
 from lancekit._scan.expressions.kernels.function import Refused
 
 # ---- sets of characters in regular expressions: written for Arrow's engine, or counted out
@@ -53,8 +54,7 @@ def _characters() -> tuple[NDArray[np.uint32], pa.Array]:
     data = numbers.tobytes().decode("utf-32-le").encode()
     lengths = 1 + sum((numbers >= first).astype(np.int32) for first in (0x80, 0x800, 0x10000))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return numbers, pa.Array.from_buffers(pa.string(), len(numbers), buffers)
+    return numbers, strings_of(offsets, data, pa.string())
 
 
 @lru_cache(maxsize=64)
