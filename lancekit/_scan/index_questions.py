@@ -217,14 +217,8 @@ def _comparison(expr: Call, negated: bool) -> _Place | None:
     if ends is None:
         return _Place(column)
     low, high = ends
-    intervals = {
-        "=": [(low, high)],
-        "<": [(None, high)],
-        "<=": [(None, high)],
-        ">": [(low, None)],
-        ">=": [(low, None)],
-    }[name]
-    return _Place(column, Reach.of(intervals))
+    interval = {"<": (None, high), ">": (low, None)}.get(name[0], ends)
+    return _Place(column, Reach.of([interval]))
 
 
 def _in(expr: InList, negated: bool) -> _Place | None:
@@ -325,10 +319,6 @@ def _beginning(column: _Column, text: str) -> Reach | None:
     return Reach.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
 
 
-def _one_condition(expr: Call, _value: pa.Array) -> tuple[Holds, ...]:
-    return (_holds(expr, negated=False),)
-
-
 def _one_for_each(_expr: Call, value: pa.Array) -> tuple[Holds, ...]:
     """Return for each wanted item that a list has it."""
     wanted = value[0].values if isinstance(value[0], pa.ListScalar) else None
@@ -343,8 +333,13 @@ def _has(item: pa.Scalar, lists: pa.Array) -> Value:
 
 _OF_TEXTS = ("contains", "starts_with", "ends_with")
 _OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[Holds, ...]]] = {
-    **dict.fromkeys(("array_has", "array_contains", "list_has", "list_contains"), _one_condition),
-    **dict.fromkeys(("array_has_any", "list_has_any", "arrays_overlap"), _one_condition),
+    **dict.fromkeys(
+        (
+            *("array_has", "array_contains", "list_has", "list_contains"),
+            *("array_has_any", "list_has_any", "arrays_overlap"),
+        ),
+        lambda expr, _value: (_holds(expr, negated=False),),
+    ),
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
 

@@ -31,10 +31,6 @@ from lancekit.errors import PredicateError
 # ---- literals
 
 
-def _literal(tree: Syntax, _scope: Scope) -> Bound:
-    return constant(natural(tree.value), tree.value)
-
-
 def _negate(tree: Syntax, scope: Scope) -> Bound:
     node = scope.compile(tree.parts[0])
     if node.literal and type(node.literal[0]) in (int, Decimal):
@@ -233,10 +229,6 @@ def _logical(tree: Syntax, scope: Scope) -> Bound:
     return scope.call(tree.kind, [scope.boolean(part, tree.kind) for part in tree.parts])
 
 
-def _is_null(tree: Syntax, scope: Scope) -> Bound:
-    return scope.call("IS NULL", [scope.compile(tree.parts[0]).as_stored])
-
-
 def _is(tree: Syntax, scope: Scope) -> Bound:
     return scope.call(tree.kind, [scope.boolean(tree.parts[0], "IS TRUE")], label="IS TRUE")
 
@@ -252,10 +244,6 @@ def _in(tree: Syntax, scope: Scope) -> Bound:
         parts = [_among(scope, node, members, tree, plain=plain)]
     parts += [_compare(scope, "=", node, item, plain=plain) for item in others]
     return scope.call("OR", parts, label="IN") if len(parts) > 1 else parts[0]
-
-
-def _not_in(tree: Syntax, scope: Scope) -> Bound:
-    return scope.call("NOT", [_in(tree, scope)])
 
 
 def _between(tree: Syntax, scope: Scope) -> Bound:
@@ -274,10 +262,6 @@ def _like(tree: Syntax, scope: Scope) -> Bound:
     return scope.call("LIKE", args, options=(tree.kind == "ILIKE", tree.value))
 
 
-def _concat(tree: Syntax, scope: Scope) -> Bound:
-    return scope.call("||", [*map(scope.compile, tree.parts)])
-
-
 def _call(tree: Syntax, scope: Scope) -> Bound:
     from lancekit._scan.expressions.calls import call_function  # loads all functions
 
@@ -292,24 +276,24 @@ def _list(tree: Syntax, scope: Scope) -> Bound:
 
 _RULES: Mapping[str, _Rule] = {
     **COLUMN_RULES,
-    "literal": _literal,
+    "literal": lambda tree, _scope: constant(natural(tree.value), tree.value),
     "list": _list,
     "NEGATE": _negate,
     "CAST": _cast,
     "TRY_CAST": _cast,
     **dict.fromkeys(("AND", "OR", "NOT"), _logical),
     **dict.fromkeys(COMPARISONS, _comparison),
-    "IS NULL": _is_null,
+    "IS NULL": lambda tree, scope: scope.call("IS NULL", [scope.compile(tree.parts[0]).as_stored]),
     "IS TRUE": _is,
     "IS FALSE": _is,
     "IN": _in,
-    "NOT IN": _not_in,
+    "NOT IN": lambda tree, scope: scope.call("NOT", [_in(tree, scope)]),
     "BETWEEN": _between,
     "LIKE": _like,
     "ILIKE": _like,
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
     **dict.fromkeys(("<<", ">>"), _shift),
-    "||": _concat,
+    "||": lambda tree, scope: scope.call("||", [*map(scope.compile, tree.parts)]),
     "call": _call,
 }
 

@@ -140,17 +140,17 @@ def row_points(expr: Expr, column: str) -> Points:
     >>> row_points(Predicate.parse("x > 0 OR _rowid = 3", schema).expr, "_rowid")
     """
     match expr:
-        case Call(function="AND"):
+        case Call(function="AND" | "OR" as name):
             found = [row_points(part, column) for part in expr.args]
             known = [points for points in found if points is not None]
-            return frozenset.intersection(*known) if known else None
-        case Call(function="OR"):
-            found = [row_points(part, column) for part in expr.args]
-            known = [points for points in found if points is not None]
+            if name == "AND":
+                return frozenset.intersection(*known) if known else None
             return frozenset().union(*known) if len(known) == len(found) else None
-        case Call(function="=", args=(FieldRef(path=path), Literal() as other)) if path == column:
-            return _numbers([pa.repeat(other.value, 1)])
-        case Call(function="=", args=(Literal() as other, FieldRef(path=path))) if path == column:
+        case Call(
+            function="=",
+            args=(FieldRef(path=path), Literal() as other)
+            | (Literal() as other, FieldRef(path=path)),
+        ) if path == column:
             return _numbers([pa.repeat(other.value, 1)])
         case InList(arg=FieldRef(path=path)) if path == column:
             return _numbers(expr.sets)

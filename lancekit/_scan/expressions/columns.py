@@ -74,15 +74,6 @@ def _column(tree: Syntax, scope: Scope) -> Bound:
     return node
 
 
-def _aggregate(tree: Syntax, scope: Scope) -> Bound:
-    """Return the column of an aggregate's value, which is called by the aggregate's text."""
-    return _field(tree, scope, scope.text(tree))
-
-
-def _child_of(tree: Syntax, scope: Scope) -> Bound:
-    return _child(tree, scope, scope.compile(tree.parts[0]), tree.value)
-
-
 def pick_part(tree: Syntax, scope: Scope) -> Bound:
     """Take a field of a struct by its name, or an element of a list by its place, from 1 on."""
     if len(tree.parts) == 2:
@@ -96,7 +87,8 @@ def pick_part(tree: Syntax, scope: Scope) -> Bound:
 
 COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
     "column": _column,
-    "aggregate": _aggregate,
-    "field": _child_of,
+    # the column of an aggregate's value, which is called by the aggregate's text
+    "aggregate": lambda tree, scope: _field(tree, scope, scope.text(tree)),
+    "field": lambda tree, scope: _child(tree, scope, scope.compile(tree.parts[0]), tree.value),
     "element": pick_part,
 }

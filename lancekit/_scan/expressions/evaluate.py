@@ -12,8 +12,7 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._arrow_values import numbers_of, scalar_of
-from lancekit._file.kernels.bits import pack
+from lancekit._arrow_values import booleans_of, numbers_of, scalar_of
 from lancekit._format.arrow_parts import decimal_size
 from lancekit._format.paths import parse_path, pick
 from lancekit._scan.expressions.kernels.casts import cast as cast_values
@@ -276,7 +275,7 @@ def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
     if span > most and not few:
         return pc.is_in(left, value_set=right)
     found = np.isin(numbers, members, kind=None if few else "table")
-    return pa.BooleanArray.from_buffers(pa.bool_(), len(left), [None, pa.py_buffer(pack(found))])
+    return booleans_of(found)
 
 
 def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +18,10 @@ from lancekit._arrow_values import array_of, scalar_of
 from lancekit._format.arrow_parts import decimal_size, unit_and_zone
 from lancekit._scan.expressions.kernels.casts import cast
 from lancekit._scan.expressions.kernels.operators import family
+from lancekit._scan.expressions.kernels.reading import DIGITS, ROOM
+from lancekit._scan.expressions.syntax import show
 from lancekit.errors import PredicateError
 
-#: of the fraction of a second
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _INT64_MAX = (1 << 63) - 1
 
 
@@ -72,7 +72,7 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     unit, zone = unit_and_zone(kind)
     if finer := re.search(r"(\.\d{3,9})", text):
         # more digits than the unit has are cut off
-        text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
+        text = text.replace(finer[1], finer[1][: 1 + DIGITS[unit]].rstrip("."))
     try:
         naive = pc.cast(scalar_of(text), pa.timestamp(unit))
     except pa.ArrowInvalid:
@@ -98,7 +98,7 @@ def exact_moment(text: str, kind: pa.DataType) -> pa.Scalar:
     unit, zone = unit_and_zone(kind)
     fraction = re.search(r"\.(\d*?)0*(?!\d)", text)
     digits = len(fraction[1]) if fraction else 0
-    units = [u for u in (unit, *_OWN_UNITS) if _DIGITS[u] >= digits]
+    units = [u for u in (unit, *_OWN_UNITS) if DIGITS[u] >= digits]
     for one in units[:-1]:
         with contextlib.suppress(pa.ArrowInvalid):  # out of the range of that unit
             return moment(text, pa.timestamp(one, zone))
@@ -114,7 +114,7 @@ def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
     unit, zone, rest = "", None, ""
     if not pt.is_date(kind):
         unit, zone = unit_and_zone(kind)
-        digits = _DIGITS[unit]
+        digits = DIGITS[unit]
         rest = _TIME % (rf"(\.\d{{1,{digits}}})?" if digits else "")
     if not pc.all(pc.match_substring_regex(array, f"{_DAY}{rest}$")).as_py():
         return None
@@ -126,10 +126,6 @@ def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
 
 def _is_midnight(rest: str) -> bool:
     return rest.strip("T :0.Z") == ""
-
-
-def _integer(value: object, kind: pa.DataType) -> pa.Scalar:
-    return scalar_of(value, kind)
 
 
 def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
@@ -148,10 +144,6 @@ def _decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
     return exact
 
 
-#: digits of the widest decimals, before and behind the point
-_ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
-
-
 def exact_decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
     """Return a number as a decimal of a type; halves are rounded away from zero.
 
@@ -162,13 +154,9 @@ def exact_decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
     """
     last = Decimal(1).scaleb(-decimal_size(kind)[1])
     try:
-        return scalar_of(_ROOM.quantize(Decimal(value), last), kind)
+        return scalar_of(ROOM.quantize(Decimal(value), last), kind)
     except (InvalidOperation, pa.ArrowInvalid) as error:
         raise pa.ArrowInvalid(f"{value} is not a value of type {kind}") from error
-
-
-def _verbatim(value: object, kind: pa.DataType) -> pa.Scalar:
-    return scalar_of(value, kind)
 
 
 def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
@@ -177,27 +165,19 @@ def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
 
 # (Python type of the literal) -> {family of the column: how it takes that type}
 _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
-    int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
+    int: {"integer": scalar_of, "floating": _floating, "decimal": _decimal},
     Decimal: {"floating": _floating, "decimal": _decimal},
-    str: {"text": _verbatim, "moment": exact_moment, "time": _text_as},
-    bool: {"boolean": _verbatim},
-    bytes: {"bytes": _verbatim},
+    str: {"text": scalar_of, "moment": exact_moment, "time": _text_as},
+    bool: {"boolean": scalar_of},
+    bytes: {"bytes": scalar_of},
 }
-
-
-def _day(value: object, kind: pa.DataType) -> pa.Scalar:
-    return pc.cast(scalar_of(value, pa.int32()), kind)
-
-
-def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
-    return scalar_of(value.encode(), kind)
 
 
 # (Python type of the literal, family beside it): how it is read where the types need not be equal
 _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
     (Decimal, "decimal"): _decimal,
     (int, "decimal"): _decimal,
-    (int, "day"): _day,
+    (int, "day"): lambda value, kind: pc.cast(scalar_of(value, pa.int32()), kind),
     (str, "integer"): _text_as,
     (str, "floating"): _text_as,
     (str, "decimal"): _text_as,
@@ -205,7 +185,7 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
     (str, "time"): _text_as,
     (str, "moment"): exact_moment,
     (str, "day"): moment,
-    (str, "bytes"): _text_as_bytes,
+    (str, "bytes"): lambda value, kind: scalar_of(value.encode(), kind),
 }
 
 
@@ -234,18 +214,6 @@ def _taker(kind: pa.DataType) -> str:
         if test(kind):
             return name
     return family(kind)
-
-
-def show(value: object) -> str:
-    """Write a literal as it stands in a filter."""
-    match value:
-        case bool():
-            return str(value).upper()
-        case bytes():
-            return f"X'{value.hex()}'"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-    return str(value)
 
 
 def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
@@ -298,16 +266,8 @@ def _sort(kind: pa.DataType) -> str:
     return _taker(kind)
 
 
-def _as_given(values: Sequence[object], kind: pa.DataType) -> pa.Array:
-    return array_of(values, kind)
-
-
 def _as_doubles(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array:
     return pc.cast(pa.array(list(map(float, values)), pa.float64()), kind)
-
-
-def _as_bigint(values: Sequence[object], _kind: pa.DataType) -> pa.Array:
-    return array_of(values, pa.int64())
 
 
 def _as_decimals(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array | None:
@@ -321,17 +281,17 @@ def _as_decimals(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array
 _AT_ONCE: Mapping[
     tuple[type, str, bool], Callable[[Sequence[Any], pa.DataType], pa.Array | None]
 ] = {
-    (int, "integer", True): _as_given,
-    (int, "integer", False): _as_bigint,
+    (int, "integer", True): array_of,
+    (int, "integer", False): lambda values, _kind: array_of(values, pa.int64()),
     (int, "floating", True): _as_doubles,
-    (int, "floating", False): _as_bigint,
+    (int, "floating", False): lambda values, _kind: array_of(values, pa.int64()),
     (Decimal, "floating", True): _as_doubles,
     (Decimal, "floating", False): lambda values, _kind: _as_doubles(values, pa.float64()),
-    (bytes, "bytes", True): _as_given,
+    (bytes, "bytes", True): array_of,
     (bytes, "bytes", False): lambda values, _kind: pa.array(values, pa.binary()),
     **{
         (kind, "decimal", plain): _as_decimals for kind in (int, Decimal) for plain in (True, False)
     },
-    **{(str, "text", plain): _as_given for plain in (True, False)},
+    **{(str, "text", plain): array_of for plain in (True, False)},
     **{(str, "moment", plain): moments for plain in (True, False)},
 }

@@ -50,12 +50,6 @@ class Syntax:
         """Whether it is a column of the table, and none within another."""
         return self.kind == "column" and len(self.value) == 1
 
-    @property
-    def is_number(self) -> bool:
-        """Whether it is a number that is written out."""
-        value = self.value
-        return self.kind == "literal" and not isinstance(value, str | bytes | bool | None)
-
 
 class TypeName(NamedTuple):
     """The name of a type in small letters, what stands in parentheses behind it, and both."""
@@ -81,6 +75,18 @@ class AggregateCall(NamedTuple):
     name: str
     distinct: bool
     filtered: bool
+
+
+def show(value: object) -> str:
+    """Write a literal as it stands in a filter."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+    return str(value)
 
 
 # ---- errors that point at a place in the text of an expression

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from lancekit._scan.expressions.predicate import Unbound
-from lancekit._scan.expressions.syntax import Listed, Syntax
+from lancekit._scan.expressions.syntax import Listed, Syntax, show
 
 #: what stands around the parts of a piece; numbers are the parts' places
 _Form: TypeAlias = "tuple[str | int, ...]"
@@ -50,16 +50,9 @@ def literal_text(value: object) -> str:
     >>> print(literal_text("it's"), literal_text(b"ab"), literal_text(None), literal_text(-1))
     'it''s' X'6162' NULL -1
     """
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).upper()
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case bytes():
-            return f"X'{value.hex()}'"
-    text = str(value)
+    if value is None:
+        return "NULL"
+    text = show(value)
     # a decimal of no digits behind its point has the point, which tells it from a whole number
     return f"{text}." if isinstance(value, Decimal) and text.lstrip("-").isdigit() else text
 

@@ -204,10 +204,6 @@ def _spelling(query: MatchQuery) -> Spelling | None:
     return Spelling(query.fuzziness, query.prefix_length, query.max_expansions)
 
 
-def _best_column(query: MultiMatchQuery, columns: Mapping[str, TextColumn]) -> Scored:
-    return best_of([_answer(part, columns) for part in query.parts()])
-
-
 def _as_one(query: CombinedFieldsQuery, columns: Mapping[str, TextColumn]) -> Scored:
     return _combined_fields(
         query.query,
@@ -237,7 +233,7 @@ def _combined(query: BooleanQuery, columns: Mapping[str, TextColumn]) -> Scored:
 
 
 _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]], Scored]] = {
-    MultiMatchQuery: _best_column,
+    MultiMatchQuery: lambda query, columns: best_of([_answer(q, columns) for q in query.parts()]),
     BoostQuery: _boosted,
     CombinedFieldsQuery: _as_one,
     BooleanQuery: _combined,

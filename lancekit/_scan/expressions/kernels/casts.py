@@ -6,7 +6,6 @@ What becomes of a value is told by the table of `lancekit._casts`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import overload
 
 import numpy as np
@@ -123,16 +122,12 @@ def _lists(value: Value, kind: pa.DataType) -> Value:
     item = item_field(kind).type
     if item_field(value.type).type != item:
         if isinstance(value, pa.Scalar):
-            return pc.cast(_with_items(pa.array([value.as_py()], value.type), item)[0], kind)
+            return pc.cast(_with_items(_as_array(value), item)[0], kind)
         value = _with_items(value, item)
     return pc.cast(value, kind)
 
 
 # ---- the cast
-
-
-def _texts(items: pa.Array) -> pa.Array:
-    return cast(items, pa.string())
 
 
 @overload
@@ -173,7 +168,7 @@ def _by_digits(value: Value, kind: pa.DataType, digits: Digits) -> Value:
         case "read":
             return read_text(value, kind)
         case "written":
-            return pc.cast(_write_text(value, _texts), kind)
+            return pc.cast(_write_text(value), kind)
         case "nearest":
             found: Value = nearest(value, kind)
             return found
@@ -366,18 +361,16 @@ def _decimal_text(value: Value) -> Value:
     return pc.replace_with_mask(text, short, pa.array(digits, pa.string()))
 
 
-def _list_text(value: Value, items: Callable[[pa.Array], pa.Array]) -> Value:
-    if isinstance(value, pa.Scalar):
-        value = pa.array([value.as_py()], value.type)
-    texts = pc.coalesce(items(pc.list_flatten(value)), "")
+def _list_text(value: Value) -> Value:
+    value = _as_array(value)
+    texts = pc.coalesce(cast(pc.list_flatten(value), pa.string()), "")
     offsets = np.concatenate(([0], np.cumsum(pc.fill_null(pc.list_value_length(value), 0))))
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
     joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")
     return pc.if_else(pc.is_valid(value), joined, scalar_of(None, pa.string()))
 
 
-def _write_text(value: Value, items: Callable[[pa.Array], pa.Array]) -> Value:
-    """Write values as text; `items` writes those of lists."""
+def _write_text(value: Value) -> Value:
     kind = value.type
     if pt.is_timestamp(kind) or pt.is_date(kind):
         _check_years(value)
@@ -392,5 +385,5 @@ def _write_text(value: Value, items: Callable[[pa.Array], pa.Array]) -> Value:
     if pt.is_floating(kind):
         return _float_text(value)
     if pt.is_list(kind):
-        return _list_text(value, items)
+        return _list_text(value)
     return pc.cast(value, pa.string())

@@ -60,12 +60,9 @@ def _nvl2(value: Value, given: Value, missing: Value) -> Value:
     return pc.if_else(pc.is_valid(value), given, missing)
 
 
-_COALESCE_TWO = _of_one_type(pc.coalesce, 2)
-
 CHOICES: Mapping[str, Function] = {
     "coalesce": _of_one_type(pc.coalesce),
-    "ifnull": _COALESCE_TWO,
-    "nvl": _COALESCE_TWO,
+    **dict.fromkeys(("ifnull", "nvl"), _of_one_type(pc.coalesce, 2)),
     "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
     "greatest": _of_one_type(_greatest),

@@ -37,18 +37,12 @@ def _array_has(lists: pa.Array, item: Value) -> Value:
     return pc.if_else(known, pa.array(found), scalar_of(None, pa.bool_()))
 
 
-def _array_has_any(lists: pa.Array, items: Value) -> Value:
+def _has_items(
+    put_together: Callable[..., Value], start: bool, lists: pa.Array, items: Value
+) -> Value:
     hits = [_array_has(lists, item) for item in _items(items)]
-    return reduce(pc.or_, hits, _where_valid(lists, False))
-
-
-def _array_has_all(lists: pa.Array, items: Value) -> Value:
-    hits = [_array_has(lists, item) for item in _items(items)]
-    return reduce(pc.and_, hits, _where_valid(lists, True))
-
-
-def _where_valid(lists: pa.Array, value: bool) -> Value:
-    return pc.if_else(pc.is_valid(lists), value, scalar_of(None, pa.bool_()))
+    none: Value = pc.if_else(pc.is_valid(lists), start, scalar_of(None, pa.bool_()))
+    return reduce(put_together, hits, none)
 
 
 def _items(items: Value) -> list[pa.Scalar]:
@@ -132,46 +126,37 @@ def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = 
     return pc.if_else(pc.is_valid(lists), texts, scalar_of(None, pa.string()))
 
 
-def _is_empty(lists: pa.Array) -> Value:
-    return pc.equal(pc.list_value_length(lists), 0)
-
-
-_HAS = Function(_array_has, ("list", ""), 2, 2)
-_HAS_ANY = Function(_array_has_any, ("list", "list"), 2, 2)
-_HAS_ALL = Function(_array_has_all, ("list", "list"), 2, 2)
-_EMPTY = unary(_is_empty, "list")
-_LENGTH = Function(_array_length, ("list", "number"), 1, 2)
-_POSITION = Function(_array_position, ("list", ""), 2, 2)
-_MAX = unary(partial(_of_each, "max"), "list")
-_JOIN = Function(_array_to_string, ("list", "text"), 2, 3)
-
 LIST_FUNCTIONS: Mapping[str, Function] = {
-    "array_has": _HAS,
-    "array_contains": _HAS,
-    "list_has": _HAS,
-    "list_contains": _HAS,
-    "array_has_any": _HAS_ANY,
-    "list_has_any": _HAS_ANY,
-    "arrays_overlap": _HAS_ANY,
-    "array_has_all": _HAS_ALL,
-    "list_has_all": _HAS_ALL,
-    "empty": _EMPTY,
-    "array_empty": _EMPTY,
-    "list_empty": _EMPTY,
-    "array_length": _LENGTH,
-    "list_length": _LENGTH,
+    **dict.fromkeys(
+        ("array_has", "array_contains", "list_has", "list_contains"),
+        Function(_array_has, ("list", ""), 2, 2),
+    ),
+    **dict.fromkeys(
+        ("array_has_any", "list_has_any", "arrays_overlap"),
+        Function(partial(_has_items, pc.or_, False), ("list", "list"), 2, 2),
+    ),
+    **dict.fromkeys(
+        ("array_has_all", "list_has_all"),
+        Function(partial(_has_items, pc.and_, True), ("list", "list"), 2, 2),
+    ),
+    **dict.fromkeys(
+        ("empty", "array_empty", "list_empty"),
+        unary(lambda lists: pc.equal(pc.list_value_length(lists), 0), "list"),
+    ),
+    **dict.fromkeys(
+        ("array_length", "list_length"), Function(_array_length, ("list", "number"), 1, 2)
+    ),
     "cardinality": unary(_array_length, "list"),
-    "array_position": _POSITION,
-    "list_position": _POSITION,
-    "array_indexof": _POSITION,
-    "list_indexof": _POSITION,
+    **dict.fromkeys(
+        ("array_position", "list_position", "array_indexof", "list_indexof"),
+        Function(_array_position, ("list", ""), 2, 2),
+    ),
     "array_min": unary(partial(_of_each, "min"), "list"),
-    "array_max": _MAX,
-    "list_max": _MAX,
-    "array_to_string": _JOIN,
-    "list_to_string": _JOIN,
-    "array_join": _JOIN,
-    "list_join": _JOIN,
+    **dict.fromkeys(("array_max", "list_max"), unary(partial(_of_each, "max"), "list")),
+    **dict.fromkeys(
+        ("array_to_string", "list_to_string", "array_join", "list_join"),
+        Function(_array_to_string, ("list", "text"), 2, 3),
+    ),
 }
 
 # ---- functions of numbers
@@ -184,18 +169,6 @@ def _double(value: Value) -> Value:
 
 def _of_double(kernel: Callable[..., Value], count: int = 1) -> Function:
     return Function(lambda *v: kernel(*map(_double, v)), ("number",), count, count)
-
-
-def _isnan(value: Value) -> Value:
-    return pc.is_nan(_double(value))
-
-
-def _iszero(value: Value) -> Value:
-    return pc.equal(_double(value), 0.0)
-
-
-def _nanvl(value: Value, other: Value) -> Value:
-    return pc.if_else(pc.is_nan(value), _double(other), value)
 
 
 #: no double has more, on either side of the point; Arrow would multiply by ten so many times
@@ -231,10 +204,6 @@ def _cbrt(value: Value) -> Value:
     return pc.multiply(root, pc.cast(pc.sign(value), root.type))
 
 
-def _power(value: Value, exponent: Value) -> Value:
-    return pc.power(_double(value), _double(exponent))
-
-
 _LAST_FACTORIAL = 20
 
 
@@ -244,8 +213,6 @@ def _factorial(number: int) -> int:
     return math.factorial(number)
 
 
-_POWER = Function(_power, ("number",), 2, 2)
-
 NUMBER_FUNCTIONS: Mapping[str, Function] = {
     "abs": unary(pc.abs_checked, "number"),
     "signum": unary(lambda v: pc.cast(pc.sign(_double(v)), _double(v).type), "number"),
@@ -253,8 +220,7 @@ NUMBER_FUNCTIONS: Mapping[str, Function] = {
     "trunc": Function(partial(_round, mode="towards_zero"), ("number",), 1, 2),
     "floor": unary(pc.floor, "number"),
     "ceil": unary(pc.ceil, "number"),
-    "power": _POWER,
-    "pow": _POWER,
+    **dict.fromkeys(("power", "pow"), _of_double(pc.power, 2)),
     "sqrt": _of_double(pc.sqrt),
     "cbrt": _of_double(_cbrt),
     "exp": _of_double(pc.exp),
@@ -277,7 +243,9 @@ NUMBER_FUNCTIONS: Mapping[str, Function] = {
     "gcd": Function(per_value(math.gcd, pa.int64()), ("number",), 2, 2),
     "lcm": Function(per_value(math.lcm, pa.int64()), ("number",), 2, 2),
     "factorial": unary(per_value(_factorial, pa.int64()), "number"),
-    "isnan": unary(_isnan, "number"),
-    "iszero": unary(_iszero, "number"),
-    "nanvl": Function(_nanvl, ("number",), 2, 2),
+    "isnan": _of_double(pc.is_nan),
+    "iszero": _of_double(lambda v: pc.equal(v, 0.0)),
+    "nanvl": Function(
+        lambda v, other: pc.if_else(pc.is_nan(v), _double(other), v), ("number",), 2, 2
+    ),
 }

@@ -117,7 +117,8 @@ def _time(value: Value, kind: pa.DataType) -> Value:
 _DIGITS, _FRACTION = 38, 19
 #: Python's decimals take underscores, digits of all scripts and NaN, too
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
+#: digits of the widest decimals, before and behind the point
+ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
 
 
 def _decimal(value: Value, kind: pa.DataType) -> Value:
@@ -157,7 +158,7 @@ def _digit_by_digit(text: pa.Array, kind: pa.DataType) -> pa.Array:
             return None
         try:
             number = Decimal(written if _NUMBER.fullmatch(written) else "none")
-            return _ROOM.quantize(number, last)
+            return ROOM.quantize(number, last)
         except InvalidOperation as error:
             raise pa.ArrowInvalid(f"{written!r} is not a value of type {kind}") from error
 

@@ -136,14 +136,6 @@ def _to_timestamp(unit: str, of_number: str) -> Function:
     return unary(call, "")
 
 
-def _to_date(value: Value) -> Value:
-    return cast(value, pa.date32())
-
-
-def _make_date(year: int, month: int, day: int) -> dt.date:
-    return dt.date(year, month, day)
-
-
 def _to_unixtime(value: Value) -> Value:
     if pt.is_integer(value.type):
         return pc.cast(value, pa.int64())
@@ -153,10 +145,6 @@ def _to_unixtime(value: Value) -> Value:
     instant = pc.cast(value, pa.timestamp(unit)) if zone else value
     whole = _floor(instant, "second")
     return pc.cast(pc.cast(whole, pa.timestamp("s")), pa.int64())
-
-
-def _from_unixtime(value: Value) -> Value:
-    return pc.cast(pc.cast(value, pa.int64()), pa.timestamp("s"))
 
 
 def _to_char(value: Value, form: Value) -> Value:
@@ -192,24 +180,17 @@ CLOCK: Mapping[str, Callable[[int], pa.Scalar]] = {
     "current_time": _at(pa.time64("ns")),
 }
 
-_DATE_PART = Function(_date_part, ("text", ""), 2, 2)
-_DATE_TRUNC = Function(_date_trunc, ("text", "moment"), 2, 2)
-_TO_CHAR = Function(_to_char, ("moment", "text"), 2, 2)
-
 TIME_FUNCTIONS: Mapping[str, Function] = {
-    "date_part": _DATE_PART,
-    "datepart": _DATE_PART,
-    "date_trunc": _DATE_TRUNC,
-    "datetrunc": _DATE_TRUNC,
+    **dict.fromkeys(("date_part", "datepart"), Function(_date_part, ("text", ""), 2, 2)),
+    **dict.fromkeys(("date_trunc", "datetrunc"), Function(_date_trunc, ("text", "moment"), 2, 2)),
     "to_timestamp": _to_timestamp("ns", "s"),
     "to_timestamp_seconds": _to_timestamp("s", "s"),
     "to_timestamp_millis": _to_timestamp("ms", "ms"),
     "to_timestamp_micros": _to_timestamp("us", "us"),
     "to_timestamp_nanos": _to_timestamp("ns", "ns"),
-    "to_date": unary(_to_date, ""),
-    "make_date": Function(per_value(_make_date, pa.date32()), ("number",), 3, 3),
+    "to_date": unary(lambda v: cast(v, pa.date32()), ""),
+    "make_date": Function(per_value(dt.date, pa.date32()), ("number",), 3, 3),
     "to_unixtime": unary(_to_unixtime, ""),
-    "from_unixtime": unary(_from_unixtime, "number"),
-    "to_char": _TO_CHAR,
-    "date_format": _TO_CHAR,
+    "from_unixtime": unary(lambda v: pc.cast(pc.cast(v, pa.int64()), pa.timestamp("s")), "number"),
+    **dict.fromkeys(("to_char", "date_format"), Function(_to_char, ("moment", "text"), 2, 2)),
 }

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._arrow_values import scalar_of
-from lancekit._file.kernels import bits
+from lancekit._arrow_values import booleans_of, scalar_of
 from lancekit._format.arrow_parts import viewed
 from lancekit._scan.expressions.kernels import sizes
 from lancekit._scan.expressions.kernels.function import (
@@ -59,8 +58,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     flags = np.zeros(len(texts), bool)
     # what begins in one text may end in the next
     flags[owners[places + len(needle) <= borders[owners + 1]]] = True
-    bitmap = pa.py_buffer(bits.pack(flags))
-    whole = pa.Array.from_buffers(pa.bool_(), len(texts), [None, bitmap])
+    whole = booleans_of(flags)
     if not ak.null_count(texts):
         return whole
     return pc.if_else(texts.is_valid(), whole, scalar_of(None, pa.bool_()))
@@ -267,10 +265,6 @@ def _levenshtein(left: str, right: str) -> int:
     return row[-1]
 
 
-def _strpos(value: Value, wanted: Value) -> Value:
-    return per_value(lambda text, part: text.find(part) + 1, pa.int32())(value, wanted)
-
-
 def _find_in_set(text: str, words: str) -> int:
     return words.split(",").index(text) + 1 if text in words.split(",") else 0
 
@@ -309,10 +303,6 @@ def _md5(value: str | bytes) -> str:
     return hashlib.md5(_as_bytes(value), usedforsecurity=False).hexdigest()
 
 
-def _hex(number: int) -> str:
-    return f"{number & ((1 << 64) - 1):x}"
-
-
 def _compare_with(kernel: Callable[..., Value], test: Callable[[str, str], bool]) -> Function:
     """Make a function of a text and a pattern, which is a constant in nearly all uses."""
     constant = with_constant(kernel)
@@ -324,27 +314,20 @@ def _compare_with(kernel: Callable[..., Value], test: Callable[[str, str], bool]
     return Function(call, ("text",), 2, 2)
 
 
-_LENGTH = unary(pc.utf8_length, "text")
-_INSTR = Function(_strpos, ("text",), 2, 2)
-_SUBSTR_INDEX = Function(per_value(_substr_index, pa.string()), ("text", "text", "number"), 3, 3)
-
 TEXT_FUNCTIONS: Mapping[str, Function] = {
     "lower": _cased(ak.ascii_lower, str.lower),
     "upper": _cased(ak.ascii_upper, str.upper),
     "initcap": unary(per_value(_initcap, pa.string()), "text"),
-    "length": _LENGTH,
-    "char_length": _LENGTH,
-    "character_length": _LENGTH,
+    **dict.fromkeys(("length", "char_length", "character_length"), unary(pc.utf8_length, "text")),
     "octet_length": unary(pc.binary_length, "text"),
     "bit_length": unary(
         lambda v: pc.multiply(pc.binary_length(v), scalar_of(8, pa.int32())), "text"
     ),
     "ascii": unary(per_value(lambda t: ord(t[0]) if t else 0, pa.int32()), "text"),
     "chr": unary(per_value(chr, pa.string()), "number"),
-    "to_hex": unary(per_value(_hex, pa.string()), "number"),
+    "to_hex": unary(per_value(lambda n: f"{n & ((1 << 64) - 1):x}", pa.string()), "number"),
     "reverse": unary(pc.utf8_reverse, "text"),
-    "btrim": _trim(pc.utf8_trim),
-    "trim": _trim(pc.utf8_trim),
+    **dict.fromkeys(("btrim", "trim"), _trim(pc.utf8_trim)),
     "ltrim": _trim(pc.utf8_ltrim),
     "rtrim": _trim(pc.utf8_rtrim),
     "lpad": _pad(left=True),
@@ -352,8 +335,10 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "left": Function(_left, ("text", "number"), 2, 2),
     "right": Function(_right, ("text", "number"), 2, 2),
     "split_part": Function(per_value(_split_part, pa.string()), ("text", "text", "number"), 3, 3),
-    "substr_index": _SUBSTR_INDEX,
-    "substring_index": _SUBSTR_INDEX,
+    **dict.fromkeys(
+        ("substr_index", "substring_index"),
+        Function(per_value(_substr_index, pa.string()), ("text", "text", "number"), 3, 3),
+    ),
     "repeat": Function(_repeat, ("text", "number"), 2, 2, size=sizes.repeated),
     "replace": Function(_REPLACE, ("text",), 3, 3, size=sizes.replaced),
     "translate": Function(per_value(_translate, pa.string()), ("text",), 3, 3),
@@ -362,8 +347,10 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "starts_with": _compare_with(pc.starts_with, str.startswith),
     "ends_with": _compare_with(pc.ends_with, str.endswith),
     "contains": _compare_with(pc.match_substring, str.__contains__),
-    "strpos": _INSTR,
-    "instr": _INSTR,
+    **dict.fromkeys(
+        ("strpos", "instr"),
+        Function(per_value(lambda text, part: text.find(part) + 1, pa.int32()), ("text",), 2, 2),
+    ),
     "find_in_set": Function(per_value(_find_in_set, pa.int32()), ("text",), 2, 2),
     "levenshtein": Function(per_value(_levenshtein, pa.int32()), ("text",), 2, 2),
     "regexp_like": Function(_regexp, ("text",), 2, 3),
