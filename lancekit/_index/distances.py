@@ -25,10 +25,6 @@ def _l2(rows: Vectors, query: Vectors) -> object:
     return np.einsum("ij,ij->i", apart, apart)
 
 
-def _dot(rows: Vectors, query: Vectors) -> object:
-    return 1 - np.einsum("ij,j->i", rows, query)
-
-
 def _cosine(rows: Vectors, query: Vectors) -> object:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.sqrt(np.einsum("j,j", query, query))
     return 1 - np.einsum("ij,j->i", rows, query) / lengths
@@ -44,7 +40,7 @@ def _hamming(rows: npt.NDArray[Any], query: npt.NDArray[Any]) -> object:
 _MEASURES: Mapping[str, Callable[[Vectors, Vectors], object]] = {
     "l2": _l2,
     "cosine": _cosine,
-    "dot": _dot,
+    "dot": lambda rows, query: 1 - np.einsum("ij,j->i", rows, query),
     "hamming": _hamming,
 }
 #: other names of metrics

@@ -79,21 +79,17 @@ _TIMES = (types.is_date, types.is_time, types.is_timestamp)
 _OTHERS = (types.is_boolean, types.is_float16, types.is_decimal, types.is_duration)
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    every = (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES, *_OTHERS, types.is_fixed_size_binary)
-    return any(is_one(kind) for is_one in every)
+def _any_of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
+    return lambda kind: any(is_one(kind) for is_one in tests)
 
 
-def _is_hashed(kind: pa.DataType) -> bool:
-    return any(is_one(kind) for is_one in (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES))
+_is_text = _any_of(*_TEXT)
+_is_hashed = _any_of(*_TEXT, *_BYTES, *_NUMBERS, *_TIMES)
+_is_plain = _any_of(_is_hashed, *_OTHERS, types.is_fixed_size_binary)
 
 
 def _is_list(kind: pa.DataType) -> TypeIs[pa.ListType | pa.LargeListType]:
     return (types.is_list(kind) or types.is_large_list(kind)) and _is_plain(kind.value_type)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(is_one(kind) for is_one in _TEXT)
 
 
 def _is_searched(kind: pa.DataType) -> bool:

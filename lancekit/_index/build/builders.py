@@ -59,14 +59,6 @@ def _as_it_is(_name: str, value: object) -> object:
     return value
 
 
-def _always(_one: object, _other: object) -> bool:
-    return True
-
-
-def _nothing(_content: object) -> bytes:
-    return b""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
     """What can be done with what a kind of index holds.
@@ -88,10 +80,10 @@ class Builder:
     read: Callable[[OpenSegment], Content]
     merged: Callable[[Any], Content]
     parameters: Mapping[str, tuple[str, Callable[[str, Any], object]]] = field(default_factory=dict)
-    alike: Callable[[Any, Any], bool] = _always
+    alike: Callable[[Any, Any], bool] = lambda _one, _other: True
     more: Callable[[Any, IndexedColumn], Content] | None = None
     model: Callable[..., Content | None] | None = None
-    details: Callable[[Any], bytes] = _nothing
+    details: Callable[[Any], bytes] = lambda _content: b""
     beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
     bare: Callable[[OpenSegment], Content] | None = None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -95,30 +96,36 @@ def _first_of_each(groups: Words, rows: Words) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueRows:
-    """What a bitmap index holds: the rows of each value, null among them."""
+class _OfPostings:
+    """What is made of keys and their rows."""
 
-    kind: pa.DataType
     postings: Postings
 
     @classmethod
-    def build(cls, column: IndexedColumn) -> ValueRows:
-        """Collect the rows of each value."""
-        return cls(column.kind, Postings.of(column.values, column.rows))
-
-    @classmethod
-    def merged(cls, parts: Sequence[ValueRows]) -> ValueRows:
+    def merged(cls, parts: Sequence[Self]) -> Self:
         """Put together what several hold."""
-        return cls(parts[0].kind, Postings.merged([part.postings for part in parts]))
+        return replace(parts[0], postings=Postings.merged([part.postings for part in parts]))
 
     @property
     def parameters(self) -> dict[str, object]:
         """What users may ask of such an index: nothing."""
         return {}
 
-    def moved(self, row_map: RowMap) -> ValueRows:
+    def moved(self, row_map: RowMap) -> Self:
         """Return the same for rows that are elsewhere now, or gone."""
-        return ValueRows(self.kind, self.postings.moved(row_map))
+        return replace(self, postings=self.postings.moved(row_map))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRows(_OfPostings):
+    """What a bitmap index holds: the rows of each value, null among them."""
+
+    kind: pa.DataType
+
+    @classmethod
+    def build(cls, column: IndexedColumn) -> ValueRows:
+        """Collect the rows of each value."""
+        return cls(Postings.of(column.values, column.rows), column.kind)
 
     def files(self) -> Iterator[NewFile]:
         """Yield the file to write."""
@@ -126,11 +133,10 @@ class ValueRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(_OfPostings):
     """What an index of labels holds: the rows of each item, and those without a list."""
 
     kind: pa.DataType
-    postings: Postings
     without: Words
 
     @classmethod
@@ -147,23 +153,20 @@ class Labels:
             items = ak.filter(items, np.repeat(~gone, np.diff(offsets)))
         postings = Postings.of(items, np.repeat(column.rows, sizes))
         without = column.rows[gone]
-        return cls(column.kind, postings, without[stable_order(without)])
+        return cls(postings, column.kind, without[stable_order(without)])
 
     @classmethod
-    def merged(cls, parts: Sequence[Labels]) -> Labels:
+    def merged(cls, parts: Sequence[Self]) -> Self:
         """Put together what several hold."""
         postings = Postings.merged([part.postings for part in parts])
-        return cls(parts[0].kind, postings, np.unique(np.concatenate([p.without for p in parts])))
+        without = np.unique(np.concatenate([part.without for part in parts]))
+        return replace(parts[0], postings=postings, without=without)
 
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index: nothing."""
-        return {}
-
-    def moved(self, row_map: RowMap) -> Labels:
+    def moved(self, row_map: RowMap) -> Self:
         """Return the same for rows that are elsewhere now, or gone."""
         without, kept = row_map(self.without)
-        return Labels(self.kind, self.postings.moved(row_map), np.unique(without[kept]))
+        postings = self.postings.moved(row_map)
+        return replace(self, postings=postings, without=np.unique(without[kept]))
 
     def files(self) -> Iterator[NewFile]:
         """Yield the file to write."""
@@ -201,10 +204,8 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRows:
+class TokenRows(_OfPostings):
     """What an index of n-grams holds: the rows of each."""
-
-    postings: Postings
 
     @classmethod
     def build(cls, column: IndexedColumn) -> TokenRows:
@@ -224,20 +225,6 @@ class TokenRows:
         tokens = np.concatenate([part[0] for part in parts] or [np.empty(0, np.uint32)])
         found = np.concatenate([part[1] for part in parts] or [rows])
         return cls(Postings.of(pa.array(tokens), found))
-
-    @classmethod
-    def merged(cls, parts: Sequence[TokenRows]) -> TokenRows:
-        """Put together what several hold."""
-        return cls(Postings.merged([part.postings for part in parts]))
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index: nothing."""
-        return {}
-
-    def moved(self, row_map: RowMap) -> TokenRows:
-        """Return the same for rows that are elsewhere now, or gone."""
-        return TokenRows(self.postings.moved(row_map))
 
     def files(self) -> Iterator[NewFile]:
         """Yield the file to write."""

@@ -137,14 +137,14 @@ def read_btree(found: OpenSegment) -> SortedRows:
 
 def read_bitmap(found: OpenSegment) -> ValueRows:
     """Read a bitmap index."""
-    return ValueRows(found.column, _postings(found))
+    return ValueRows(_postings(found), found.column)
 
 
 def read_labels(found: OpenSegment) -> Labels:
     """Read an index of labels."""
     (name,) = found.files
     nulls = found.rows(name, "lance:label_list_nulls")
-    return Labels(found.column, _postings(found), nulls)
+    return Labels(_postings(found), found.column, nulls)
 
 
 def read_ngrams(found: OpenSegment) -> TokenRows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -47,9 +47,9 @@ class VectorRows:
     settings: VectorSettings
     codes: Codes
     centroids: Vectors
-    loss: float
-    rows: Words
-    owners: Places
+    loss: float = 0.0
+    rows: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    owners: Places = field(default_factory=lambda: np.empty(0, np.int64))
     stored: Vectors
     details: bytes
 
@@ -72,12 +72,8 @@ class VectorRows:
         Raises InvalidArgumentError: centroids, words or parts do not fit the vectors, or these are
             not compared so.
         """
-        vectors, rows = _vectors(column)
-        _check_fit(settings, vectors, centroids, words)
-        wide, rows = _compared(settings.metric, vectors, rows)
-        wanted = partitions or _partitions(settings, len(vectors))
-        empty = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
-        return empty._with(wide, rows) if len(empty.centroids) else empty
+        empty, wide, own = cls._found(column, None, settings, partitions, centroids, words)
+        return empty._with(wide, own) if len(empty.centroids) else empty
 
     @classmethod
     def model(
@@ -94,45 +90,46 @@ class VectorRows:
         sample: some of the vectors that are to be indexed.
         rows: how many there are in all.
         """
-        vectors, places = _vectors(sample)
-        _check_fit(settings, vectors, centroids, words)
-        wide, _ = _compared(settings.metric, vectors, places)
-        wanted = partitions or _partitions(settings, rows)
-        found = cls._found(settings, wide, vectors.dtype, wanted, centroids, words)
+        found, _, _ = cls._found(sample, rows, settings, partitions, centroids, words)
         return found if len(found.centroids) else None
 
     @classmethod
     def _found(
         cls,
+        column: IndexedColumn,
+        count: int | None,
         settings: VectorSettings,
-        wide: Vectors,
-        stored: np.dtype[np.generic],
-        partitions: int,
+        partitions: int | None,
         centroids: Vectors | None,
         words: Vectors | None,
-    ) -> VectorRows:
+    ) -> tuple[VectorRows, Vectors, Words]:
         """Return an index without vectors: partitions and codes, found if they are not given.
 
-        wide: vectors in the form they are compared in, all or a sample.
-        stored: the type of the numbers in the files.
+        Beside it come the vectors, in the form they are compared in, and their rows.
+
+        count: how many vectors there are in all, if these are a sample.
         """
+        vectors, rows = _vectors(column)
+        _check_fit(settings, vectors, centroids, words)
+        wide, rows = _compared(settings.metric, vectors, rows)
         loss = 0.0
         if centroids is None:
-            centroids, loss = trained_centroids(wide, partitions, settings.metric)
+            wanted = partitions or _partitions(settings, len(vectors) if count is None else count)
+            centroids, loss = trained_centroids(wide, wanted, settings.metric)
+        stored = vectors.dtype
         centroids = centroids.astype(stored)
         codes = trained_codes(settings, wide, centroids, words)
         size = wide.shape[1]
         none = np.empty((0, size), stored)
-        return cls(
+        found = cls(
             settings=settings,
             codes=codes or whole_vectors(settings.metric, size),
             centroids=centroids if codes else none,
             loss=loss,
-            rows=np.empty(0, np.uint64),
-            owners=np.empty(0, np.int64),
             stored=none,
             details=vector_details(settings),
         )
+        return found, wide, rows
 
     @classmethod
     def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
@@ -287,9 +284,6 @@ def bare_vectors(found: OpenSegment) -> VectorRows:
         settings=settings,
         codes=codes,
         centroids=segment.centroids,
-        loss=0.0,
-        rows=np.empty(0, np.uint64),
-        owners=np.empty(0, np.int64),
         stored=segment.centroids[:0],
         details=details,
     )

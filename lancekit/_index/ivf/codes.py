@@ -284,10 +284,6 @@ def product_codes(metric: str, words: Vectors) -> Codes:
     return _products_of(metric, settings, words.astype(np.float32), stored)
 
 
-def _whole(metric: str, settings: Mapping[str, object], _buffer: object, _where: str) -> Codes:
-    return _Whole(metric, settings)
-
-
 def _scaled(metric: str, settings: Mapping[str, Any], _buffer: object, where: str) -> Codes:
     _check_bits(settings["num_bits"], (8,), where)
     bounds = settings["bounds"]
@@ -321,7 +317,7 @@ def _check_bits(bits: object, known: tuple[int, ...], where: str) -> None:
 
 
 _READERS: Mapping[str, Callable[..., Codes]] = {
-    "FLAT": _whole,
+    "FLAT": lambda metric, settings, *_: _Whole(metric, settings),
     "SQ": _scaled,
     "PQ": _products,
 }
