@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields, replace
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from lancekit._choice import check_choice
@@ -233,12 +232,7 @@ class _Block:
     def __enter__(self) -> None:
         self._token = _blocks.set({**_blocks.get(), **self._values})
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._token is not None:
             _blocks.reset(self._token)
             self._token = None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 from lancekit._checked import checked, from_text
 from lancekit._choice import check_choice
@@ -212,9 +212,6 @@ class DeletionFile:
         return from_text("DeletionFile", text, lambda values: DeletionFile(**values))
 
 
-S = TypeVar("S", bound="_RowSequence")
-
-
 @dataclass(frozen=True, slots=True)
 class _RowSequence:
     """A sequence over a fragment's rows, as it is stored."""
@@ -229,7 +226,7 @@ class _RowSequence:
         return {self.key: list(self.data)}
 
     @classmethod
-    def from_dict(cls: type[S], values: dict[str, Any]) -> S:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """Return what `asdict`, here or in pylance, made a dictionary of.
 
         Raises
@@ -246,7 +243,7 @@ class _RowSequence:
         return json.dumps(self.asdict())
 
     @classmethod
-    def from_json(cls: type[S], text: str) -> S:
+    def from_json(cls, text: str) -> Self:
         """Return what `json`, here or in pylance, made a text of."""
         return from_text(cls.__name__, text, cls.from_dict)
 

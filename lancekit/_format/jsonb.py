@@ -209,10 +209,6 @@ def _text(data: bytes, start: int, length: int) -> str:
     return "[" + ",".join(texts) + "]"
 
 
-def _number_text(data: bytes, start: int, length: int) -> str:
-    return _NUMBERS[data[start]](data[start + 1 : start + length])
-
-
 def _float_text(body: bytes) -> str:
     """Write a double with as few digits as tell it apart, from 1e-5 to 1e16 without exponent."""
     (value,) = struct.unpack(">d", body)
@@ -242,6 +238,6 @@ _TEXTS: Mapping[int, Callable[[bytes, int, int], str]] = {
     _STRING: lambda data, at, length: json.dumps(
         data[at : at + length].decode(), ensure_ascii=False
     ),
-    _NUMBER: _number_text,
+    _NUMBER: lambda data, at, length: _NUMBERS[data[at]](data[at + 1 : at + length]),
     _CONTAINER: _text,
 }

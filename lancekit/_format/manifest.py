@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
@@ -306,6 +306,7 @@ def encode_manifest_file(
 
 def _manifest_to_pb(manifest: Manifest) -> pb.Manifest:
     seconds, nanos = divmod(manifest.timestamp_ns, 10**9)
+    writer = manifest.writer
     message = pb.Manifest(
         fields=schema_to_pb(manifest.schema),
         fragments=manifest.fragments.encoded,
@@ -321,16 +322,9 @@ def _manifest_to_pb(manifest: Manifest) -> pb.Manifest:
         base_paths=map(base_path_to_pb, manifest.base_paths),
         table_metadata=manifest.table_metadata,
         branch=manifest.branch,
+        timestamp=Timestamp(seconds=seconds, nanos=nanos),
+        writer_version=pb.WriterVersion(**asdict(writer)) if writer else None,
     )
-    message.timestamp.seconds = seconds
-    message.timestamp.nanos = nanos
-    if manifest.writer is not None:
-        message.writer_version.library = manifest.writer.library
-        message.writer_version.version = manifest.writer.version
-        if manifest.writer.prerelease is not None:
-            message.writer_version.prerelease = manifest.writer.prerelease
-        if manifest.writer.build_metadata is not None:
-            message.writer_version.build_metadata = manifest.writer.build_metadata
     put_unknown(message, manifest.unknown)
     return message
 

@@ -187,18 +187,13 @@ def _load(data: bytes | pa.Buffer, required: tuple[str, ...]) -> dict[str, Any]:
     return record
 
 
-def _text(value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{shown(value)} is not a name")
-    return value
-
-
 def _branch(value: object) -> str | None:
     """Return the name of a branch, which becomes a folder's: it must not lead elsewhere."""
-    name = _text(value)
-    if name is not None and not all(map(_is_folder, name.split("/"))):
-        raise ValueError(f"{name!r} cannot be a branch")
-    return name
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is not a name")
+    if value is not None and not all(map(_is_folder, value.split("/"))):
+        raise ValueError(f"{value!r} cannot be a branch")
+    return value
 
 
 def _is_folder(segment: str) -> bool:

@@ -261,11 +261,6 @@ def read_row_versions(data: bytes | None, num_rows: int, where: str) -> RowVersi
     return RowVersions(versions, np.cumsum(lengths, dtype=np.int64))
 
 
-def parse_row_versions(data: bytes | None, num_rows: int, where: str) -> U64Array:
-    """Return the version of each physical row; as `read_row_versions`."""
-    return read_row_versions(data, num_rows, where).values()
-
-
 def _check_count(count: int, num_rows: int, what: str, where: str) -> None:
     if count != num_rows:
         raise CorruptFileError(
@@ -326,10 +321,6 @@ def _segment(message: pb.U64Segment, where: str) -> _Segment:
         ) from error
 
 
-def _range(segment: pb.U64Segment.Range) -> _Segment:
-    return _span(segment.start, segment.end, np.empty(0, np.uint64))
-
-
 def _span(start: int, end: int, holes: U64Array) -> _Segment:
     if end < start:
         raise ValueError(f"a range from {start} to {end}")
@@ -353,10 +344,6 @@ def _with_bitmap(segment: pb.U64Segment.RangeWithBitmap) -> _Segment:
     return _Values(present + np.uint64(segment.start))
 
 
-def _values(segment: pb.EncodedU64Array) -> _Segment:
-    return _Values(_array(segment))
-
-
 def _array(encoded: pb.EncodedU64Array) -> U64Array:
     kind = encoded.WhichOneof("array")
     if kind is None:
@@ -371,9 +358,9 @@ def _array(encoded: pb.EncodedU64Array) -> U64Array:
 
 
 _SEGMENTS: dict[str, Callable[[Any], _Segment]] = {
-    "range": _range,
+    "range": lambda segment: _span(segment.start, segment.end, np.empty(0, np.uint64)),
     "range_with_holes": _with_holes,
     "range_with_bitmap": _with_bitmap,
-    "sorted_array": _values,
-    "array": _values,
+    "sorted_array": lambda segment: _Values(_array(segment)),
+    "array": lambda segment: _Values(_array(segment)),
 }

@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import chain
-from types import TracebackType
 from typing import TypeVar, cast
 
 import numpy as np
@@ -312,12 +311,7 @@ class Workers:
         self._operation = stoppable()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._operation.stop()
         if "_pool" in self.__dict__:
             self._pool.shutdown(wait=True, cancel_futures=True)

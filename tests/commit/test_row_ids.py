@@ -18,7 +18,6 @@ from lancekit._format.pb import rowids_pb2 as pb
 from lancekit._format.row_ids import (
     count_row_ids,
     parse_row_ids,
-    parse_row_versions,
     read_row_ids,
     read_row_versions,
 )
@@ -74,7 +73,7 @@ def test_row_ids_come_back(parts: list[list[int]], data: st.DataObject) -> None:
 @given(st.lists(st.integers(1, 4), max_size=40))
 def test_row_versions_come_back(versions: list[int]) -> None:
     encoded = encode_row_versions(numbers(versions))
-    assert parse_row_versions(encoded, len(versions), "f").tolist() == versions
+    assert read_row_versions(encoded, len(versions), "f").values().tolist() == versions
     found = read_row_versions(encoded, len(versions), "f")
     rows = np.arange(len(versions))[::-1]
     assert found.at(rows).tolist() == versions[::-1]
@@ -87,8 +86,8 @@ def test_ids_behind_others() -> None:
     assert append_row_ids(first, range(5, 9), "f") == encode_row_ids(range(9))
     mixed = append_row_ids(encode_row_ids(numbers([7, 3])), range(20, 22), "f")
     assert parse_row_ids(mixed, 4, "f").tolist() == [7, 3, 20, 21]
-    assert parse_row_versions(uniform_versions(3, 9), 3, "f").tolist() == [9, 9, 9]
-    assert parse_row_versions(None, 2, "f").tolist() == [1, 1]
+    assert read_row_versions(uniform_versions(3, 9), 3, "f").values().tolist() == [9, 9, 9]
+    assert read_row_versions(None, 2, "f").values().tolist() == [1, 1]
 
 
 def _reencoded(encoded: bytes) -> bytes:
@@ -117,7 +116,7 @@ def test_bytes_are_those_of_the_reference(tmp_path: Any, seed: int) -> None:
     theirs.optimize.compact_files(target_rows_per_fragment=10 * size)
     for fragment in _fragments(str(tmp_path)):
         assert _reencoded(fragment.row_ids) == fragment.row_ids
-        created = parse_row_versions(fragment.created_at, fragment.physical_rows, "f")
+        created = read_row_versions(fragment.created_at, fragment.physical_rows, "f").values()
         assert set(created.tolist()) == {1}
 
 
@@ -130,7 +129,7 @@ def test_bytes_of_moved_rows_are_those_of_the_reference(tmp_path: Any) -> None:
     for fragment in _fragments(str(tmp_path)):
         assert _reencoded(fragment.row_ids) == fragment.row_ids
         for versions in (fragment.created_at, fragment.last_updated_at):
-            found = parse_row_versions(versions, fragment.physical_rows, "f")
+            found = read_row_versions(versions, fragment.physical_rows, "f").values()
             assert encode_row_versions(found) == versions
 
 

@@ -30,7 +30,7 @@ from lancekit._format.manifest import (
 from lancekit._format.pb import rowids_pb2, table_pb2
 from lancekit._format.pb.transaction_pb2 import Transaction as TransactionMessage
 from lancekit._format.refs import Branch, Tag, check_branch_name, check_tag_name
-from lancekit._format.row_ids import parse_row_ids, parse_row_versions
+from lancekit._format.row_ids import parse_row_ids, read_row_versions
 from lancekit._format.transaction import encode_transaction, parse_transaction
 from lancekit.errors import (
     CorruptFileError,
@@ -260,7 +260,7 @@ def test_row_ids_of_the_reference(tmp_path) -> None:
     found = []
     for fragment in latest_snapshot(open_line(tmp_path / "d")).manifest.fragments:
         found += parse_row_ids(fragment.row_ids, fragment.physical_rows, "f").tolist()
-        versions = parse_row_versions(fragment.last_updated_at, fragment.physical_rows, "f")
+        versions = read_row_versions(fragment.last_updated_at, fragment.physical_rows, "f").values()
         assert set(versions.tolist()) <= {1, 2}
     assert found == expected
 

@@ -26,7 +26,7 @@ from lancekit._format.deletions import decode_deletions
 from lancekit._format.fragment import DeletionKind
 from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name, parse_manifest_name
 from lancekit._format.refs import Branch, Tag
-from lancekit._format.row_ids import parse_row_versions, read_row_ids
+from lancekit._format.row_ids import read_row_ids, read_row_versions
 from lancekit._format.transaction import parse_transaction
 from lancekit._versions.line import Line, open_line
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -91,7 +91,7 @@ def _look_at_rows(
             ids.values()
     for runs in (created_at, updated_at):
         if count <= 1 << 20:
-            parse_row_versions(runs, count, "fragment")
+            read_row_versions(runs, count, "fragment").values()
 
 
 def _open_deletions(data: bytes, kind: DeletionKind) -> Any:

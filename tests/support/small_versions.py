@@ -14,7 +14,7 @@ from lancekit._format import flags
 from lancekit._format.fragment import DataFile, Fragment, FragmentList
 from lancekit._format.index import IndexDetails, IndexMetadata
 from lancekit._format.manifest import Manifest
-from lancekit._format.row_ids import parse_row_ids, parse_row_versions
+from lancekit._format.row_ids import parse_row_ids, read_row_versions
 from lancekit._format.row_ids_encode import encode_row_ids, uniform_versions
 from lancekit._format.schema import PRIMARY_KEY, LanceSchema
 
@@ -80,6 +80,6 @@ def sequences(fragment: Fragment) -> Any:
     rows, where = fragment.physical_rows, f"fragment {fragment.id}"
     return (
         None if fragment.row_ids is None else parse_row_ids(fragment.row_ids, rows, where).tolist(),
-        parse_row_versions(fragment.created_at, rows, where).tolist(),
-        parse_row_versions(fragment.last_updated_at, rows, where).tolist(),
+        read_row_versions(fragment.created_at, rows, where).values().tolist(),
+        read_row_versions(fragment.last_updated_at, rows, where).values().tolist(),
     )

@@ -98,10 +98,6 @@ def _buckets(hashes: _Words, buckets: int) -> NDArray[np.int32]:
 # ---- specs
 
 
-def _bucket(field: ShardingField, source: pa.Array) -> pa.Array:
-    return pa.array(bucket_numbers(source, _bucket_count(field)))
-
-
 def _bucket_count(field: ShardingField) -> int:
     given = field.parameters.get("num_buckets", "")
     if not given.isdecimal() or int(given) < 1:
@@ -116,7 +112,7 @@ def _bucket_count(field: ShardingField) -> int:
 _Evaluate: TypeAlias = Callable[[ShardingField, pa.Array], pa.Array]
 #: how a value is made of a source column; the reference's older words are known, not followed
 _TRANSFORMS: Mapping[str, _Evaluate] = {
-    "bucket": _bucket,
+    "bucket": lambda field, source: pa.array(bucket_numbers(source, _bucket_count(field))),
     "identity": lambda _field, source: source,
 }
 
