@@ -33,7 +33,8 @@ _JOINT_ROWS, _THREAD_ROWS = 1 << 18, 1 << 16
 class JointReader(FragmentReader):
     """Several fragments whose files have the same columns; rows are numbered through.
 
-    Offsets and addresses of deleted rows are counted as in a single fragment.
+    Offsets and addresses of deleted rows are counted as in a single fragment.  Columns that are
+    not stored are asked for by `hidden`.
     """
 
     def __init__(self, sources: Sequence[FragmentSource]) -> None:
