@@ -1,7 +1,7 @@
 """A door: pylance's `indices`: what indices are made with, told of, and made of in steps."""
 
-from lancekit._api.index_config import IndexConfig
 from lancekit._api.index_models import IndexFileVersion, IvfModel, PqModel
+from lancekit._api.index_requests import IndexConfig
 from lancekit._api.lance_operation import Index as IndexSegment
 from lancekit._operations.index.describe import IndexDescription, IndexSegmentDescription
 from lancekit._pylance.indices_builder import IndicesBuilder

@@ -20,7 +20,7 @@ from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
 if TYPE_CHECKING:
-    from lancekit._api.index_config import IndexConfig
+    from lancekit._api.index_requests import IndexConfig
     from lancekit._api.lance_operation import Index
     from lancekit._api.table_indices import TableIndices
     from lancekit._operations.index.describe import IndexDescription
@@ -112,8 +112,7 @@ class Indices(Handle):
         >>> ds.index_columns
         {'id_idx': ('id',)}
         """
-        from lancekit._api.index_config import no_fragments
-        from lancekit._api.index_requests import scalar_request
+        from lancekit._api.index_requests import no_fragments, scalar_request
         from lancekit._index.kinds import INVERTED
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.index.create import create_index
@@ -182,7 +181,7 @@ class Indices(Handle):
         >>> len(ds.commit_existing_index_segments("x_idx", "x", parts).list_indices())
         2
         """
-        from lancekit._api.index_config import index_parameters, one_column, uuid_of
+        from lancekit._api.index_requests import index_parameters, one_column, uuid_of
         from lancekit._operations.index.staged import make_part
 
         if fragment_ids is None:
@@ -258,7 +257,7 @@ class Indices(Handle):
         >>> ds.to_table(full_text_query="late")["t"].to_pylist()
         ['late snow']
         """
-        from lancekit._api.index_config import parsed_uuid
+        from lancekit._api.index_requests import parsed_uuid
         from lancekit._index.kinds import INVERTED
         from lancekit._operations.index.staged import merge_staged
 
@@ -329,7 +328,7 @@ class Indices(Handle):
         >>> ds.create_scalar_index("id", "BTREE")
         >>> ds.prewarm_index("id_idx")
         """
-        from lancekit._api.index_config import parsed_uuid
+        from lancekit._api.index_requests import parsed_uuid
         from lancekit._operations.index.vectors import prewarm_index
 
         asked = index_segments

@@ -14,8 +14,12 @@ from typing import Any, get_args
 
 from lancekit._api._handle import Handle
 from lancekit._api.frames import check_blob_mode, pandas_frame
-from lancekit._api.index_config import no_fragments
-from lancekit._api.index_requests import optimize_request, scalar_request, vector_request
+from lancekit._api.index_requests import (
+    no_fragments,
+    optimize_request,
+    scalar_request,
+    vector_request,
+)
 from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.checks import (
     check_callback,

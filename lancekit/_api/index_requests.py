@@ -1,31 +1,243 @@
-"""What is asked of indices, from the arguments of the methods that make them and keep them up."""
+"""What is asked of indices: of which kind, with which parameters.  Names follow pylance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, Unpack
+from uuid import UUID
 
-from lancekit._api.index_config import (
-    IndexConfig,
-    index_parameters,
-    no_fragments,
-    one_column,
-    uuid_of,
-)
-from lancekit._api.vector_indices import vector_parameters
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit._api.vectors import centroids_of, codebook_of
 from lancekit._arguments.checks import (
     check_callback,
     check_count,
     check_flag,
+    check_hints,
     check_names,
     refuse,
     refuse_more,
 )
 from lancekit._arguments.index import VectorIndexArguments
-from lancekit._index.kinds import VECTORS, IndexKind
+from lancekit._checked import checked_methods
+from lancekit._format.index import VectorSettings
+from lancekit._index.build.full_text import text_parameters
+from lancekit._index.build.vectors import PARTITION_ROWS
+from lancekit._index.distances import ALIASES
+from lancekit._index.inverted.settings import checked_settings
+from lancekit._index.ivf.codes import PRODUCT_BITS
+from lancekit._index.kinds import INVERTED, KINDS, VECTORS, IndexKind
+from lancekit._legible import shown
 from lancekit._operations.index.create import IndexRequest
 from lancekit._operations.index.optimize import OptimizeRequest
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.progress import IndexProgress
+
+# ---- indices of vectors
+
+_METRICS = ("l2", "cosine", "dot", "hamming")
+
+
+def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
+    """Return what an index of vectors is to be made with, by the names of its builder.
+
+    Raises
+    ------
+    NotOfferedError
+        A type of index that is not made.
+    InvalidTypeError, InvalidArgumentError
+        An argument is none, or does not go with another.
+    """
+    index_type, num_bits = arguments.index_type, arguments.num_bits
+    num_partitions, num_sub_vectors = arguments.num_partitions, arguments.num_sub_vectors
+    label = index_type.upper()
+    if label not in PARTITION_ROWS:
+        raise NotOfferedError(
+            f"Indices of type {shown(index_type)} are not made.",
+            hint=f"Make one of vectors: {', '.join(PARTITION_ROWS)}; of other columns "
+            "create_scalar_index.",
+            argument="index_type",
+        )
+    by = metric_named(arguments.metric)
+    for argument in ("num_partitions", "target_partition_size", "num_sub_vectors"):
+        count = getattr(arguments, argument)
+        if count is not None:
+            check_count(argument, count, least=1)
+    if label != "IVF_PQ":
+        num_sub_vectors, num_bits = None, 8
+    elif num_sub_vectors is None:
+        raise InvalidArgumentError(
+            "num_partitions and num_sub_vectors are required for IVF_PQ; num_sub_vectors is None.",
+            hint="Pass into how many parts a vector is cut: a sixteenth of its dimensions, say.",
+            argument="num_sub_vectors",
+        )
+    elif num_bits not in PRODUCT_BITS or (num_bits == 4 and num_sub_vectors % 2):
+        raise InvalidArgumentError(
+            f"num_bits is {shown(num_bits)}, of {num_sub_vectors} parts.",
+            hint="Codes take 8 bits, or 4 if the number of parts is even.",
+            argument="num_bits",
+        )
+    settings = VectorSettings(
+        label=label,
+        metric=by,
+        partition_rows=arguments.target_partition_size,
+        parts=num_sub_vectors or 0,
+        bits=num_bits,
+    )
+    given: dict[str, object] = {"settings": settings, "partitions": num_partitions}
+    if arguments.ivf_centroids is not None:
+        given["centroids"] = _centroids(arguments.ivf_centroids, num_partitions)
+    if arguments.pq_codebook is not None and label == "IVF_PQ":
+        if arguments.ivf_centroids is None:
+            raise InvalidArgumentError(
+                "ivf_centroids must be specified when pq_codebook is provided.",
+                hint="A codebook is of what is left of vectors without the centroids.",
+                argument="ivf_centroids",
+            )
+        given["words"] = codebook_of(arguments.pq_codebook, settings.parts, 1 << num_bits)
+    return given
+
+
+def metric_named(metric: object) -> str:
+    """Return what vectors are compared by, in our word for it."""
+    by = metric.lower() if isinstance(metric, str) else None
+    by = ALIASES.get(by, by) if by else None
+    if by not in _METRICS:
+        raise InvalidArgumentError(
+            f"Metric {shown(metric)} not supported.",
+            hint=f"metric is one of {', '.join(_METRICS)}.",
+            argument="metric",
+        )
+    return by
+
+
+def _centroids(given: object, partitions: int | None) -> NDArray[np.floating | np.uint8]:
+    found = centroids_of(given)
+    if partitions not in (None, len(found)):
+        raise InvalidArgumentError(
+            f"Ivf centroids has {len(found)} clusters, but num_partitions={partitions}.",
+            hint="Leave num_partitions out.",
+            argument="num_partitions",
+        )
+    return found
+
+
+# ---- kinds of indices, and their parameters
+
+#: how many documents a block of postings has, and cannot but have
+_BLOCK_SIZE = 128
+
+_CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": INVERTED}
+
+
+@checked_methods
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """A type of index with its parameters; an argument of `LanceDataset.create_scalar_index`.
+
+    Parameters
+    ----------
+    index_type
+        ``"btree"``, ``"zonemap"``, ...
+    parameters
+        By name: ``zone_size`` (B-trees), ``rows_per_zone`` (zone maps), ``number_of_items`` and
+        ``probability`` (Bloom filters).
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> from lancekit.indices import IndexConfig
+    >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-config-example")
+    >>> ds.create_scalar_index("x", IndexConfig("zonemap", {"rows_per_zone": 1000}))
+    >>> ds.list_indices()[0]["type"]
+    'ZoneMap'
+    """
+
+    index_type: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, object]]:
+    """Return the kind of index that is asked for, and its parameters.
+
+    Raises
+    ------
+    NotOfferedError
+        There is no such kind.
+    """
+    if not isinstance(index_type, str | IndexConfig):
+        raise InvalidTypeError(
+            f"index_type is {shown(index_type)}.", hint="Pass a name, or an IndexConfig."
+        )
+    name = index_type if isinstance(index_type, str) else index_type.index_type
+    kind = _CREATED.get(name.upper())
+    if kind is None:
+        raise NotOfferedError(
+            f"Indices of type {shown(name)} are not offered.",
+            hint="There are " + ", ".join(_CREATED) + ".",
+            argument="index_type",
+        )
+    return kind, {} if isinstance(index_type, str) else index_type.parameters
+
+
+def index_parameters(
+    index_type: str | IndexConfig, more: dict[str, Any], method: str
+) -> tuple[IndexKind, dict[str, object]]:
+    """Return the kind of an index that is asked for, and what it is to be made with, checked."""
+    if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
+        refuse(method, progress_callback=more.pop("progress_callback", None))
+        given = {"column": "", "index_type": index_type, **more}
+        asked = VectorIndexArguments.of(given, f"{method}()", "create_index()")
+        return VECTORS, vector_parameters(asked)
+    kind, parameters = kind_named(index_type)
+    if kind is not INVERTED:
+        refuse_more(method, more)
+        return kind, dict(parameters)
+    given = {**parameters, **more}
+    check_hints(**{name: given.pop(name, None) for name in ("memory_limit", "num_workers")})
+    if given.get("block_size") == _BLOCK_SIZE:
+        del given["block_size"]
+    with_position = check_flag("with_position", given.pop("with_position", False))
+    return kind, text_parameters(checked_settings(given), with_position=with_position)
+
+
+def no_fragments(method: str) -> InvalidArgumentError:
+    """Return the error of a method that indexes all rows at once."""
+    return InvalidArgumentError(
+        f"{method} takes no fragment_ids: an index is of all rows.",
+        hint="Use create_index_uncommitted for some fragments at a time.",
+        argument="fragment_ids",
+    )
+
+
+def one_column(column: str | Sequence[str]) -> str:
+    """Return the name of the column; ``NotOfferedError`` for several."""
+    names = [column] if isinstance(column, str) else list(column)
+    if len(names) != 1:
+        raise NotOfferedError(
+            f"An index of {len(names)} columns is not offered.", hint="Pass one column."
+        )
+    return names[0]
+
+
+def uuid_of(text: str | None) -> UUID | None:
+    """Return the UUID that a text says, if there is one."""
+    return None if text is None else parsed_uuid(text)
+
+
+def parsed_uuid(text: str, argument: str = "index_uuid") -> UUID:
+    """Return the UUID that a text says; ``InvalidArgumentError`` if that is none."""
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{argument} is {shown(text)}.", hint="Pass the text of a UUID.", argument=argument
+        ) from error
+
+
+# ---- what the methods ask for that make indices and keep them up
 
 
 class _Asked(TypedDict):

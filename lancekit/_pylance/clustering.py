@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit._api.index_requests import metric_named
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._api.vector_indices import metric_named
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked, checked_methods
 from lancekit._index.ivf.codes import nearest_of, unit

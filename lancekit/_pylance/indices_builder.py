@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit._api.index_models import IvfModel, PqModel
-from lancekit._api.vector_indices import metric_named
+from lancekit._api.index_requests import metric_named
 from lancekit._api.vectors import centroids_of, codebook_of
 from lancekit._arguments.checks import check_count, refuse
 from lancekit._checked import checked_methods
