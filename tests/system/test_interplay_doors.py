@@ -131,7 +131,8 @@ def test_restore_cleanup_and_compaction(tmp_path: Path, cell: Cell) -> None:
     assert cells(ds) == ["1", "5"]
     with pytest.raises(VersionNotFoundError):
         cell.run("SELECT * FROM t VERSION AS OF 2", t=ds)
-    assert Reader(ds).listed("main").versions == (1, ds.version)
+    reader = Reader(ds)
+    assert reader.listed("main")(reader.start(5)).versions == (1, ds.version)
 
 
 @pytest.mark.parametrize("stable", [False, True])
