@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import lancekit as lk
+from lancekit.errors import CorruptFileError
+from tests.support import hostile
 from tests.support.hostile_datasets import HOSTILE
 from tests.support.patience import WHOLE_SECONDS
-from tests.support.public_calls import CALLS, NEEDS_SPARK, public_names
+from tests.support.public_calls import CALLS, NEEDS_SPARK, ROWS, public_names
 
 ROOT = Path(__file__).parents[2]
 SHARES = 3
@@ -61,3 +64,13 @@ def test_no_call_on_a_hostile_dataset_does_harm(tmp_path: Path, share: int, whol
     random.Random(1).shuffle(names)
     assert len(names) >= len(CALLS)
     assert run(tmp_path, "next", names) == len(names) + -(-len(names) // 3)
+
+
+def test_a_manifest_that_names_a_column_of_no_file_is_damaged(tmp_path: Path) -> None:
+    whole = lk.write_dataset(ROWS, tmp_path / "t").to_table(["s", "b"], blob_handling="all_binary")
+    hostile.alter(tmp_path / "t", hostile.COUNTS["column 2**31"])
+    ds = lk.dataset(tmp_path / "t")
+    for columns in (["k"], None):
+        with pytest.raises(CorruptFileError, match="no physical column 2147483647"):
+            ds.to_table(columns)
+    assert ds.to_table(["s", "b"], blob_handling="all_binary") == whole

@@ -248,7 +248,9 @@ class FragmentReader:
             owners = dict(column_owners(reader.stored_schema, reader.version))
             columns = self._columns_of_files[file_index]
             found = self._v1_of_files[file_index] = frozenset(
-                id_ for id_, at in columns.items() if owners[at].logical_type == "large_binary"
+                id_
+                for id_, at in columns.items()  # of which a damaged manifest may name any
+                if at in owners and owners[at].logical_type == "large_binary"
             )
         return found
 
