@@ -1,4 +1,4 @@
-"""The part of a handle that makes and drops indices."""
+"""The part of a handle that makes, drops and describes indices."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from uuid import UUID
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._arguments.checks import (
-    check_hints,
-    check_items,
-    refuse,
-)
+from lancekit._arguments.checks import check_hints, check_items, refuse
+from lancekit._arguments.index import VectorIndexArguments
+from lancekit._arguments.record import takes
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
 if TYPE_CHECKING:
+    from lancekit._api.index_models import IvfModel
     from lancekit._api.index_requests import IndexConfig
     from lancekit._api.lance_operation import Index
     from lancekit._api.table_indices import TableIndices
@@ -85,8 +84,7 @@ class Indices(Handle):
         index_uuid
             The folder of its files.
         progress_callback
-            Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
-            when they are.
+            Called with a `lancekit.progress.IndexProgress` when indexing begins and ends.
         format_version, document_granularity
             Of ``"INVERTED"``: 2 and ``"row"``, which they are without, too.
         kwargs
@@ -136,11 +134,7 @@ class Indices(Handle):
                 raise no_fragments("create_scalar_index")
             with told_of_rows(request.progress):
                 stage_part(
-                    self._snapshot,
-                    request.column,
-                    fragment_ids,
-                    request.parameters,
-                    request.uuid,
+                    self._snapshot, request.column, fragment_ids, request.parameters, request.uuid
                 )
             return
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
@@ -164,9 +158,8 @@ class Indices(Handle):
         fragment_ids
             The fragments, which have to be named.
         kwargs
-            As `create_scalar_index` and, of vectors, `create_index` have them.  Segments of vectors
-            can be put together if they are made with the same ``ivf_centroids`` and
-            ``pq_codebook``.
+            As in `create_scalar_index` and `create_index`.  Segments of vectors with the same
+            ``ivf_centroids`` and ``pq_codebook`` can be merged.
 
         Returns
         -------
@@ -331,15 +324,10 @@ class Indices(Handle):
         from lancekit._api.index_requests import parsed_uuid
         from lancekit._operations.index.vectors import prewarm_index
 
-        asked = index_segments
-        prewarm_index(
-            self._snapshot,
-            name,
-            with_position=with_position,
-            uuids=None
-            if asked is None
-            else [parsed_uuid(str(one), "index_segments") for one in asked],
-        )
+        uuids = None
+        if index_segments is not None:
+            uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
+        prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
 
     def describe_indices(self) -> list[IndexDescription]:
         """Describe the version's indices, by their names; no file is read.
@@ -429,3 +417,84 @@ class Indices(Handle):
         from lancekit._operations.index.create import drop_index
 
         self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))
+
+    @takes(VectorIndexArguments)
+    def create_index(self, arguments: VectorIndexArguments) -> Self:
+        """Make an index of a column of vectors, which searches use; the handle moves.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidTypeError
+            It holds no vectors of numbers.
+        InvalidArgumentError
+            What is given does not fit the vectors.
+        NotOfferedError
+            A kind of index that lancekit does not make.
+        IndexExistsError
+            The name is taken.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(64, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> ds = lk.write_dataset(rows, "memory://vector-index-example")
+        >>> ds = ds.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2)
+        >>> ds.to_table(nearest={"column": "v", "q": [1, 1, 1, 1], "k": 1})["v"].to_pylist()
+        [[60.0, 61.0, 62.0, 63.0]]
+        """
+        from lancekit._api.index_requests import vector_request
+        from lancekit._operations.common.retry import RetryPolicy
+        from lancekit._operations.index.create import create_index
+
+        request = vector_request(arguments)
+        self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
+        return self
+
+    def get_ivf_model(self, index_name: str) -> IvfModel:
+        """Return the middles of the partitions of an index of vectors.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name.
+        InvalidArgumentError
+            It is none of vectors, or has no vectors yet.
+        """
+        from lancekit._api.index_models import IvfModel
+        from lancekit._operations.index.vectors import vector_segments
+
+        found = vector_segments(self._snapshot, index_name)
+        if not found:
+            raise InvalidArgumentError(f"Index {index_name!r} has no vectors yet.")
+        middles = found[0].centroids
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(middles.ravel()), middles.shape[1])
+        return IvfModel(lists, found[0].metric)
+
+    def centroids(
+        self, *, index_name: str | None = None, column: str | None = None
+    ) -> pa.FixedSizeListArray:
+        """Return the middles of the partitions of an index, or of the first one of a column.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no such index.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = {"v": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))}
+        >>> ds = lk.write_dataset(rows, "memory://centroids-example")
+        >>> ds.create_index("v", "IVF_FLAT", num_partitions=1).centroids(column="v").to_pylist()
+        [[2.0, 3.0]]
+        """
+        from lancekit._operations.index.vectors import name_of_vectors
+
+        if index_name is None:
+            if column is None:
+                raise InvalidArgumentError("Pass index_name or column.")
+            index_name = name_of_vectors(self._snapshot, column)
+        return self.get_ivf_model(index_name).centroids

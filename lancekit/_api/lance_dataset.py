@@ -14,7 +14,6 @@ from lancekit._api._mem_wal_upkeep import MemWalUpkeep
 from lancekit._api._positions import Positions
 from lancekit._api._reading import Scans
 from lancekit._api._rows import Columns, Rows
-from lancekit._api._vector_indices import VectorIndices
 from lancekit._api._versions import Versions
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.time_travel import snapshot_as_of
@@ -46,7 +45,6 @@ class LanceDataset(
     Rows,
     Columns,
     Indices,
-    VectorIndices,
     Versions,
     Lineage,
     Settings,
