@@ -139,6 +139,17 @@ def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
     )
 
 
+def without_unused_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the same values by a dictionary of those that rows have, in their order."""
+    used = pc.drop_null(pc.unique(values.indices))
+    used = pc.take(used, pc.sort_indices(used))
+    return pa.DictionaryArray.from_arrays(
+        pc.cast(pc.index_in(values.indices, value_set=used), values.type.index_type),
+        take(values.dictionary, used),
+        ordered=values.type.ordered,
+    )
+
+
 def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
     """Return arrays of one type as one, copied."""
     joined: pa.Array = _joined(lambda parts: pa.concat_arrays(parts, memory_pool), list(arrays))

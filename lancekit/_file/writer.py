@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
-from lancekit._file.columns.categories import Categories
+from lancekit._file.columns.categories import Categories, without_unused
 from lancekit._file.columns.limits import check_field, check_packed, check_text, too_many_categories
 from lancekit._file.columns.physical import packed_where
 from lancekit._file.columns.split_leaves import columns_of_20, forbidden_nulls, plain_type, pruned
@@ -136,9 +136,7 @@ class FileWriter:
             raise SchemaMismatchError(f"Columns {extra} are not in the file's schema.")
         if batch.num_rows == 0:
             return
-        crowded = self._categories.add(arrays.__getitem__)
-        if crowded is not None:
-            raise too_many_categories(self._arrow.field(crowded))
+        arrays = self._counted(arrays)
         self._num_rows += batch.num_rows
         parts = [part for index, array in arrays.items() for part in self._parts(array, index)]
         self._write_pages(
@@ -160,7 +158,11 @@ class FileWriter:
         """Return whether keys of dictionaries can tell apart the values of the file and these."""
         named = (batch.schema.get_field_index(name) for name in self._arrow.names)
         places = list(named) if self._categories.columns else []
-        return self._categories.too_many(lambda place: batch.column(places[place])) is None
+        too_many = self._categories.too_many
+        return (
+            too_many(lambda place: batch.column(places[place])) is None
+            or too_many(lambda place: without_unused(batch.column(places[place]))) is None
+        )
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store bytes of the caller's own; return their number, from 1 on: the schema is 0."""
@@ -241,6 +243,16 @@ class FileWriter:
                 f"Column {field.name!r} takes no nulls, and holds {nulls}.", column=field.name
             )
         return array
+
+    def _counted(self, arrays: dict[int, pa.Array]) -> dict[int, pa.Array]:
+        """Count the values of dictionaries; if they are too many, leave out those no row has."""
+        if self._categories.add(arrays.__getitem__) is None:
+            return arrays
+        used = {at: without_unused(arrays[at]) for at in self._categories.columns}
+        crowded = self._categories.add(used.__getitem__)
+        if crowded is not None:
+            raise too_many_categories(self._arrow.field(crowded))
+        return arrays | used
 
     def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[WrittenColumn, pa.Array]]:
         """Yield what goes to each column of a field, after a look for what it cannot hold."""

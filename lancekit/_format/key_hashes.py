@@ -139,6 +139,11 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.large_binary()) if pt.is_binary_view(values.type) else values
 
 
+def _whole(values: pa.ChunkedArray) -> pa.Array:
+    # of dictionaries, keys may tell apart no more than the values of each chunk
+    return ak.concat_arrays(map(_plain, values.chunks or [pa.nulls(0, values.type)]))
+
+
 def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
     """Combine chunks, bring values to plain types, drop every row that has a null key."""
     if not columns:
@@ -146,8 +151,7 @@ def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidArgumentError(f"key columns of different lengths: {lengths}.")
-    arrays = [ak.combine_chunks(c) if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    arrays = [_plain(a) for a in arrays]
+    arrays = [_whole(c) if isinstance(c, pa.ChunkedArray) else _plain(c) for c in columns]
     if not any(ak.null_count(a) for a in arrays):
         return arrays
     valid = reduce(pc.and_, (a.is_valid() for a in arrays))

@@ -42,6 +42,7 @@ from lancekit._scan.expressions.predicate import compile_expression
 from lancekit._scan.fragment_rows import BATCH_ROWS
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import META_COLUMNS, FragmentReader
+from lancekit._scan.fragments.rebatch import joined, taken
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.outputs import converted
 from lancekit._versions.snapshot import Snapshot
@@ -139,9 +140,10 @@ def _join_source(
             return open_source(data, schema, like)
     table = as_reader(data, schema, like).read_all()
     if on in table.column_names:
-        backwards = ak.combine_chunks(table.column(on))[::-1]
+        key = table.column(on)
+        backwards = joined(key.chunks, key.type)[::-1]
         last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows
-        table = ak.take(table, np.sort(last))
+        table = taken(table, np.sort(last))
     source: Source = spark_engine().source(table, None)
     return source
 

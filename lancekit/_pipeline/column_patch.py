@@ -21,6 +21,7 @@ from lancekit._pipeline.source_keys import repeated_in_columns
 from lancekit._pipeline.write_columns import Calls, ColumnsTask, Maker, write_columns
 from lancekit._pipeline.write_rows import WriteTask, delete_fragments
 from lancekit._scan.expressions.assignment import Assignment
+from lancekit._scan.fragments.rebatch import fitted, taken_values
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._storage.base import Store
 from lancekit.errors import LancekitError, SchemaMismatchError
@@ -115,7 +116,7 @@ class _Patching:
         taken = pa.array(places)
         new = self.values.slice(first, last - first)
         return [
-            ak.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), taken)
+            taken_values(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), taken)
             for name, column in zip(new.column_names, new.columns, strict=True)
         ]
 
@@ -136,9 +137,9 @@ class Assigned:
         read = {name for a in self.assignments for name in a.expression.columns}
         return sorted(read) or ["_rowaddr"]
 
-    def make(self, rows: pa.Table) -> Sequence[pa.Array]:
+    def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
         """Evaluate the expressions."""
-        return [assignment.evaluate(rows) for assignment in self.assignments]
+        return [fitted(a.evaluate(rows), a.field.type) for a in self.assignments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,7 @@ class Arriving:
         if len(repeated):
             self._refuse(rows, int(np.searchsorted(wanted, addresses[repeated[0]])))
         places = pa.array(found, mask=addresses[found] != wanted)
-        return [ak.take(taken.column(at), places) for at in range(len(self._schema))]
+        return [taken_values(taken.column(at), places) for at in range(len(self._schema))]
 
     def _until(self, last: int) -> Iterator[pa.RecordBatch]:
         while (first := self.address()) is not None and first <= last and self._next is not None:

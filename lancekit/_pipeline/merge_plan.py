@@ -35,6 +35,7 @@ from lancekit._pipeline.write_rows import NewFiles, WriteTask
 from lancekit._scan.expressions.predicate import Predicate, Unbound
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader, as_offsets
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.fragments.source import FragmentSource, RowSet
 from lancekit._scan.read import Read, reading
 from lancekit._versions.snapshot import Snapshot
@@ -241,7 +242,7 @@ def guard_hashes(
         return np.empty(0, np.uint64)
     keys = rows.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
     if at is not None:
-        keys = ak.take(keys, at)
+        keys = taken(keys, at) if isinstance(keys, pa.Table) else ak.take(keys, at)
     return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
 
 

@@ -24,6 +24,7 @@ from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.find_values import NOWHERE, Found, Indices, Lookup, numbered
 from lancekit._scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.read import Read
 from lancekit.progress import step
 
@@ -225,7 +226,7 @@ _SHOWN_KEYS = 10
 
 def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
     """Return the distinct keys of the first few rows, for a message."""
-    sample = ak.take(table.select(list(on)), rows[: 2 * _SHOWN_KEYS]).to_pylist()
+    sample = taken(table.select(list(on)), rows[: 2 * _SHOWN_KEYS]).to_pylist()
     keys = [tuple(map(_one_nan, row.values())) for row in sample]
     return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
 

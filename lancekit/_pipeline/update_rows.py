@@ -21,6 +21,7 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest, block_rows, project, select_rows
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit._scan.fragments.rebatch import fitted
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read, Selection, select_known
 
@@ -78,7 +79,7 @@ def _batches(
             rows |= to_bitmap(found)
             if source.stable_row_ids:
                 row_ids.append((reader.row_ids(found),))
-            new = {a.field.name: a.evaluate(table) for a in task.assignments}
+            new = {a.field.name: fitted(a.evaluate(table), a.field.type) for a in task.assignments}
             columns = [new[n] if n in new else table.column(n) for n in schema.names]
             yield from pa.table(columns, schema=schema).to_batches()
         if rows:

@@ -29,7 +29,7 @@ from lancekit._pipeline.write_rows import (
 from lancekit._scan.expressions.predicate import ComputedColumn
 from lancekit._scan.fragment_rows import ScanRequest, Workers, row_bytes, scan_fragment
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
-from lancekit._scan.fragments.rebatch import combined
+from lancekit._scan.fragments.rebatch import combined, joined, taken, taken_values
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import plan_columns
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
@@ -194,7 +194,8 @@ def _spread(
     if isinstance(live, range):
         return values
     places = np.searchsorted(live, np.arange(start, stop), side="right") - 1
-    return ak.take(values, np.maximum(places, 0))
+    rows = np.maximum(places, 0)
+    return ak.take(values, rows) if isinstance(values, pa.Array) else taken_values(values, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,8 +370,9 @@ class Joined:
     @classmethod
     def by(cls, table: pa.Table, left_on: str, right_on: str, old: Iterable[str] = ()) -> Joined:
         """Prepare the look-up of a table's rows by one of its columns."""
-        backwards = ak.take(table, np.arange(table.num_rows)[::-1])
-        keys = KeyTable((left_on,), (ak.combine_chunks(backwards.column(right_on)),))
+        backwards = taken(table, np.arange(table.num_rows)[::-1])
+        key = backwards.column(right_on)
+        keys = KeyTable((left_on,), (joined(key.chunks, key.type),))
         return cls(
             key=left_on,
             keys=keys,
@@ -395,11 +397,11 @@ class Joined:
         found = self.find(rows)
         if not self.old:
             places = pa.array(found, mask=found < 0)
-            return [ak.take(column, places) for column in self.values.columns]
+            return [taken_values(column, places) for column in self.values.columns]
         kept = np.arange(rows.num_rows)
         places = pa.array(np.where(found < 0, kept, found + rows.num_rows))
         return [
-            ak.take(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), places)
+            taken_values(pa.chunked_array([*rows.column(name).chunks, *column.chunks]), places)
             for name, column in zip(self.old, self.values.columns, strict=True)
         ]
 

@@ -25,7 +25,7 @@ from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import plan_columns
 from lancekit._spark.frames.scan import fragment_frame
-from lancekit._spark.frames.types import from_spark_batch
+from lancekit._spark.frames.types import typed_parts
 from lancekit._spark.frames.wire_rows import FAILURE, key_wire, pack_keys, prepare, raise_failure
 from lancekit._spark.jobs.client import most_tasks
 from lancekit._spark.jobs.collect import collect
@@ -145,10 +145,9 @@ class _Write:
     def _values(
         self, batches: Iterable[pa.RecordBatch], pieces: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        width = len(self.new)
         for batch in batches:
             raise_failure(batch.column(FAILURE))
             if batch.num_rows:
                 pieces.append(batch.column(_PIECE)[0].as_py())
-                values = from_spark_batch(batch.select(range(width)), self.new)
-                yield values.append_column(ADDRESS, batch.column(ADDRESS))
+                for values, rows in typed_parts(batch, self.new):
+                    yield values.append_column(ADDRESS, rows.column(ADDRESS))

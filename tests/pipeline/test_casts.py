@@ -208,6 +208,21 @@ def test_too_many_different_values_for_a_dictionary():
     values = pa.array([str(n) for n in range(200)])
     with pytest.raises(SchemaMismatchError, match="200 different values are too many for int8"):
         column(values, pa.dictionary(pa.int8(), pa.string()))
+    with pytest.raises(SchemaMismatchError, match="200 different values are too many for int8"):
+        column(values.dictionary_encode(), pa.dictionary(pa.int8(), pa.string()))
+
+
+def test_values_of_a_dictionary_that_no_row_has():
+    small = pa.dictionary(pa.int8(), pa.int8())
+    codes = pa.array([200, None, 130], pa.int16())
+    many = pa.DictionaryArray.from_arrays(codes, pa.array(range(-100, 200)))
+    assert column(many, small).to_pylist() == [100, None, 30]
+    # 300 is in the dictionary, and in no row
+    values = pa.DictionaryArray.from_arrays(pa.array([2, 0], pa.int8()), pa.array([1, 300, 3]))
+    assert column(values, small).to_pylist() == [3, 1]
+    used = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1], pa.int8()), pa.array([1, 300, 3]))
+    with pytest.raises(SchemaMismatchError, match="the value 300 in row 2 "):
+        column(used, small)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
 from lancekit._scan.fragments.rebatch import fitted, joined, taken
-from lancekit.errors import SchemaMismatchError
+from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 
 _KIND = pa.dictionary(pa.int8(), pa.string())
 
@@ -94,6 +98,128 @@ def test_more_texts_than_keys_in_one_batch(ds: lk.LanceDataset) -> None:
     ds.validate(deep=True)
     with pytest.raises(SchemaMismatchError, match="200 different values are too many for int8"):
         ds.insert({"id": [9000], "l": [texts[:200]]})
+
+
+def _dictionary(texts: list[str], items: int, keys: pa.DataType) -> pa.Array:
+    """Return texts by a dictionary of some number of texts, of which rows may use few."""
+    known = [*map(_text, range(1000, 1000 + items))]
+    codes = pa.array([known.index(text) for text in texts], keys)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(known, pa.large_string()))
+
+
+#: a frame or table of ids and names: few of many categories, more than keys of 8 bits count, ...
+_SOURCES = {
+    "pandas, first of 300": lambda: pd.DataFrame(
+        {"id": [1001, 1003], "name": pd.Categorical(["n1001", "n1003"], [*map(_text, _MANY)])}
+    ),
+    "pandas, last of 300": lambda: pd.DataFrame(
+        {"id": [1298, 1299], "name": pd.Categorical(["n1298", "n1299"], [*map(_text, _MANY)])}
+    ),
+    "pandas, all of 300": lambda: pd.DataFrame(
+        {"id": _MANY, "name": pd.Categorical([*map(_text, _MANY)])}
+    ),
+    "polars": lambda: pl.DataFrame(
+        {"id": _MANY, "name": pl.Series([*map(_text, _MANY)], dtype=pl.Categorical)}
+    ),
+    "keys of 32 bits": lambda: pa.table(
+        {"id": _MANY, "name": _dictionary([*map(_text, _MANY)], 300, pa.int32())}
+    ),
+    "keys of 8 bits": lambda: pa.table(
+        {"id": [1001, 1100], "name": _dictionary(["n1001", "n1100"], 300, pa.int8())}
+    ),
+    "the column's type": lambda: pa.table(
+        {"id": [1001], "name": _dictionary(["n1001"], 300, pa.int8()).cast(_KIND)}
+    ),
+}
+_MANY = [*range(1000, 1300)]
+
+
+@pytest.mark.parametrize("source", _SOURCES.values(), ids=_SOURCES.keys())
+def test_unused_categories_do_not_count_and_others_go_to_other_files(
+    ds: lk.LanceDataset, tmp_path: Path, source: Callable[[], Any]
+) -> None:
+    def check(ds: lk.LanceDataset, rows: int) -> None:
+        new = ds.to_table(["id", "name"], filter="id >= 1000", order_by=["id"])
+        assert new["name"].to_pylist() == [_text(number) for number in new["id"].to_pylist()]
+        assert (new.num_rows, new.schema.field("name").type) == (rows, _KIND)
+        assert lance.dataset(ds.uri).to_table().to_pylist() == ds.to_table().to_pylist()
+        ds.validate(deep=True)
+
+    given = source()
+    lk.write_dataset(given, ds.uri, mode="append")
+    check(ds.checkout_latest() or ds, len(given))
+    ds.delete("id >= 1000")
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(given)
+    check(ds, len(given))
+    ds.update({"name": "'old'"}, "id >= 1000")
+    assert merge.preview(given).num_updated_rows == len(given)
+    merge.execute(given)
+    check(ds, len(given))
+    schema = pa.schema({"id": pa.int64(), "name": _KIND})
+    check(lk.write_dataset(given, str(tmp_path / "new"), schema=schema), len(given))
+    # the names are the key
+    by_name = lk.write_dataset(ds.to_table(["id", "name"]), str(tmp_path / "by"))
+    by_name.update({"id": "id - 5000"})
+    assert by_name.merge_insert("name").when_matched_update_all().execute(given)[
+        "num_updated_rows"
+    ] == len(given)
+    check(by_name, len(given))
+
+
+def test_an_update_gives_more_texts_than_keys(tmp_path: Path) -> None:
+    texts = [*map(_text, range(400))]
+    schema = pa.schema({"name": _KIND, "s": pa.struct({"c": _KIND}), "t": pa.struct({"c": "str"})})
+    rows = [{"name": "a", "s": {"c": "a"}, "t": {"c": text}} for text in texts]
+    ds = lk.write_dataset(rows, str(tmp_path / "d"), schema=schema)
+    assert ds.update({"name": "t.c", "s": "t"})["num_rows_updated"] == 400
+    assert sorted(ds.to_table()["name"].to_pylist()) == sorted(texts)
+    assert ds.count_rows("name = t.c AND s.c = t.c") == 400
+    assert ds.schema == schema
+    ds.validate(deep=True)
+
+
+def test_nested_categories_that_no_row_has(tmp_path: Path) -> None:
+    codes = pa.array(np.arange(400) % 120, pa.int8())
+    names = pa.DictionaryArray.from_arrays(codes, pa.array(map(_text, range(300))))
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 401, 2), pa.int32()), names)
+    rows = pa.table({"l": lists, "s": pa.StructArray.from_arrays([names[:200]], names=["c"])})
+    ds = lk.write_dataset(rows, str(tmp_path / "d"))
+    ds.insert(rows.slice(150, 3))
+    assert ds.to_table().to_pylist() == [*rows.to_pylist(), *rows.slice(150, 3).to_pylist()]
+    ds.validate(deep=True)
+
+
+def test_columns_count_the_categories_of_all_rows_of_a_fragment(
+    ds: lk.LanceDataset, tmp_path: Path
+) -> None:
+    """A column's file has all rows of its fragment: there is no other file to go to."""
+    ds.delete("id % 30 = 4")
+    ids = [*range(300)]
+    shared = [_dictionary([_text(1000 + n % 5)], 5 + n, pa.int8()) for n in range(100)]
+    many = pa.table({"id": ids, "m": pa.chunked_array([*shared] * 3)})
+    ds.merge(many, "id")
+    assert ds.to_table(["m"], filter="id = 7")["m"].to_pylist() == ["n1002"]
+    few = _dictionary(["n1201", "n1202"], 300, pa.int16())
+    ds.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").execute(
+        {"id": [0, 3], "name": few}
+    )
+    assert ds.to_table(["name"], filter="id IN (0, 3, 6)")["name"].to_pylist() == [
+        *("n1201", "n1202", "n6")
+    ]
+
+    def made(batch: pa.RecordBatch) -> pd.DataFrame:
+        start = batch["id"][0].as_py()
+        names = pd.Categorical(["n0"] * len(batch), [*map(_text, range(100 + start))])
+        return pd.DataFrame({"made": names})
+
+    ds.add_columns(made, read_columns=["id"], batch_size=10)
+    assert set(ds.to_table(["made"])["made"].to_pylist()) == {"n0"}
+    ds.validate(deep=True)
+    whole = lk.write_dataset(ds.to_table(["id"]), str(tmp_path / "whole"))
+    more = pa.chunked_array([_columns(ids[:100])["name"], _columns(ids[100:200])["name"]])
+    with pytest.raises(UnsupportedTypeError, match="more values in one file than its keys"):
+        whole.merge(pa.table({"id": ids[:200], "x": more}), "id")
 
 
 def test_arrays_are_joined_and_cut() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.values import storage_type
-from lancekit._format.arrow_parts import items_of
+from lancekit._format.arrow_parts import items_of, with_leaves
 
 #: Larger keys tell apart more than anybody has.
 _SMALL_BITS = 16
@@ -101,6 +101,17 @@ def _at(array: pa.Array, path: _Path) -> pa.DictionaryArray:
         return cast("pa.DictionaryArray", array)
     inner = array.field(path[0]) if isinstance(array, pa.StructArray) else items_of(array)
     return _at(inner, path[1:])
+
+
+def without_unused(array: pa.Array) -> pa.Array:
+    """Return values whose dictionaries have no value that no row has."""
+    if pa.types.is_nested(array.type):  # copied, so that lists have no items of other rows
+        array = ak.take(array, np.arange(len(array)))
+    return with_leaves(array, _without_unused)
+
+
+def _without_unused(part: pa.Array, _kind: pa.DataType) -> pa.Array:
+    return ak.without_unused_values(part) if isinstance(part, pa.DictionaryArray) else part
 
 
 def storage_of(array: pa.Array) -> pa.Array:

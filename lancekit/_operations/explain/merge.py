@@ -37,6 +37,7 @@ from lancekit._pipeline.merge_strategy import MatchPlan
 from lancekit._pipeline.source import Source
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._scan.read import Read
 from lancekit._versions.listing import latest_snapshot
@@ -289,7 +290,9 @@ def _changes(
     examples: pa.Table,
 ) -> Iterator[CellChange]:
     """Yield the values that differ between the first few updated rows and what they were."""
-    updated = ak.sort_by(ak.filter(examples, examples.column(ROW_ADDRESS).is_valid()), ROW_ADDRESS)
+    updated = ak.filter(examples, examples.column(ROW_ADDRESS).is_valid())
+    order = np.argsort(updated.column(ROW_ADDRESS).to_numpy(), kind="stable")
+    updated = taken(updated, order)
     addresses = updated.column(ROW_ADDRESS).to_numpy().astype(np.int64)
     old = _rows(snapshot, sources, addresses)
     new = resolved(updated.select(old.column_names))

@@ -62,7 +62,7 @@ from lancekit._pipeline.diff.row_values import (
 )
 from lancekit._pipeline.diff.values import differing
 from lancekit._pipeline.inputs import as_reader
-from lancekit._scan.fragments.rebatch import joined
+from lancekit._scan.fragments.rebatch import joined, taken
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.merge_edges import MERGE_KEYS, check_requirements
 from lancekit._versions.snapshot import Snapshot
@@ -359,7 +359,8 @@ def _settled_by(plan: ThreeWay, rows: object) -> Settled:
                 missing=[name],
             )
     cast = plan_cast(given.schema, wanted)
-    table = pa.Table.from_batches(map(cast.apply, given.to_batches()), wanted)
+    parts = chain.from_iterable(map(cast.pieces, given.to_batches()))
+    table = pa.Table.from_batches(parts, wanted)
     hint = "Return at most one row for each conflict, with its key."
     match = pair_with_conflicts(conflicts.keys(), table, names, hint=hint)
     ours = plan.clashes.ours
@@ -368,7 +369,7 @@ def _settled_by(plan: ThreeWay, rows: object) -> Settled:
     gone = ours[left & (ours != NOWHERE)]
     places = ours[match.old]
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
-    chosen = ak.cast(ak.take(table.select(schema.names), match.new[order]), schema)
+    chosen = ak.cast(taken(table.select(schema.names), match.new[order]), schema)
     replaced = places[order][places[order] != NOWHERE]
     origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
     return replace(

@@ -38,7 +38,7 @@ from lancekit._pipeline.diff.parts import projected
 from lancekit._pipeline.diff.row_values import NOWHERE, Addresses, read_rows, row_values
 from lancekit._pipeline.engine import LocalRunner
 from lancekit._pipeline.write_columns import Calls, ColumnsTask, blank, last_file, write_beside
-from lancekit._scan.fragments.rebatch import fitted
+from lancekit._scan.fragments.rebatch import fitted, taken_values
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import RetriesExhaustedError, RetryableConflictError
@@ -212,7 +212,7 @@ class _Carried:
             return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.come]
         places = pa.array(np.maximum(np.cumsum(stays) - 1, 0))
         made = self._made(ak.take(rows, np.flatnonzero(stays)))
-        return [_chunked(ak.take(values, places)) for values in made]
+        return [taken_values(values, places) for values in made]
 
     def _made(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         new = [c for c in self.come if c.ours is None]
@@ -240,7 +240,7 @@ class _Carried:
         places = pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
         values = row_values(pairs, side, found, new=False)
         return [
-            _chunked(ak.take(fitted(one, pair.kind), places))
+            taken_values(_chunked(fitted(one, pair.kind)), places)
             for pair, one in zip(pairs, values, strict=True)
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -164,7 +165,8 @@ def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
     if plan.key:
         given = as_reader(columns, None, wanted).read_all()
         cast = plan_cast(given.schema, wanted)
-        return pa.Table.from_batches([cast.apply(batch) for batch in given.to_batches()], wanted)
+        parts = chain.from_iterable(map(cast.pieces, given.to_batches()))
+        return pa.Table.from_batches(parts, wanted)
     return pa.table(columns, schema=wanted)
 
 

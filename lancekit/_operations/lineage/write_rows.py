@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit import _arrow_kernels as ak
 from lancekit._format import row_address
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.fragment import Fragment
@@ -42,7 +41,7 @@ from lancekit._pipeline.diff.values import differing
 from lancekit._pipeline.key_counter import key_filter, key_paths
 from lancekit._pipeline.merge_plan import MergeClauses, guard_hashes
 from lancekit._pipeline.write_rows import write_fragments
-from lancekit._scan.fragments.rebatch import fitted, joined
+from lancekit._scan.fragments.rebatch import fitted, joined, taken
 from lancekit._versions.snapshot import Snapshot
 
 Hashes = npt.NDArray[np.uint64]
@@ -158,7 +157,7 @@ class _Rows:
             self.returned = np.concatenate([given.origins[order[:num]], self.returned])
             new = given.rows.slice(len(given.places))
             self.given_back, self.given_new = (
-                ak.take(new, part) for part in (order[:num], order[num:])
+                taken(new, part) for part in (order[:num], order[num:])
             )
         schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()

@@ -186,7 +186,7 @@ class ShardRows:
         """
         plan, batches = self._opened(data, schema)
         live = []
-        for batch in self._own(cast_all(plan, batches)):
+        for batch in self._own(cast_all(plan, batches, divide=False)):
             self._constraints.check(batch)
             for field in self._structs:
                 deque(columns_of_20(batch.column(field.name), field), maxlen=0)
@@ -211,7 +211,9 @@ class ShardRows:
         plan = plan_cast(pa.schema([reader.schema.field(name) for name in wanted]), self._keys)
         return [
             self._marked(self._only_keys(batch), batch.num_rows, gone=True)
-            for batch in self._own(cast_all(plan, (batch.select(wanted) for batch in reader)))
+            for batch in self._own(
+                cast_all(plan, (batch.select(wanted) for batch in reader), divide=False)
+            )
         ]
 
     def _opened(

@@ -13,8 +13,12 @@ from lancekit._pipeline.casts.plan import CastPlan
 from lancekit.errors import NullKeyError
 
 
-def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def cast_all(
+    plan: CastPlan, batches: Iterable[pa.RecordBatch], *, divide: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Cast batches one by one, counting rows for messages.
+
+    divide: whether a batch whose categories are too many for one file may become several.
 
     Raises NullKeyError: a primary-key column holds a null.
     Raises SchemaMismatchError: a value does not fit.
@@ -23,7 +27,7 @@ def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]
     for batch in batches:
         _check_no_null(batch, keys, first_row)
-        yield from plan.pieces(batch, first_row)
+        yield from plan.pieces(batch, first_row) if divide else [plan.apply(batch, first_row)]
         first_row += batch.num_rows
 
 

@@ -111,8 +111,12 @@ Values of a dictionary are what the format has a plain name for: numbers, boolea
 A new column of a dictionary of dates, times, timestamps, durations, decimals, `fixed_size_binary`
 or nested values is an error, in every version of data files, because no release could read it:
 cast the column to the type of the values. Where the dataset has that plain type already, or
-`schema=` names it, such a dictionary is stored as plain values, by the table above. Keys of 8 or 16
-bits must tell apart all values of a data file: more of them go to another file.
+`schema=` names it, such a dictionary is stored as plain values, by the table above.
+
+Keys of 8 or 16 bits must tell apart all values of a data file. Where the categories of incoming
+rows are more, values that no row has are left out, and rows with further values go to another file.
+There is no other file for new columns, which are beside all rows of a fragment, for the list of one
+row, and for one put into a [write-ahead log](mem-wal.md): too many values are an error there.
 
 ## The index of a pandas frame
 

@@ -23,29 +23,36 @@ Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 def decode_dictionary(inner: Cast, array: pa.Array, target: pa.DataType) -> pa.Array:
     """Return values of a dictionary as what they are, of another type."""
-    values = cast("pa.DictionaryArray", array)
+    return inner(_decoded(cast("pa.DictionaryArray", array)), target)
+
+
+def _decoded(values: pa.DictionaryArray) -> pa.Array:
     dictionary = values.dictionary
     if pt.is_string_view(dictionary.type) or pt.is_binary_view(dictionary.type):
         # Polars' categories; Arrow cannot pick rows out of views.
         plain = pa.string() if pt.is_string_view(dictionary.type) else pa.binary()
         values = pa.DictionaryArray.from_arrays(values.indices, dictionary.cast(plain))
-    return inner(values.dictionary_decode(), target)
+    return values.dictionary_decode()
 
 
 def encode_dictionary(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
     """Return values as numbers into a dictionary of theirs."""
     wanted = cast("pa.DictionaryType", target)
+    most = np.iinfo(wanted.index_type.to_pandas_dtype()).max
     if isinstance(values, pa.DictionaryArray):
-        dictionary = inner(values.dictionary, wanted.value_type)
-        indices = values.indices
+        try:
+            dictionary = inner(values.dictionary, wanted.value_type)
+        except LossError:  # rows tell whether the value is used, and where
+            return encode_dictionary(inner, _decoded(values), target)
+        encoded = pa.DictionaryArray.from_arrays(values.indices, dictionary)
+        if len(dictionary) > most + 1:
+            encoded = ak.without_unused_values(encoded)
     else:
-        plain = inner(values, wanted.value_type)
-        encoded = plain.dictionary_encode()
-        dictionary, indices = encoded.dictionary, encoded.indices
+        encoded = inner(values, wanted.value_type).dictionary_encode()
+    dictionary, indices = encoded.dictionary, encoded.indices
     try:
         indices = indices.cast(wanted.index_type)
     except pa.ArrowInvalid as error:
-        most = np.iinfo(wanted.index_type.to_pandas_dtype()).max
         at = first(pc.greater(indices, most)) or 0
         reason = (
             f"has no number left: {len(dictionary)} different values are too many for "

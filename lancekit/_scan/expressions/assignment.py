@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
+from lancekit._format.arrow_parts import with_leaves
 from lancekit._scan.expressions.kernels.casts import cast
 from lancekit._scan.expressions.literals import exact_decimal
 from lancekit._scan.expressions.nodes import Call, FieldRef, Literal, walk
@@ -25,6 +26,8 @@ class Assignment:
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """Compute the new value of each row, from the values that the rows have.
+
+        Dictionaries may have wider keys than the column, for any number of values.
 
         Raises PredicateError: a value that cannot be computed, or does not fit the column's type.
         Raises SchemaMismatchError: a null, in a column that has none.
@@ -103,7 +106,13 @@ def _cast(values: pa.Array, field: pa.Field, sql: str) -> pa.Array:
 def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type.equals(kind):
         return values
-    return cast(values, kind)
+    return cast(values, with_leaves(pa.nulls(0, kind), _with_wide_keys).type)
+
+
+def _with_wide_keys(part: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not isinstance(kind, pa.DictionaryType):
+        return part
+    return pa.nulls(0, pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
 
 
 # ---- what an expression is made of, where its type alone does not say how to treat its values

@@ -89,7 +89,7 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
         return ak.take(table, places)
     except pa.ArrowInvalid:
         with suppress(pa.ArrowInvalid):
-            columns = [_taken_apart(column, places) for column in table.columns]
+            columns = [taken_values(column, places) for column in table.columns]
             return pa.table(columns, schema=table.schema)
         batches = table.to_batches()
         borders = np.cumsum([0, *(batch.num_rows for batch in batches)])
@@ -123,7 +123,9 @@ def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
         return ak.concat_arrays([with_leaves(part, _widened) for part in parts])
 
 
-def _taken_apart(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+def taken_values(
+    column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.int64]
+) -> pa.ChunkedArray:
     """Return rows of a column in as many chunks as its keys need."""
     try:
         return ak.take(column, rows)
@@ -161,12 +163,8 @@ def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array
     if array.type == kind:
         return array
-    missing = pc.is_null(array.indices).to_numpy(zero_copy_only=False)
-    used, keys = np.unique(array.indices.fill_null(0).to_numpy()[~missing], return_inverse=True)
-    if len(used) > np.iinfo(kind.index_type.to_pandas_dtype()).max + 1:
+    used = ak.without_unused_values(array)
+    if len(used.dictionary) > np.iinfo(kind.index_type.to_pandas_dtype()).max + 1:
         raise _TooManyError
-    places = np.zeros(len(array), np.int64)
-    places[~missing] = keys
-    indices = pa.array(places, kind.index_type, mask=missing)
-    dictionary = ak.take(array.dictionary, used)
-    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered)
+    keys = pc.cast(used.indices, kind.index_type)
+    return pa.DictionaryArray.from_arrays(keys, used.dictionary, ordered=kind.ordered)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from lancekit import _arrow_kernels as ak
 from lancekit._format.extensions import text_batch, text_schema
 from lancekit._legible import plural
 from lancekit._pipeline.engine import EngineName
 from lancekit._pipeline.write_rows import WriteTarget
+from lancekit._scan.fragments.rebatch import combined
 from lancekit._spark.frames.types import (
     arrow_schema,
     restore,
@@ -126,7 +126,7 @@ def rows_frame(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 task = pickle.loads(packed[number])  # noqa: S301
-                for part in ak.combine_chunks(mapped(task)).to_batches():
+                for part in combined(mapped(task)).to_batches():
                     yield to_spark_batch(text_batch(part), wire)
 
     numbers = session.range(0, len(packed), 1, max(len(packed), 1))

@@ -200,6 +200,25 @@ def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def typed_parts(
+    batch: pa.RecordBatch, schema: pa.Schema
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield the first columns of a batch with the types that they had, and the rows of the batch.
+
+    They come in several pieces if their categories are too many for one dictionary.
+    """
+    try:
+        found = from_spark_batch(batch, schema)
+    except LossError as loss:
+        if not loss.crowded or batch.num_rows < 2:
+            raise
+        half = batch.num_rows // 2
+        yield from typed_parts(batch.slice(0, half), schema)
+        yield from typed_parts(batch.slice(half), schema)
+    else:
+        yield found, batch
+
+
 def _from_wire(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _from_wire(values, kind.storage_type))
@@ -302,4 +321,4 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
 def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield batches as a worker gets them with the names and types that they really have."""
     for batch in batches:
-        yield from_spark_batch(batch, schema)
+        yield from (rows for rows, _ in typed_parts(batch, schema))

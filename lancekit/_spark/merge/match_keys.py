@@ -45,7 +45,7 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read
 from lancekit._spark.frames.scan import cut_pieces, fragment_frame, whole_ranges
-from lancekit._spark.frames.types import from_spark_batch, to_spark_batch, wire_schema
+from lancekit._spark.frames.types import to_spark_batch, typed_parts, wire_schema
 from lancekit._spark.frames.wire_rows import (
     FAILURE,
     by_place,
@@ -357,15 +357,17 @@ class _Reader:
     lent: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
+        both = pa.schema([*self.source, *self.lent])
+        places = range(len(both))
         width = len(self.source)
         for batch in batches:
             raise_failure(batch.column(FAILURE))
-            places = range(batch.num_columns)
-            yield MatchedRows(
-                source=from_spark_batch(batch.select(places[:width]), self.source),
-                lent=from_spark_batch(batch.select(places[width:-2]), self.lent),
-                address=batch.column(ADDRESS),
-            )
+            for pairs, rows in typed_parts(batch, both):
+                yield MatchedRows(
+                    source=pairs.select(places[:width]),
+                    lent=pairs.select(places[width:]),
+                    address=rows.column(ADDRESS),
+                )
 
 
 def _target_keys(

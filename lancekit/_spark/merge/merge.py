@@ -45,9 +45,10 @@ from lancekit._pipeline.probe import Matches, first_matches, key_values
 from lancekit._pipeline.source_keys import SourceKeys, repeated_since_checked
 from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragments
 from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._spark.frames.runner import SparkRunner
-from lancekit._spark.frames.types import from_spark_batch
+from lancekit._spark.frames.types import typed_parts
 from lancekit._spark.frames.wire_rows import FAILURE, raise_failure, subschema
 from lancekit._spark.jobs.client import most_tasks
 from lancekit._spark.jobs.collect import collect
@@ -260,7 +261,8 @@ def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
     table = pa.concat_tables([schema.empty_table(), *tables])
     updated = ak.filter(table, table.column("_rowaddr").is_valid()).slice(0, EXAMPLES)
     inserted = ak.filter(table, table.column("_rowaddr").is_null()).slice(0, EXAMPLES)
-    return pa.concat_tables([ak.sort_by(updated, "_rowaddr"), inserted])
+    order = np.argsort(updated.column("_rowaddr").to_numpy(), kind="stable")
+    return pa.concat_tables([taken(updated, order), inserted])
 
 
 def _with_ids(part: TaskResult, target: Mapping[int, FragmentSource]) -> list[Fragment]:
@@ -368,7 +370,6 @@ class _Rewrite:
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[int, int, npt.NDArray[np.int64], pa.Table]]:
         """Yield each fragment's rows together; they come sorted."""
-        width = len(self.work.source)
         held: list[pa.RecordBatch] = []
         offsets: list[npt.NDArray[np.int64]] = []
         last = piece = -1
@@ -377,16 +378,16 @@ class _Rewrite:
             if not batch.num_rows:
                 continue
             piece = batch.column(PIECE)[0].as_py()  # all rows of a task have the same
-            addresses = batch.column(ADDRESS).to_numpy()
-            source = from_spark_batch(batch.select(range(width)), self.work.source)
-            ids = row_address.fragment_ids(addresses)
-            cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
-            for start, stop in pairwise(cuts):
-                if held and ids[start] != last:
-                    yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
-                    held, offsets = [], []
-                last = int(ids[start])
-                held.append(source.slice(start, stop - start))
-                offsets.append(row_address.offsets(addresses[start:stop]))
+            for source, rows in typed_parts(batch, self.work.source):
+                addresses = rows.column(ADDRESS).to_numpy()
+                ids = row_address.fragment_ids(addresses)
+                cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
+                for start, stop in pairwise(cuts):
+                    if held and ids[start] != last:
+                        yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
+                        held, offsets = [], []
+                    last = int(ids[start])
+                    held.append(source.slice(start, stop - start))
+                    offsets.append(row_address.offsets(addresses[start:stop]))
         if held:
             yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)

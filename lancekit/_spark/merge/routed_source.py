@@ -23,12 +23,13 @@ from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
 from lancekit._pipeline.source_keys import key_columns
 from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.rebatch import combined
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._spark.frames.types import (
-    from_spark_batch,
     restore,
     spark_schema,
     to_spark_batch,
+    typed_parts,
     wire_schema,
 )
 from lancekit._spark.frames.wire_rows import FAILURE, by_place, failure_row, raise_failure
@@ -189,33 +190,36 @@ class _Lend:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         by_id: dict[int, FragmentSource] = {}
         reader: FragmentReader | None = None
-        width = len(self.work.source)
         for batch in _together(batches, _LENT_ROWS):
             raise_failure(batch.column(FAILURE))
-            source = from_spark_batch(batch.select(range(width)), self.work.source)
-            address = batch.column(ADDRESS)
-            matched = batch.num_rows - ak.null_count(address)  # they come first
-            if matched and self.work.lent.names:
-                by_id = by_id or pickle.loads(self.packed[batch.column(PIECE)[0].as_py()])  # noqa: S301
-                lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
-                yield MatchedRows(source[:matched], lent, address[:matched])
-            elif matched:
-                yield MatchedRows(source[:matched], None, address[:matched])
-            if matched < batch.num_rows:
-                yield MatchedRows(source[matched:], None, address[matched:])
+            for source, rows in typed_parts(batch, self.work.source):
+                address = rows.column(ADDRESS)
+                matched = rows.num_rows - ak.null_count(address)  # they come first
+                if matched and self.work.lent.names:
+                    by_id = by_id or pickle.loads(self.packed[rows.column(PIECE)[0].as_py()])  # noqa: S301
+                    lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
+                    start = 0
+                    for part in lent:
+                        stop = start + part.num_rows
+                        yield MatchedRows(source[start:stop], part, address[start:stop])
+                        start = stop
+                elif matched:
+                    yield MatchedRows(source[:matched], None, address[:matched])
+                if matched < rows.num_rows:
+                    yield MatchedRows(source[matched:], None, address[matched:])
 
     def _lent(
         self, addresses: Indices, by_id: dict[int, FragmentSource], reader: FragmentReader | None
-    ) -> tuple[pa.RecordBatch, FragmentReader | None]:
+    ) -> tuple[list[pa.RecordBatch], FragmentReader | None]:
         tables = []
         for id_, offsets in row_address.by_fragment(addresses):
             if reader is None or reader.source.fragment.id != id_:
                 reader = FragmentReader(by_id[id_])
             tables.append(reader.read(self.work.lent.names, offsets))
-        table = ak.combine_chunks(pa.concat_tables(tables))
-        return pa.RecordBatch.from_arrays(
-            [ak.combine_chunks(column) for column in table.columns], schema=self.work.lent
-        ), reader
+        lent = combined(pa.concat_tables(tables)).to_batches()
+        return [
+            pa.RecordBatch.from_arrays(part.columns, schema=self.work.lent) for part in lent
+        ], reader
 
 
 def _together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
