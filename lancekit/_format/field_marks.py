@@ -26,6 +26,9 @@ MANAGED = "lance.blob.managed"
 BLOB_V2 = "lance.blob.v2"
 _EXTENSION = EXTENSION_NAME.decode()
 
+#: how marks begin that Polars makes of the categories of one frame: it shows null for all others
+OF_POLARS = "_PL_"
+
 COMPRESSION_LEVEL = "lance-encoding:compression-level"
 
 #: no compression has levels beyond, and these fit into its arguments

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancekit._format.column_names import check_column_name, check_distinct, column_not_found
 from lancekit._format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
-from lancekit._format.field_marks import is_set
+from lancekit._format.field_marks import OF_POLARS, is_set
 from lancekit._format.logical_types import (
     arrow_type,
     is_nested,
@@ -71,7 +71,7 @@ class LanceField:
             yield from child.walk()
 
     def to_arrow(self) -> pa.Field:
-        """Return the Arrow field, with its metadata."""
+        """Return the Arrow field, with its metadata but for what Polars notes of one frame."""
         return self._arrow
 
     def __getstate__(self) -> dict[str, object]:
@@ -87,7 +87,7 @@ class LanceField:
     def _arrow(self) -> pa.Field:
         try:
             kind = self._arrow_type()
-            metadata = dict(self.metadata)
+            metadata = {k: v for k, v in self.metadata.items() if not k.startswith(OF_POLARS)}
             if self.logical_type == "json":  # releases up to 2 kept the name of Arrow's type
                 metadata[EXTENSION_NAME.decode()] = LANCE_JSON.decode()
             return pa.field(self.name, kind, self.nullable, metadata or None)

@@ -484,6 +484,37 @@ def test_categories_of_a_polars_frame_do_not_outlive_it() -> None:
         ]
 
 
+def test_categories_that_a_table_knows_of_a_polars_frame_are_not_handed_out(tmp_path) -> None:
+    pl = pytest.importorskip("polars")
+    kind = pl.Enum(["a"])
+    frame = pl.DataFrame(
+        {
+            "k": pl.Series(["a"], dtype=kind),
+            "l": pl.Series([["a"]], dtype=pl.List(kind)),
+            "s": pl.Series([{"x": "a"}], dtype=pl.Struct({"x": kind})),
+        }
+    )
+    lance.write_dataset(frame.to_arrow(), tmp_path)
+    ds = lk.dataset(tmp_path)
+    ds.insert({"k": ["new"], "l": [["new"]], "s": [{"x": "new"}]})
+    for rows in (
+        ds.to_table(),
+        pa.Table.from_batches(ds.to_batches()),
+        ds.scanner(limit=2).to_reader().read_all(),
+        ds.take([0, 1]),
+        ds.get_fragments()[1].to_table(),
+        lk.sql("SELECT * FROM ds", ds=ds).to_table(),
+        ds.diff(1).to_table().select(["k", "l", "s"]),
+    ):
+        assert pl.from_arrow(rows).tail(1).to_dicts() == [
+            {"k": "new", "l": ["new"], "s": {"x": "new"}}
+        ]
+    assert "_PL_" not in ds.schema.to_string(show_field_metadata=True)
+    assert pl.scan_pyarrow_dataset(ds).collect()["k"].to_list() == ["a", "new"]
+    # what is stored stays, and pylance shows it
+    assert lance.dataset(tmp_path).schema.field("k").metadata == {b"_PL_ENUM_VALUES2": b"1;a"}
+
+
 def test_the_page_of_casts_is_up_to_date():
     page = Path(__file__).parents[2] / "docs" / "casts.md"
     assert page.read_text() == document()

@@ -7,7 +7,9 @@ import warnings
 from types import ModuleType
 from typing import Any
 
+import lance
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 
 from tests.support.difference import REFUSED, Difference, tried
@@ -39,6 +41,13 @@ def _notes_of_a_frame(library: ModuleType, uri: str) -> Any:
     frame.attrs["unit"] = "m"
     library.write_dataset(frame, uri)
     return library.dataset(uri).to_table().to_pandas().attrs
+
+
+def _notes_of_polars(library: ModuleType, uri: str) -> Any:
+    frame = pl.DataFrame({"k": pl.Series(["a"], dtype=pl.Enum(["a"]))})
+    dataset = lance.write_dataset(frame.to_arrow(), uri)
+    dataset.update({"k": "'new'"})
+    return pl.from_arrow(library.dataset(uri).to_table())["k"].to_list()
 
 
 def _nanoseconds_of_rows(library: ModuleType, uri: str) -> Any:
@@ -97,6 +106,15 @@ OF_INPUTS = (
         _notes_of_a_frame,
         {},
         {"unit": "m"},
+    ),
+    Difference(
+        "what Polars notes of the categories of a frame, in a column's metadata",
+        "not kept; in a table that has it, not handed out by reads, nor by `schema`",
+        "kept, and handed out",
+        "Polars shows null for values that came later",
+        _notes_of_polars,
+        ["new"],
+        [None],
     ),
     Difference(
         "rows as Python objects: nanoseconds of pandas' timestamps and spans",

@@ -133,7 +133,8 @@ def is_altered(old: LanceField, new: LanceField) -> bool:
     """Return True if a column, or a part that it had before, has other metadata or nullability."""
     before, after = ({part.id: part for part in one.walk()} for one in (old, new))
     both = [(old, new), *((before[id_], after[id_]) for id_ in before.keys() & after.keys())]
-    return any((a.nullable, a.metadata) != (b.nullable, b.metadata) for a, b in both)
+    shown = ((a.to_arrow(), b.to_arrow()) for a, b in both)
+    return any((a.nullable, a.metadata) != (b.nullable, b.metadata) for a, b in shown)
 
 
 def takes_old_rows(old: LanceSchema, new: LanceSchema) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit._format import row_address
+from lancekit._format.field_marks import OF_POLARS
 from lancekit._format.paths import paths_by_id
 from lancekit._format.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, LanceField, LanceSchema
 from lancekit._legible import clean
@@ -165,7 +166,8 @@ def merged_metadata(
     ``path`` has the name of the column, then those of its parts.
     """
     *before, other, own = (
-        {k: v for k, v in one.items() if k not in _MARKS} for one in (*bases, other, mine)
+        {k: v for k, v in one.items() if k not in _MARKS and not k.startswith(OF_POLARS)}
+        for one in (*bases, other, mine)
     )
     if other == own or all(other == base for base in before):
         return mine

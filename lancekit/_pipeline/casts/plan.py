@@ -21,7 +21,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._casts import family_of
 from lancekit._format.arrow_parts import item_field
 from lancekit._format.extensions import EXTENSION_NAME
-from lancekit._format.field_marks import BLOB, BLOB_V2
+from lancekit._format.field_marks import BLOB, BLOB_V2, OF_POLARS
 from lancekit._pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
 from lancekit._scan.fragments.split_fields import nulls_of
 from lancekit.errors import SchemaMismatchError
@@ -354,14 +354,10 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     return next((make(kind) for test, make in _STORED if test(kind)), kind)
 
 
-#: metadata by which Polars knows the categories of one frame: with them, it shows null for others
-_OF_POLARS = b"_PL_"
-
-
 def _stored_field(field: pa.Field) -> pa.Field:
     stored = field.with_type(_stored(field.type))
     notes = field.metadata or {}
-    kept = {key: value for key, value in notes.items() if not key.startswith(_OF_POLARS)}
+    kept = {key: value for key, value in notes.items() if not key.startswith(OF_POLARS.encode())}
     return stored if len(kept) == len(notes) else stored.with_metadata(kept or None)
 
 

@@ -74,3 +74,15 @@ def test_a_description_comes_along_that_one_side_changed(
         assert found.to_table(columns=["id", "n"]).sort_by("id")["n"].to_pylist() == [1, 20, 30]
         if "part" not in what:  # pylance shows no metadata of parts
             assert read(found.schema) == wanted
+
+
+def test_categories_of_polars_are_no_difference(tmp_path: Path) -> None:
+    ds = structs(tmp_path / "t", key="id")
+    exp = ds.create_branch("exp")
+    for side, values in ((ds, "1;a"), (exp, "1;b")):
+        side.update_field_metadata({"s.y": {"_PL_ENUM_VALUES2": values}})
+    ds.update({"n": "20"}, where="id = 2")
+    exp.update({"n": "30"}, where="id = 3")
+    result = ds.branches.merge("exp")  # no conflict
+    assert not result.columns_altered
+    assert ds.lance_schema.field("s").children()[1].metadata == {"_PL_ENUM_VALUES2": "1;a"}
