@@ -401,7 +401,8 @@ class Columns(Handle):
         alterations
             Dictionaries with a ``path`` and at least one of ``name`` (a new one), ``nullable``
             and ``data_type`` (of the same kind: whole numbers, floats, texts, bytes, times,
-            lists of these).  Casts write a new file for each fragment.
+            lists of these, extension types that are stored as these).  Casts write a new file
+            for each fragment.
 
         Raises
         ------

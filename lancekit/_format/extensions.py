@@ -21,6 +21,7 @@ from lancekit.errors import CorruptFileError, UnsupportedTypeError
 
 EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
+EXTENSION = (EXTENSION_NAME, EXTENSION_METADATA)
 _ARROW_JSON = b"arrow.json"
 LANCE_JSON = b"lance.json"
 

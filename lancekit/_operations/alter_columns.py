@@ -13,6 +13,14 @@ import pyarrow as pa
 
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.column_names import check_column_name, column_not_found
+from lancekit._format.extensions import (
+    EXTENSION,
+    EXTENSION_NAME,
+    LANCE_JSON,
+    resolved_schema,
+    stored_field,
+)
+from lancekit._format.field_marks import BLOB_V2
 from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Merge, Project
 from lancekit._format.paths import parse_path
@@ -334,10 +342,12 @@ def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceFiel
         if alteration.data_type is not None:
             _check_cast(current, old, alteration.path, alteration.data_type)
             cast = pa.schema([pa.field(old.name, alteration.data_type)])
+            new = LanceSchema.from_arrow(cast, free).fields[0]
+            kept = {k: v for k, v in old.metadata.items() if k.encode() not in EXTENSION}
             new = replace(
-                LanceSchema.from_arrow(cast, free).fields[0],
+                new,
                 parent_id=old.parent_id,
-                metadata=old.metadata,
+                metadata={**kept, **new.metadata},
                 key_position=old.key_position,
             )
             free = max(f.id for f in new.walk()) + 1
@@ -386,7 +396,7 @@ def _cast_part(
 
 
 def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType) -> None:
-    before = old.to_arrow().type
+    before, after = old.to_arrow(), stored_field(pa.field(old.name, kind))
     if current.manifest.storage_version == "2.0" and old.parent_id >= 0:
         # the reference cannot read what it writes itself
         raise InvalidArgumentError(
@@ -395,9 +405,10 @@ def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType
             hint="Write the dataset with a newer data_storage_version.",
             column=path,
         )
-    if not can_convert(before, kind):
+    if not (can_convert(before.type, after.type) and _keeps_form(before, after)):
+        shown_as = resolved_schema(pa.schema([before])).field(0).type
         raise InvalidArgumentError(
-            f"Column {path!r} cannot be cast from {before} to {kind}.",
+            f"Column {path!r} cannot be cast from {shown_as} to {kind}.",
             hint="Columns are cast within one kind of type. To compute other values: "
             "add_columns() with an SQL expression, then drop_columns().",
             column=path,
@@ -412,6 +423,20 @@ def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType
                 column=path,
                 index=index.name,
             )
+
+
+def _keeps_form(old: pa.Field, new: pa.Field) -> bool:
+    """Return True if values of one field are stored as those of another; JSON has its own form.
+
+    Blobs have one, too, and their bytes are not in the column.
+    """
+    one, other = ((field.metadata or {}).get(EXTENSION_NAME) for field in (old, new))
+    if pa.types.is_null(old.type):
+        return True
+    if BLOB_V2.encode() in (one, other) or (LANCE_JSON in (one, other) and one != other):
+        return False
+    parts = range(min(old.type.num_fields, new.type.num_fields))
+    return all(_keeps_form(old.type.field(at), new.type.field(at)) for at in parts)
 
 
 def _check_no_nulls(current: Snapshot, paths: Iterable[str], runner: Runner) -> None:

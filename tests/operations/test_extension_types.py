@@ -12,7 +12,7 @@ import pytest
 from lance.arrow import bfloat16_array
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 
 class Metres(pa.ExtensionType):
@@ -112,3 +112,65 @@ def test_a_type_that_refuses_its_storage_is_named(tmp_path: Path) -> None:
     ds = lk.write_dataset(pa.table([[[1.0] * 4]], schema=schema), tmp_path / "t")
     with pytest.raises(CorruptFileError, match="extension type that does not fit"):
         _ = ds.schema
+
+
+#: what a column is, its new type, and its values then, as they are stored; None where it stays
+CHANGES: dict[str, tuple[pa.Array, pa.DataType, list[Any] | None]] = {
+    "null to uuid": (pa.nulls(1), pa.uuid(), [None]),
+    "null to json": (pa.nulls(1), pa.json_(), [None]),
+    "null to a tensor": (pa.nulls(1), pa.fixed_shape_tensor(pa.float32(), [2]), [None]),
+    "null to a user's type": (pa.nulls(1), Metres(), [None]),
+    "null to bfloat16": (pa.nulls(1), bfloat16_array([1]).type, [None]),
+    "null to a blob": (pa.nulls(1), lk.blob_field("b").type, [None]),
+    "items": (pa.array([[None]]), pa.list_(pa.uuid()), [[None]]),
+    "bytes to uuid": (pa.array([b"0" * 16], pa.binary(16)), pa.uuid(), [b"0" * 16]),
+    "number to a user's type": (pa.array([5]), Metres(), [5]),
+    "the same": (_of(pa.uuid(), [b"0" * 16]), pa.uuid(), [b"0" * 16]),
+    "json stays json": (_of(pa.json_(), ['{"a":1}']), pa.json_(), ['{"a":1}']),
+    "uuid to bytes": (_of(pa.uuid(), [b"0" * 16]), pa.binary(), [b"0" * 16]),
+    "a user's type to a number": (_of(Metres(), [5]), pa.int64(), [5]),
+    "a user's type to another": (_of(Metres(), [5]), pa.opaque(pa.int64(), "a", "b"), [5]),
+    "list of uuid": (
+        pa.ListArray.from_arrays([0, 1], _of(pa.uuid(), [b"0" * 16])),
+        pa.large_list(pa.uuid()),
+        [[b"0" * 16]],
+    ),
+    "text to json": (pa.array(['{"a":1}']), pa.json_(), None),
+    "bytes to json": (pa.array([b"x"], pa.large_binary()), pa.json_(), None),
+    "json to bytes": (_of(pa.json_(), ['{"a":1}']), pa.large_binary(), None),
+    "items to json": (pa.array([["{}"]]), pa.list_(pa.json_()), None),
+    "blob to a struct": (lk.blob_array([b"x"]), lk.blob_field("b").type.storage_type, None),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_columns_become_extension_types_and_plain_ones(tmp_path: Path, name: str) -> None:
+    values, kind, wanted = CHANGES[name]
+    noted = pa.field("x", values.type, metadata={"unit": "m"})
+    ds = lk.write_dataset(pa.table([values], schema=pa.schema([noted])), tmp_path / "t")
+    before = ds.schema
+    change: Any = {"path": "x", "data_type": kind}
+    if wanted is None:
+        with pytest.raises(InvalidArgumentError, match="Column 'x' cannot be cast from "):
+            ds.alter_columns(change)
+        assert ds.schema == before
+        return
+    ds.alter_columns(change)
+    assert ds.schema.field("x").type == kind
+    assert ds.schema.field("x").metadata[b"unit"] == b"m"
+    column = ds.to_table()["x"].combine_chunks()
+    stored = column.storage if isinstance(column, pa.ExtensionArray) else column
+    plain = stored.cast(pa.large_list(pa.binary(16))) if name == "list of uuid" else stored
+    assert plain.to_pylist() == wanted
+    ds.validate(deep=True)
+    assert lance.dataset(tmp_path / "t").schema.equals(ds.schema, check_metadata=True)
+
+
+def test_a_part_becomes_an_extension_type_on_a_branch(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "s": [{"a": None, "b": 2}]}, tmp_path / "t", primary_key="id")
+    branch = ds.create_branch("exp")
+    branch.alter_columns({"path": "s.a", "data_type": pa.uuid()})
+    ds.insert({"id": [2], "s": [{"a": None, "b": 3}]})
+    ds.branches.merge("exp")
+    assert ds.schema.field("s").type.field("a").type == pa.uuid()
+    assert ds.to_table()["s"].to_pylist() == [{"a": None, "b": 2}, {"a": None, "b": 3}]

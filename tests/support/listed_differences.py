@@ -96,6 +96,12 @@ def _far_date(library: ModuleType, uri: str) -> Any:
     return tried(lambda: library.dataset(uri).alter_columns(column) or "stored")
 
 
+def _extension_type(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(n=[1]), uri)
+    library.dataset(uri).alter_columns({"path": "n", "data_type": pa.opaque(pa.int64(), "a", "b")})
+    return isinstance(library.dataset(uri).schema.field("n").type, pa.BaseExtensionType)
+
+
 def _exact_literal(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(d=pa.array([None], pa.decimal128(38, 0))), uri)
     library.dataset(uri).update({"d": "9" * 38})
@@ -294,6 +300,15 @@ DIFFERENCES = (
         _far_date,
         REFUSED,
         "stored",
+    ),
+    Difference(
+        "`alter_columns` to an extension type",
+        "the column is of that type",
+        "the column is of the storage type",
+        "no type is lost in silence",
+        _extension_type,
+        True,
+        False,
     ),
     Difference(
         "`update` of a decimal column with a number of more than 17 digits",

@@ -51,6 +51,9 @@ _AFTER_CASTS = """
   UTC. A date takes the date of a text that has a time of day. Digits beyond the target's unit are
   cut off, and blanks around numbers and moments do not count.
 - Years before -32767 and after 32767 have no text.
+- `alter_columns` to an extension type, such as `pa.uuid()`, casts to its storage type. To any other
+  type, it makes the column a plain one. JSON and blobs have a form of their own: only a column of
+  null becomes one of them, and they become nothing else.
 """
 
 _VALUES = """
