@@ -68,3 +68,15 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
     there_are = f"Columns: {shown}." if names else "There are no columns."
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else there_are
     return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)
+
+
+def not_in_source(name: str, known: Iterable[str], doing: str) -> ColumnNotFoundError:
+    """Return the error that the source of a merge or a join lacks a column that it needs."""
+    names = list(known)
+    same = [other for other in names if other.lower() == name.lower()]
+    hint = f"Rename {same[0]!r} to {name!r} in the source." if len(same) == 1 else ""
+    return ColumnNotFoundError(
+        f"The source of the {doing} has no column {name!r}.",
+        hint=hint or column_not_found(name, names).hint,
+        column=name,
+    )

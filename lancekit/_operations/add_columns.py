@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._file.columns.limits import check_new_marks
-from lancekit._format.column_names import check_column_name, column_not_found
+from lancekit._format.column_names import check_column_name, column_not_found, not_in_source
 from lancekit._format.data_file import check_written
 from lancekit._format.schema import LanceField, LanceSchema, check_key_type
 from lancekit._legible import shown
@@ -375,7 +375,7 @@ def check_join_keys(
 ) -> pa.DataType:
     """Return the type of the key by which rows are found; raise if it cannot be one."""
     if right_on not in rows.names:
-        raise column_not_found(right_on, rows.names)
+        raise not_in_source(right_on, rows.names, "join")
     if left_on in META_COLUMNS:
         kind = pa.uint64()
     else:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancekit._commit.protocol import check_writable
 from lancekit._commit.rules.pending import BatchMarker, Pending
-from lancekit._format.column_names import ROW_ADDRESS, column_not_found
+from lancekit._format.column_names import ROW_ADDRESS, not_in_source
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
 from lancekit._format.operation_parts import UpdateMode
@@ -46,7 +46,7 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, SchemaMismatchError
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
@@ -239,7 +239,7 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
         present.append(pa.field(clauses.deleting, pa.bool_(), nullable=False))
     for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
         if name not in given and top_of(name) not in given:
-            raise _lacks_key(name, source)
+            raise not_in_source(name, source.names, "merge")
     if clauses.insert:
         lacking = [f.name for f in target if f.name not in given and not f.nullable]
         if lacking:
@@ -250,16 +250,6 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
                 missing=lacking,
             )
     return plan_cast(source, pa.schema(present), optional=set(target.names) - given)
-
-
-def _lacks_key(name: str, source: pa.Schema) -> ColumnNotFoundError:
-    """Return the error that the source lacks a column that the merge needs."""
-    error = column_not_found(name, source.names)
-    same = [other for other in source.names if other.lower() == name.lower()]
-    hint = f"Rename {same[0]!r} to {name!r} in the source." if len(same) == 1 else error.hint
-    return ColumnNotFoundError(
-        f"The source of the merge has no column {name!r}.", hint=hint, column=name
-    )
 
 
 def merge_uncommitted(

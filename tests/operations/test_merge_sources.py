@@ -1,6 +1,8 @@
-"""Sources of merges: columns in another case, and very many columns."""
+"""Sources of merges and joins: columns in another case, and very many columns."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -37,6 +39,35 @@ def test_a_key_in_another_case_is_told_of_the_source(ds: lk.LanceDataset) -> Non
     assert caught.value.hint == "Rename 'ID' to 'id' in the source."
     with pytest.raises(ColumnNotFoundError, match="source of the merge has no column 'id'"):
         ds.merge_insert("id").when_matched_update_all().execute({"note": ["b"]})
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda ds, rows: ds.merge(rows, "id"),
+        lambda ds, rows: ds.merge(rows, "note", "id"),
+        lambda ds, rows: ds.add_columns(rows, on="id"),
+        lambda ds, rows: ds.explain.add_columns(rows, on="id"),
+        lambda ds, rows: ds.get_fragments()[0].merge(rows, "id"),
+        lambda ds, rows: ds.get_fragments()[0].update_columns(rows, "id"),
+    ],
+)
+def test_the_key_of_a_join_in_another_case_is_told_of_the_source(
+    ds: lk.LanceDataset, join: Callable[[lk.LanceDataset, pa.Table], object]
+) -> None:
+    with pytest.raises(
+        ColumnNotFoundError, match="source of the join has no column 'id'"
+    ) as caught:
+        join(ds, pa.table({"ID": [1], "w": [2]}))
+    assert caught.value.hint == "Rename 'ID' to 'id' in the source."
+    with pytest.raises(
+        ColumnNotFoundError, match="source of the join has no column 'id'"
+    ) as caught:
+        join(ds, pa.table({"key": [1], "w": [2]}))
+    assert caught.value.hint == "Columns: key, w."
+    with pytest.raises(ColumnNotFoundError) as caught:  # which of them is meant is not known
+        join(ds, pa.table({"ID": [1], "Id": [2], "w": [2]}))
+    assert caught.value.hint == "Did you mean 'ID' or 'Id'?"
 
 
 def test_wide_tables_get_columns_that_the_source_lacks() -> None:
