@@ -37,7 +37,7 @@ _FORMAT = re.compile(r"docs/format/[\w-]+\.md(?:, \d+(?:\.\d+)*)?")
 
 
 def public_docstrings() -> dict[str, str]:
-    """Return the docstrings of everything public, by one of the names under which it is imported."""
+    """Return the docstrings of everything public, by one of the names that it is imported by."""
     found: dict[str, str] = {}
     seen: set[int] = set()
     names = [m.name for m in pkgutil.iter_modules(lancekit.__path__) if m.name[:1] != "_"]
@@ -97,7 +97,7 @@ def listed() -> dict[str, set[str]]:
 
 
 if __name__ == "__main__":
-    head = "# The facts of public docstrings before they were rewritten; made by a program, never by hand.\n"
+    head = "# The facts of public docstrings before they were rewritten; made by a program.\n"
     rows = (
         f"{name}: {'; '.join(sorted(facts))}\n"
         for name, text in sorted(public_docstrings().items())

@@ -61,7 +61,6 @@ def of_flights(place: str = "flights.lance") -> lk.LanceDataset:
     return ds
 
 
-@before("README")
 @before("index")
 def _months(names: Names) -> None:
     names |= {"january": flights(1), "february": flights(2)}
