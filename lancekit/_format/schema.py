@@ -171,16 +171,22 @@ class LanceSchema:
         return [f.name for f in self.fields]
 
     @cached_property
-    def _by_name(self) -> Mapping[str, LanceField]:
+    def by_name(self) -> Mapping[str, LanceField]:
+        """The top-level fields by name."""
         return {f.name: f for f in reversed(self.fields)}
+
+    @cached_property
+    def by_id(self) -> Mapping[int, LanceField]:
+        """The fields of all levels, by id; parts of blob descriptors have none."""
+        return {f.id: f for f in self.walk() if f.id >= 0}
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is a top-level field of that name."""
-        return name in self._by_name
+        return name in self.by_name
 
     def field(self, name: str) -> LanceField:
         """Return a top-level field; ``ColumnNotFoundError`` if there is none of that name."""
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None:
             raise column_not_found(name, self.names)
         return found

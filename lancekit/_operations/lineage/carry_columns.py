@@ -81,12 +81,13 @@ def carry_columns(
             continue
         mate = places.mate(id_)
         moved = places.has_moved(id_, dead.get(id_, BitMap()))
-        alike = [c for c in come if mate is not None and places.is_alike(c, id_, moved=moved)]
+        alike, others = places.split(come, id_, moved=moved)
         if mate is not None and alike:
             files, more = _linked(plan, mate, alike)
             linked[id_] = files
             copies += more
-        left = [c for c in come if c not in alike and (c.ours is not None or places.has_any(id_))]
+        has_any = bool(others) and places.has_any(id_)
+        left = [c for c in others if c.ours is not None or has_any]
         if left:
             maker = _Carried(plan, places, left, dead.get(id_, BitMap()))
             schema = LanceSchema(tuple(c.field for c in left))
@@ -146,27 +147,29 @@ class _Places:
         gone = self._plan.theirs.deleted_rows(mate)
         return bool(gone - dead - self._plan.ours.deleted_rows(fragment))
 
-    def is_alike(self, column: MergedColumn, id_: int, *, moved: bool) -> bool:
-        """Return True if the source's file has the values of a column for the target's rows.
+    def split(
+        self, columns: Sequence[MergedColumn], id_: int, *, moved: bool
+    ) -> tuple[list[MergedColumn], list[MergedColumn]]:
+        """Return the columns whose values the source's files have for the target's rows; others.
 
-        The file has no values for rows that the source moved, even if the values stayed.  A cast
+        A file has no values for rows that the source moved, even if the values stayed.  A cast
         column has the target's values only if the target did not rewrite the column in place.  Of
         several merge bases, none alone tells which values stay.
         """
-        if moved:
-            return False
-        if column.ours is None:
-            return True
-        first, *further = column.bases
-        if first is None or further:
-            return False
-        base, start = self._to_base.fragments[id_], self._plan.to_ours.old
-        known = start.manifest.schema.field(first.name)
-        places = (
-            places_of_fields(side, side.fragment(at), {part.id for part in field.walk()})
-            for side, at, field in ((self._plan.ours, id_, column.ours), (start, base, known))
-        )
-        return next(places) == next(places)
+        if moved or self.mate(id_) is None:
+            return [], list(columns)
+        ours, start = self._plan.ours, self._plan.to_ours.old
+        now = places_of_fields(ours, ours.fragment(id_))
+        before = places_of_fields(start, start.fragment(self._to_base.fragments[id_]))
+        alike, others = list[MergedColumn](), list[MergedColumn]()
+        for column in columns:
+            first, *further = column.bases
+            is_alike = column.ours is None
+            if column.ours is not None and first is not None and not further:
+                known = start.manifest.schema.field(first.name)
+                is_alike = _lies(column.ours, now) == _lies(known, before)
+            (alike if is_alike else others).append(column)
+        return alike, others
 
     def has_any(self, id_: int) -> bool:
         """Return True if the source may have rows of the target's fragment."""
@@ -247,7 +250,7 @@ class _Carried:
 
 def _converted(column: MergedColumn, ours: LanceField, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the target's values in the type that the source cast a column to, or parts of it."""
-    field, pair = column.field.to_arrow(), paired(column, (), [ours])
+    field, pair = column.field.to_arrow(), paired(column, {}, {ours.name: ours})
     if pair is None or not pair.parts:
         return Conversion(field).apply(values)
     kind, parts = field.type, pair.parts
@@ -296,16 +299,20 @@ def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
     )
 
 
-def places_of_fields(
-    side: Snapshot, fragment: Fragment | None, ids: Collection[int]
-) -> list[tuple[str, int]]:
-    """Return the file that holds each of some fields in a fragment, and its place in the file."""
-    return [
-        (str(side.data_file(file)), at)
+def places_of_fields(side: Snapshot, fragment: Fragment | None) -> dict[int, tuple[str, int]]:
+    """Return for each field of a fragment the file that holds it, and its place in the file."""
+    return {
+        id_: (place, at)
         for file in (() if fragment is None else fragment.files)
+        for place in (str(side.data_file(file)),)
         for at, id_ in enumerate(file.fields)
-        if id_ in ids
-    ]
+        if id_ >= 0
+    }
+
+
+def _lies(field: LanceField, places: Mapping[int, tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return where a column and its parts are stored."""
+    return [places[part.id] for part in field.walk() if part.id in places]
 
 
 def with_deletions(

@@ -260,7 +260,7 @@ def _own_keys(
 ) -> _Keys:
     """Yield the keys of the rows of a side, in the columns of the result."""
     schema, is_ours = version.manifest.schema, version is plan.ours
-    sides = plan.theirs.manifest.schema.fields, plan.ours.manifest.schema.fields
+    sides = plan.theirs.manifest.schema.by_name, plan.ours.manifest.schema.by_name
     pairs = [pair for column in columns if (pair := paired(column, *sides)) is not None]
     sources = fragment_sources(version, schema)
     for source in sources:

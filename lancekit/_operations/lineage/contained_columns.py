@@ -134,7 +134,7 @@ def _may_have_come_back(
     """
     ids = {field.id for field in base.manifest.schema.fields}
     new = [pair for pair in pairs if pair.old is None or pair.old.id != pair.new.id]
-    lost = ids - {pair.new.id for pair in pairs if pair not in new}
+    lost = ids - ({pair.new.id for pair in pairs} - {pair.new.id for pair in new})
     before = graph.vector(ancestor).edges if new and lost else {}
     if not (new and lost) or all(graph.vector(one).edges == before for one in (base, side)):
         return False

@@ -355,9 +355,8 @@ def _is_rewritten(change: Changed, fragment: Fragment) -> bool:
     before = base.fragment(fragment.id)
     old, new = ({f.id for f in side.manifest.schema.walk()} for side in (base, theirs))
     ids = old & new
-    return before is not None and (
-        places_of_fields(base, before, ids) != places_of_fields(theirs, fragment, ids)
-    )
+    places = places_of_fields(base, before), places_of_fields(theirs, fragment)
+    return before is not None and any(places[0].get(id_) != places[1].get(id_) for id_ in ids)
 
 
 def _num_rewritten(change: Changed, fragment: Fragment) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of
 from lancekit._format.arrow_parts import child_of, flattened, items_of, with_other_items
 from lancekit._format.schema import LanceField
+from lancekit._lazy import cached_property
 from lancekit._operations.lineage.column_conflicts import Track, Versions, named_bases
 from lancekit._operations.lineage.diff import Changes
 from lancekit._operations.lineage.diff_plan import DiffPlan
@@ -30,6 +32,7 @@ from lancekit._pipeline.diff.parts import kind_of_parts
 from lancekit._pipeline.diff.row_values import (
     NOWHERE,
     Addresses,
+    Side,
     read_rows,
     rows_at_a_time,
     seen,
@@ -122,13 +125,19 @@ def rows_unlike(
     columns: Sequence[ColumnPair], plan: DiffPlan, olds: Addresses, news: Addresses
 ) -> npt.NDArray[np.bool_]:
     """Return which pairs of rows differ in some columns."""
-    out = np.zeros(len(olds), bool)
+    found = [part.any(axis=0) for part in _unlike(columns, plan, olds, news)]
+    return np.concatenate([np.zeros(0, bool), *found])
+
+
+def _unlike(
+    columns: Sequence[ColumnPair], plan: DiffPlan, olds: Addresses, news: Addresses
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield for some pairs of rows at a time which values differ: a row for each column."""
     sides = read_rows(plan.old, olds), read_rows(plan.new, news)
     step = rows_at_a_time(columns)
     for start in range(0, len(olds), step):
         part = slice(start, start + step)
-        out[part] = unlike(columns, sides, olds[part], news[part]).any(axis=0)
-    return out
+        yield unlike(columns, sides, olds[part], news[part])
 
 
 def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
@@ -149,16 +158,17 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
                 continue
             name = counted_as(chain)
             of_theirs = side is theirs
-            found = _values(side.version, side.rows, [_own(one, of_theirs) for one in chain])
+            fields = [_own(one, of_theirs) for one in chain]
+            found = _values(side.column(fields[0].name), fields)
             if is_cast:
                 number = _num_misfits(side, found, chain, at)
                 misfits[name] = misfits.get(name, 0) + number
             if is_strict:
                 nulls[name] = _num_new(side, found, found.nulls, chain, at)
     sides = [{**side_changes.cells} for side_changes in (mine, changes)]
-    for part in plan.dropped_parts:
-        own = (since.to_theirs, changes) if part.in_theirs else (since.to_ours, mine)
-        sides[part.in_theirs][part.key] = _num_changed(part, *own)
+    for at_theirs, own in enumerate(((since.to_ours, mine), (since.to_theirs, changes))):
+        parts = [part for part in plan.dropped_parts if part.in_theirs == at_theirs]
+        sides[at_theirs] |= _num_changed(parts, *own)
     return Values(
         ours=sides[0],
         theirs=sides[1],
@@ -171,12 +181,14 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
     )
 
 
-def _num_changed(part: DroppedPart, plan: DiffPlan, changes: Changes) -> int:
-    """Return in how many updated rows the value of a part that the other side dropped changed."""
-    if not len(changes.updated[0]):
-        return 0
-    pair = _pair_of_chain(part, seen(plan.old).fields, seen(plan.new).fields)
-    return int(rows_unlike([pair], plan, *changes.updated).sum())
+def _num_changed(parts: Sequence[DroppedPart], plan: DiffPlan, changes: Changes) -> dict[str, int]:
+    """Return in how many updated rows each part changed that the other side dropped, by its key."""
+    fields = seen(plan.old).fields, seen(plan.new).fields
+    pairs = [_pair_of_chain(part, *fields) for part in parts]
+    counts = np.zeros(len(parts), np.int64)
+    for found in _unlike(pairs, plan, *changes.updated) if parts else ():
+        counts += found.sum(axis=1)
+    return dict(zip((part.key for part in parts), counts.tolist(), strict=True))
 
 
 def _pair_of_chain(
@@ -205,7 +217,7 @@ def _pair_of_chain(
     return ColumnPair(new.name, kind_of_parts(kind, parts), old, new, parts=parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Rows:
     """Rows that a side inserted or updated, and the rows of the base that they were.
 
@@ -223,6 +235,19 @@ class _Rows:
         rows = np.concatenate([changes.inserted, changes.updated[1]])
         before = np.concatenate([np.full(len(changes.inserted), NOWHERE), changes.updated[0]])
         return cls(plan.old, plan.new, rows, before, conflicts)
+
+    # each opens its files once for all columns
+
+    @cached_property
+    def column(self) -> Callable[[str], pa.Array]:
+        """What reads a column of the rows; the last one is kept, for its parts."""
+        side = read_rows(self.version, self.rows)
+        return lru_cache(1)(lambda name: ak.combine_chunks(side.read([name], self.rows)[name]))
+
+    @cached_property
+    def then(self) -> Side:
+        """What reads the rows of the base."""
+        return read_rows(self.base, self.before[self.before != NOWHERE])
 
 
 def _sides(
@@ -252,13 +277,12 @@ class _Found:
     has_rows: bool
 
 
-def _values(side: Snapshot, rows: Addresses, chain: Sequence[LanceField]) -> _Found:
-    """Read a column, or a part of it.
+def _values(values: pa.Array, chain: Sequence[LanceField]) -> _Found:
+    """Return a column, or a part of it.
 
     A part of a null struct is null, and counts as no null.
     """
-    table = read_rows(side, rows).read([chain[0].name], rows)
-    values, has_rows = ak.combine_chunks(table[chain[0].name]), True
+    has_rows = True
     above = np.zeros(len(values), bool)
     for field in chain[1:]:
         above = flags_of(values.is_null())
@@ -311,7 +335,8 @@ def _num_new(
         return len(marked)
     now = ak.take(found.values, marked[known])
     try:
-        old = retyped(_values(side.base, before[known], base).values, now.type)
+        table = side.then.read([base[0].name], before[known])
+        old = retyped(_values(ak.combine_chunks(table.column(0)), base).values, now.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return len(marked)
     same = ~differing(old, now)
@@ -328,7 +353,7 @@ def merged_pairs(
     to_ours: the comparison of ours with a merge base, with the version that ours is compared with.
     at: the place of this version among the merge bases.
     """
-    theirs, ours, base = (seen(side).fields for side in (between.old, between.new, to_ours.old))
+    theirs, ours, base = (seen(side).by_name for side in (between.old, between.new, to_ours.old))
     since = {one.name: one for one in to_ours.columns}
     found = [paired(c, theirs, ours) for c in plan.columns]
     pairs = [pair for pair in found if pair is not None]
@@ -345,12 +370,12 @@ def merged_pairs(
 
 
 def paired(
-    column: MergedColumn, theirs: Sequence[LanceField], ours: Sequence[LanceField]
+    column: MergedColumn, theirs: Mapping[str, LanceField], ours: Mapping[str, LanceField]
 ) -> ColumnPair | None:
     """Return a column of the result, or a part, with those of both sides; ``None`` of no side.
 
-    ``theirs`` and ``ours`` are the sides' columns, or the parts of the same column, as they are to
-    be read.
+    ``theirs`` and ``ours`` are the sides' columns by name, or the parts of the same column, as they
+    are to be read.
     """
     old, mine = _named(theirs, column.theirs), _named(ours, column.ours)
     new = mine or old
@@ -359,7 +384,7 @@ def paired(
     typed = old if old is not None and column.is_from_theirs else new
     kind, below = typed.to_arrow().type, tuple[ColumnPair, ...]()
     if column.parts:
-        children = [() if side is None else side.children for side in (old, mine)]
+        children = [_parts_by_name(side) for side in (old, mine)]
         parts = [paired(part, *children) for part in column.parts]
         below = tuple(part for part in parts if part is not None)
         kind = kind_of_parts(kind, below)
@@ -367,11 +392,11 @@ def paired(
 
 
 def _before(
-    pair: ColumnPair, column: MergedColumn, base: Sequence[LanceField], at: int
+    pair: ColumnPair, column: MergedColumn, base: Mapping[str, LanceField], at: int
 ) -> ColumnPair:
     """Return a pair with the field of the merge base instead of the field of theirs."""
     was = _named(base, column.bases[at])
-    below = () if was is None else was.children
+    below = _parts_by_name(was) if pair.parts else {}
     parts = zip(pair.parts, column.parts, strict=True)
     return replace(
         pair,
@@ -392,6 +417,9 @@ def _with_own_parts(pair: ColumnPair, since: ColumnPair | None) -> ColumnPair:
     return replace(pair, parts=since.parts)
 
 
-def _named(fields: Sequence[LanceField], wanted: LanceField | None) -> LanceField | None:
-    name = None if wanted is None else wanted.name
-    return next((field for field in fields if field.name == name), None)
+def _named(fields: Mapping[str, LanceField], wanted: LanceField | None) -> LanceField | None:
+    return None if wanted is None else fields.get(wanted.name)
+
+
+def _parts_by_name(field: LanceField | None) -> Mapping[str, LanceField]:
+    return {} if field is None else {part.name: part for part in field.children}

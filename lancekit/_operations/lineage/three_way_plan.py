@@ -209,6 +209,7 @@ class PlannedParts:
         self.versions, self.tracks, self.pairs = versions, columns, pairs
         self.path, self.chains, self.parent_id = path, chains, parent_id
         self.in_lists = in_lists
+        self._named = [[{pair.name: pair for pair in side} for side in both] for both in pairs]
 
     def parts_of(self, name: str) -> tuple[str, ...]:
         """Return the names that lead to a part, its own last."""
@@ -230,9 +231,7 @@ class PlannedParts:
             is_paired_by_parts(base, side) for base in bases for side in (other, mine)
         ):
             return None
-        found = [
-            (_named(to_theirs, other), _named(to_ours, mine)) for to_theirs, to_ours in self.pairs
-        ]
+        found = [(to_theirs[other.name], to_ours[mine.name]) for to_theirs, to_ours in self._named]
         kinds = [side.to_arrow().type for side in (*bases, other, mine)]
         is_changed = any(pair.parts for both in found for pair in both)
         if not is_changed and all(kind == kinds[0] for kind in kinds):
@@ -256,10 +255,6 @@ class PlannedParts:
             mine.id,
             in_lists=self.in_lists or mine.logical_type != "struct",
         )
-
-
-def _named(pairs: Sequence[ColumnPair], field: LanceField) -> ColumnPair:
-    return next(pair for pair in pairs if pair.name == field.name)
 
 
 def _matches(pairs: Sequence[ColumnPair]) -> list[object]:

@@ -88,7 +88,7 @@ class RowsWork:
 
 def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
     """Return the columns of the result as files have them: a blob with its bytes."""
-    sides = plan.theirs.manifest.schema.fields, plan.ours.manifest.schema.fields
+    sides = plan.theirs.manifest.schema.by_name, plan.ours.manifest.schema.by_name
     return tuple(
         replace(pair, kind=plan.schema.field(pair.name).to_arrow().type)
         for pair in (paired(column, *sides) for column in plan.merged.columns)

@@ -130,9 +130,9 @@ def kept_columns(
     return KeptColumns(ancestor, old), KeptColumns(ancestor, new)
 
 
-def fields_by_id(snapshot: Snapshot) -> dict[int, LanceField]:
+def fields_by_id(snapshot: Snapshot) -> Mapping[int, LanceField]:
     """Return the columns of a version and their parts, by id; parts of blobs have none."""
-    return {field.id: field for field in snapshot.manifest.schema.walk() if field.id >= 0}
+    return snapshot.manifest.schema.by_id
 
 
 def _highest_held(old: Snapshot, new: Snapshot) -> int:

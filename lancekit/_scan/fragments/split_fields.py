@@ -75,9 +75,9 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         return parts[0]
     if field.logical_type != "struct":
         return _join_lists(field, parts)
-    children = []
+    children, names = [], [set(cast("pa.StructType", part.type).names) for part in parts]
     for child in field.children:
-        held = [part for part in parts if child.name in cast("pa.StructType", part.type).names]
+        held = [part for part, own in zip(parts, names, strict=True) if child.name in own]
         if held:
             children.append(_join(child, [child_of(part, child.name) for part in held]))
         else:
