@@ -20,7 +20,7 @@ from lancekit._spark.datasource.datasource import LanceDataSource
 from lancekit.errors import InvalidArgumentError
 from tests.spark.programs import QUICK
 from tests.support.java import archived
-from tests.support.patience import HANG_SECONDS, started
+from tests.support.patience import HANG_SECONDS, run_to_its_end, started
 from tests.support.worker_options import options_stay
 
 pytestmark = pytest.mark.spark
@@ -288,7 +288,7 @@ def test_a_query_that_is_killed_within_a_version(spark, tmp_path, whole):
         with written.open("a") as file:
             print(number, file=file)
 
-    running = started(
+    run_to_its_end(
         spark.readStream.format("lance")
         .option("maxFilesPerTrigger", "2")
         .load(ds.uri)
@@ -296,7 +296,6 @@ def test_a_query_that_is_killed_within_a_version(spark, tmp_path, whole):
         .option("checkpointLocation", str(tmp_path / "c"))
         .trigger(availableNow=True)
     )
-    assert running.awaitTermination(HANG_SECONDS)
     # the last batch has the last fragment of one version and the first of the next
     assert written.read_text().split() == [str(number) for number in range(kills - 1, 4)]
     assert sorted(lk.dataset(tmp_path / "copy").to_table()["id"].to_pylist()) == list(range(8))
