@@ -12,6 +12,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from tests.support.counted_steps import counted_steps
+from tests.support.faults import Faults, injected
 
 
 @pytest.fixture
@@ -69,6 +71,21 @@ def test_some_of_it(table: lk.LanceDataset) -> None:
     branch = table.create_branch("b", 2)
     with pytest.raises(InvalidArgumentError, match="does not come after"):
         table.changes(("b", branch.version))
+
+
+def test_each_commit_costs_the_same(tmp_path: Path) -> None:
+    def cost_of(commits: int) -> tuple[int, int]:
+        ds = lk.write_dataset({"id": [0], "v": [0]}, tmp_path / str(commits), primary_key="id")
+        for at in range(commits):
+            ds.insert({"id": [at + 1], "v": [0]})
+        with injected(Faults()) as faults, counted_steps() as steps:
+            assert lk.dataset(ds.uri).changes(1).to_table().num_rows == commits
+        return len(faults.calls), steps[0]
+
+    cost_of(5)  # loads modules
+    (some, steps), (twice, twice_the_steps), (thrice, _) = map(cost_of, (10, 20, 30))
+    assert 0 < thrice - twice == twice - some
+    assert twice_the_steps < 2.2 * steps
 
 
 def test_versions_that_are_gone(table: lk.LanceDataset) -> None:

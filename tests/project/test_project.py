@@ -1,6 +1,7 @@
 """The repository itself: what a fresh checkout and CI rely on."""
 
 import ast
+import json
 import os
 import pkgutil
 import re
@@ -336,3 +337,26 @@ def test_no_folder_of_tests_is_passed_over(pytestconfig):
     folders = {part for file in files for part in file.relative_to(ROOT).parent.parts}
     patterns = pytestconfig.getini("norecursedirs")
     assert [one for one in folders if any(fnmatch(one, pattern) for pattern in patterns)] == []
+
+
+def shown_code():
+    """Yield what users read, as they see it: pages, modules with their docstrings, notebooks."""
+    for pattern in ("README.md", "docs/**/*.md", "lancekit/**/*.py"):
+        yield from ((path, path.read_text()) for path in sorted(ROOT.glob(pattern)))
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        cells = json.loads(path.read_text())["cells"]
+        yield path, "\n".join("".join(cell["source"]) for cell in cells)
+
+
+def test_no_text_shows_a_cleanup_that_keeps_nothing():
+    # beside other writers it takes their files, and nobody is told of the tagged versions
+    call = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+    parts = (
+        re.compile(r"older_than\s*=\s*[\w.]*timedelta\((\w+=)?0*\)"),
+        re.compile(r"error_if_tagged_old_versions\s*=\s*False"),
+    )
+    shown = [(path, found) for path, text in shown_code() for found in call.findall(text)]
+    assert len(shown) > 1000
+    assert [one for one in shown if all(part.search(one[1]) for part in parts)] == []
+    example = "(older_than=dt.timedelta(days=0), error_if_tagged_old_versions=False)"
+    assert all(part.search(example) for part in parts)

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from tests.support.counted_steps import counted_steps
 
 Work = Callable[[], object]
-
-
-@contextmanager
-def counted_steps() -> Iterator[list[int]]:
-    """Count the lines of Python that this thread runs, each turn of a loop by itself."""
-    steps, before = [0], sys.gettrace()
-
-    def step(_frame: FrameType, _event: str, _arg: object) -> Any:
-        steps[0] += 1
-        return step
-
-    sys.settrace(step)
-    try:
-        yield steps
-    finally:
-        sys.settrace(before)
 
 
 def wide(where: Path, columns: int, *, parts: int = 0) -> lk.LanceDataset:
