@@ -6,7 +6,7 @@ Where a function asks itself what an array is, `isinstance` tells the type check
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from pyarrow import types as pt
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
+IsKind: TypeAlias = Callable[[pa.DataType], bool]
+
 #: kinds of lists, and how a type is made with another field of items
-_LISTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
+_LISTS: tuple[tuple[IsKind, Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pt.is_list, lambda _, field: pa.list_(field)),
     (pt.is_large_list, lambda _, field: pa.large_list(field)),
     (pt.is_fixed_size_list, lambda kind, field: pa.list_(field, kind.list_size)),
@@ -26,6 +28,11 @@ _LISTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.Field], pa.
         lambda kind, field: pa.map_(field.type.field(0), field.type.field(1), kind.keys_sorted),
     ),
 )
+
+
+def one_of(*tests: IsKind) -> IsKind:
+    """Return the test that one of some tests of a type holds."""
+    return lambda kind: any(test(kind) for test in tests)
 
 
 def with_leaves(

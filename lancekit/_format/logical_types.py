@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from lancekit._format.arrow_parts import one_of
 from lancekit.errors import UnsupportedFeatureError, UnsupportedTypeError
 
 _BFLOAT16 = "lance.bfloat16"
@@ -189,9 +190,7 @@ def _item_type(arrow: pa.FixedSizeListType) -> str:
     return logical_type(kind)
 
 
-def _has_width(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_fixed_size_binary, pa.types.is_decimal, pa.types.is_primitive)
-    return any(test(kind) for test in tests)
+_has_width = one_of(pa.types.is_fixed_size_binary, pa.types.is_decimal, pa.types.is_primitive)
 
 
 def _not_stored(arrow: pa.DataType, hint: str = "") -> UnsupportedTypeError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import types
 
+from lancekit._format.arrow_parts import one_of
 from lancekit._format.index import IndexMetadata
 
 if TYPE_CHECKING:
@@ -78,14 +79,9 @@ _NUMBERS = (types.is_integer, types.is_float32, types.is_float64)
 _TIMES = (types.is_date, types.is_time, types.is_timestamp)
 _OTHERS = (types.is_boolean, types.is_float16, types.is_decimal, types.is_duration)
 
-
-def _any_of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
-    return lambda kind: any(is_one(kind) for is_one in tests)
-
-
-_is_text = _any_of(*_TEXT)
-_is_hashed = _any_of(*_TEXT, *_BYTES, *_NUMBERS, *_TIMES)
-_is_plain = _any_of(_is_hashed, *_OTHERS, types.is_fixed_size_binary)
+_is_text = one_of(*_TEXT)
+_is_hashed = one_of(*_TEXT, *_BYTES, *_NUMBERS, *_TIMES)
+_is_plain = one_of(_is_hashed, *_OTHERS, types.is_fixed_size_binary)
 
 
 def _is_list(kind: pa.DataType) -> TypeIs[pa.ListType | pa.LargeListType]:

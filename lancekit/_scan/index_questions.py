@@ -23,7 +23,7 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import array_of, flags_of, numbers_of, scalar_of
-from lancekit._format.arrow_parts import decimal_size, unit_and_zone
+from lancekit._format.arrow_parts import IsKind, decimal_size, unit_and_zone
 from lancekit._index.search.question import (
     INFINITIES,
     Flags,
@@ -418,10 +418,9 @@ def _timestamps(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
 #: ranks are of 64 bits
 _RANKS = 1 << 63
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_IsKind: TypeAlias = Callable[[pa.DataType], bool]
 _Ranked: TypeAlias = Callable[[pa.DataType, pa.Array], list[Interval] | None]
 #: by the type of the column and that of the value
-_INTERVALS: tuple[tuple[_IsKind, _IsKind, _Ranked], ...] = (
+_INTERVALS: tuple[tuple[IsKind, IsKind, _Ranked], ...] = (
     (pt.is_integer, pt.is_integer, _integers),
     (pt.is_integer, pt.is_floating, _near_integers),
     (pt.is_floating, pt.is_integer, _floats),

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._commit.rules.pending import Pending
+from lancekit._format.arrow_parts import one_of
 from lancekit._format.data_file import check_written
 from lancekit._format.index import IndexMetadata
 from lancekit._format.mem_wal.details import (
@@ -273,9 +274,7 @@ def _has_buckets(kind: pa.DataType) -> bool:
     return True
 
 
-def _has_identity(kind: pa.DataType) -> bool:
-    tests = (pt.is_boolean, pt.is_integer, pt.is_string, pt.is_large_string)
-    return any(test(kind) for test in tests)
+_has_identity = one_of(pt.is_boolean, pt.is_integer, pt.is_string, pt.is_large_string)
 
 
 def _type_name(column: LanceField) -> str:

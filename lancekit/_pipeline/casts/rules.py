@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit._format.arrow_parts import item_field
+from lancekit._format.arrow_parts import IsKind, item_field, one_of
 from lancekit._pipeline.casts.nested import (
     cast_lists,
     cast_maps,
@@ -36,9 +36,8 @@ from lancekit._pipeline.casts.values import (
     to_midnight,
 )
 
-__all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule", "one_of"]
+__all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule"]
 
-_IsKind: TypeAlias = Callable[[pa.DataType], bool]
 _Accepts: TypeAlias = Callable[[pa.DataType, pa.DataType], bool]
 
 
@@ -93,17 +92,13 @@ def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
 # ---- the table
 
 
-def _between(*tests: _IsKind) -> _Accepts:
+def _between(*tests: IsKind) -> _Accepts:
     """Accept casts between any two types of one family."""
-    return lambda source, target: one_of(*tests)(source) and one_of(*tests)(target)
+    is_one = one_of(*tests)
+    return lambda source, target: is_one(source) and is_one(target)
 
 
-def one_of(*tests: _IsKind) -> _IsKind:
-    """Return the test that one of some tests of a type holds."""
-    return lambda kind: any(test(kind) for test in tests)
-
-
-def _from_to(source: _IsKind, target: _IsKind) -> _Accepts:
+def _from_to(source: IsKind, target: IsKind) -> _Accepts:
     return lambda s, t: source(s) and target(t)
 
 
@@ -126,7 +121,7 @@ def _aware(kind: pa.DataType) -> bool:
     return pt.is_timestamp(kind) and kind.tz is not None
 
 
-def _lists_to(*tests: _IsKind) -> _Accepts:
+def _lists_to(*tests: IsKind) -> _Accepts:
     """Accept casts of lists whose elements cast."""
     return lambda source, target: (
         one_of(*LIST_TYPES)(source)

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit._format.arrow_parts import decimal_size
+from lancekit._format.arrow_parts import decimal_size, one_of
 from lancekit._pipeline.casts.rules import (
     BYTE_TYPES,
     LIST_TYPES,
     TEXT_TYPES,
     LossError,
     cast_array,
-    one_of,
 )
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 

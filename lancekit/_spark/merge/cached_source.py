@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._format.arrow_parts import string_parts, viewed
+from lancekit._format.arrow_parts import one_of, string_parts, viewed
 from lancekit._format.paths import top_of
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan
-from lancekit._pipeline.casts.rules import BYTE_TYPES, TEXT_TYPES, one_of
+from lancekit._pipeline.casts.rules import BYTE_TYPES, TEXT_TYPES
 from lancekit._pipeline.hashed_keys import comparable, hash_rows, known_rows
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.merge_strategy import WIDE_BYTES
