@@ -108,6 +108,7 @@ def _found_on(session: SparkSession) -> dict[str, str]:
         try:
             # what an import finds first is what the tasks use, whatever else is installed
             from lancekit._spark.jobs import worker  # noqa: F401  # each task needs it
+            from lancekit._storage import clients  # noqa: F401  # needs obstore, loaded late
             from lancekit._version import __version__
 
             found = __version__
