@@ -21,7 +21,7 @@ from lancekit._format.fragment import FragmentList
 from lancekit._format.manifest import encode_manifest_file
 from lancekit._format.names import ManifestNaming
 from lancekit._format.transaction import encode_transaction
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 
@@ -35,7 +35,7 @@ _ROWS = pa.table({"id": pa.array(range(100)), "name": [f"customer-{i}" for i in 
 
 def _one_version(folder: Path) -> Snapshot:
     lance.write_dataset(_ROWS, folder, data_storage_version="2.1")
-    return latest_snapshot(open_line(folder))
+    return latest_snapshot(open_location(folder))
 
 
 def with_versions(folder: Path, count: int) -> Path:

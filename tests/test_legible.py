@@ -186,7 +186,7 @@ def test_a_base_path_keeps_its_credentials_and_shows_none(
         assert blob.uri == place
         objects = [ds.base_paths(), ds, ds.read_transaction(2), ds.delta(compared_against=1)]
         objects += [ds.read_transaction(2).operation, lk.Transaction(1, clone), clone, blob]
-        objects += [ds._snapshot.manifest, ds._line, base, caught.value]
+        objects += [ds._snapshot.manifest, ds._location, base, caught.value]
         shown = [*map(repr, objects), *map(str, objects), str(base)]
         shown += [o._repr_html_() for o in objects if hasattr(o, "_repr_html_")]
     with lk.options(trusted_bases=[place]):

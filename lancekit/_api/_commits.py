@@ -16,7 +16,7 @@ from lancekit._format.data_file import DataFile
 from lancekit._format.manifest import BasePath
 from lancekit._format.names import ManifestNaming
 from lancekit._legible import shown, warn
-from lancekit._versions.line import Line, check_same_place, open_line
+from lancekit._versions.branch_location import BranchLocation, check_same_place, open_location
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 
@@ -182,17 +182,17 @@ class Commits(Handle):
 
 def _target(
     place: DatasetRef, storage_options: Mapping[str, str] | None, commit_lock: Any
-) -> Line | Snapshot:
+) -> BranchLocation | Snapshot:
     if isinstance(place, Handle):
         place._check_movable()
-        check_same_place(place._line, storage_options, commit_lock=commit_lock)
+        check_same_place(place._location, storage_options, commit_lock=commit_lock)
         return place._snapshot
     if not isinstance(place, str | os.PathLike):
         raise InvalidTypeError(
             f"base_uri must be a path, a URI or a LanceDataset, not {type_name(place)}.",
             base_uri=place,
         )
-    return open_line(place, storage_options, commit_lock=commit_lock)
+    return open_location(place, storage_options, commit_lock=commit_lock)
 
 
 def _transaction(
@@ -281,7 +281,7 @@ class Settings(Handle):
         """Return what reads and writes files in the dataset's folder, with its options."""
         from lancekit._file.file_session import LanceFileSession
 
-        return LanceFileSession(self._uri, self._line.storage_options)
+        return LanceFileSession(self._uri, self._location.storage_options)
 
     def _configure(self, operation: UpdateConfig) -> None:
         from lancekit._operations.settings import update_settings

@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from lancekit._checked import checked_methods
 from lancekit._format.manifest import BasePath
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, ReadOnlyError
 
@@ -47,21 +47,21 @@ class Handle:
         return handle
 
     def _other(self, snapshot: Snapshot, *, read_only: bool = False) -> Self:
-        same_line = snapshot.line == self._line
-        uri = self._uri if same_line else snapshot.line.uri
+        same_location = snapshot.location == self._location
+        uri = self._uri if same_location else snapshot.location.uri
         return self._at(snapshot, uri, self._scan_defaults, read_only=read_only)
 
     def __reduce__(self) -> tuple[object, ...]:
-        line = self._line
-        state = (line, self._snapshot.version, self._uri, self._scan_defaults, self._read_only)
+        location = self._location
+        state = (location, self._snapshot.version, self._uri, self._scan_defaults, self._read_only)
         return (_reopen, (type(self), *state))
 
     def __copy__(self) -> Self:
         return self._at(self._snapshot, self._uri, self._scan_defaults, read_only=self._read_only)
 
     @property
-    def _line(self) -> Line:
-        return self._snapshot.line
+    def _location(self) -> BranchLocation:
+        return self._snapshot.location
 
     def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
         """Run a change on the version the handle is at, and move to the one that came of it."""
@@ -73,7 +73,7 @@ class Handle:
         if self._read_only:
             raise ReadOnlyError(
                 f"This handle is pinned to version {self._snapshot.version}.",
-                hint=f"Open the dataset to write to it: {self._line.code}.",
+                hint=f"Open the dataset to write to it: {self._location.code}.",
                 version=self._snapshot.version,
             )
 
@@ -81,7 +81,7 @@ class Handle:
         if asked and self._read_only:
             raise InvalidArgumentError(
                 f"This handle is pinned to version {self.version}, in which no rows of shards are.",
-                hint=f"Read it without them, or open the dataset: {self._line.code}.",
+                hint=f"Read it without them, or open the dataset: {self._location.code}.",
                 version=self.version,
             )
 
@@ -193,10 +193,10 @@ class Handle:
 
 def _reopen(
     kind: type[Handle],
-    line: Line,
+    location: BranchLocation,
     version: int,
     uri: str,
     defaults: dict[str, object],
     read_only: bool,
 ) -> Handle:
-    return kind._at(load_snapshot(line, version), uri, defaults, read_only=read_only)
+    return kind._at(load_snapshot(location, version), uri, defaults, read_only=read_only)

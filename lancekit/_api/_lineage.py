@@ -79,8 +79,8 @@ class Lineage(Handle):
         from lancekit._api.diff import diff_of
 
         return diff_of(
-            snapshot_at(self._line, old),
-            self._snapshot if new is None else snapshot_at(self._line, new),
+            snapshot_at(self._location, old),
+            self._snapshot if new is None else snapshot_at(self._location, new),
             on=on,
             condition=filter,
             columns=columns,
@@ -120,8 +120,8 @@ class Lineage(Handle):
         """
         from lancekit._api.changes import ChangeFeed
 
-        end = self._snapshot if until is None else snapshot_at(self._line, until)
-        return ChangeFeed(snapshot_at(self._line, since), end, on, filter, columns)
+        end = self._snapshot if until is None else snapshot_at(self._location, until)
+        return ChangeFeed(snapshot_at(self._location, since), end, on, filter, columns)
 
     def bisect(
         self,
@@ -184,10 +184,10 @@ class Lineage(Handle):
         from lancekit._api.bisect import bisect_versions
         from lancekit._operations.checks.constraints import condition_of
 
-        last = self._snapshot if bad is None else snapshot_at(self._line, bad)
+        last = self._snapshot if bad is None else snapshot_at(self._location, bad)
         if isinstance(condition, str):
             condition_of(last, condition)  # what is no condition at all is an error by itself
-        first = None if good is None else snapshot_at(self._line, good)
+        first = None if good is None else snapshot_at(self._location, good)
         return bisect_versions(self._asked(condition), first, last, sweep=all)
 
     def duplicates(self, on: str | Sequence[str] | None = None) -> Duplicates:

@@ -16,7 +16,7 @@ from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count, check_flag, check_hints, check_place
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Maintenance(Handle):
         """
         from lancekit._operations.maintenance.inventory import ALL_FILES, all_files
 
-        return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._line))
+        return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._location))
 
     def tracked_files(
         self,
@@ -237,7 +237,7 @@ class Maintenance(Handle):
         from lancekit._operations.maintenance.inventory import TRACKED_FILES, tracked_files
 
         first = 0 if min_version is None else check_count("min_version", min_version)
-        batches = tracked_files(self._line, first, progress)
+        batches = tracked_files(self._location, first, progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
 
     def validate(self, *, deep: bool = False, sources: bool = False) -> None:
@@ -317,7 +317,7 @@ class Maintenance(Handle):
         """
         from lancekit._versions.listing import migrate_names
 
-        migrate_names(self._line)
+        migrate_names(self._location)
 
     @_Removal
     def drop(
@@ -356,9 +356,9 @@ class Maintenance(Handle):
         """
         from lancekit._operations.maintenance.drop import drop_dataset
 
-        line = open_line(check_place(base_uri), storage_options)
+        location = open_location(check_place(base_uri), storage_options)
         missing = check_flag("ignore_not_found", ignore_not_found or False)
-        drop_dataset(line, ignore_not_found=missing)
+        drop_dataset(location, ignore_not_found=missing)
 
 
 def _cleanup(

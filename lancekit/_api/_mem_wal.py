@@ -151,7 +151,7 @@ class MemWal(Handle):
         from lancekit._operations.mem_wal.reader.sources import newest_read_set
 
         self._check_shards()
-        return LsmScanner(self._snapshot, partial(newest_read_set, self._line))
+        return LsmScanner(self._snapshot, partial(newest_read_set, self._location))
 
     _router: Router | None = None
 
@@ -189,7 +189,7 @@ class MemWal(Handle):
         given = given_settings(arguments.given)
         self._check_movable()
         shard = _shard(arguments.shard_id)
-        newest = latest_snapshot(self._line)
+        newest = latest_snapshot(self._location)
         settings = writer_settings(initialized(newest).defaults, given)
         return ShardWriter(newest, shard, *open_writer(newest, shard, settings))
 
@@ -309,20 +309,20 @@ class MemWal(Handle):
             is_first = router is None
             if is_first:
                 check_not_replaced(now)  # the rows are meant for the table of the handle
-                router = self._router = kept_router(self._line, now)
+                router = self._router = kept_router(self._location, now)
             newer = router is not None and now.version > router.version
             if router is not None and router is stale and not router.ended:
-                newer, now = True, latest_snapshot(self._line)
+                newer, now = True, latest_snapshot(self._location)
             if router is not None and (router.ended or (newer and not router.fits(now))):
                 router.retire()
                 router = None
             if router is None:
-                newest = latest_snapshot(self._line)
+                newest = latest_snapshot(self._location)
                 if newest.version < self._snapshot.version:
                     raise InvalidArgumentError(
                         f"{self.uri} is another table now: its newest version is {newest.version}, "
                         f"and this handle is at version {self._snapshot.version}.",
-                        hint=f"Open the table that is there now: {self._line.code}.",
+                        hint=f"Open the table that is there now: {self._location.code}.",
                         uri=self.uri,
                     )
                 if not is_first:  # else it was looked at just now
@@ -331,7 +331,7 @@ class MemWal(Handle):
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
                 self._router = router
-                keep_router(self._line, router)
+                keep_router(self._location, router)
             return router
 
     def _initialized(self) -> Snapshot:
@@ -340,9 +340,9 @@ class MemWal(Handle):
 
         with suppress(IndexExistsError):  # another process was first
             # the handle's own version may have logs that the newest one has no more
-            newest = latest_snapshot(self._line)
+            newest = latest_snapshot(self._location)
             self._move(lambda _: (initialize(newest, None), None))
-        return latest_snapshot(self._line)
+        return latest_snapshot(self._location)
 
 
 def _told(spec: ShardingSpec) -> dict[str, object]:

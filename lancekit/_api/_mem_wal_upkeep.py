@@ -257,7 +257,7 @@ class MemWalUpkeep(Handle):
         from lancekit._operations.mem_wal.shards import chosen_shards
 
         self._check_movable()
-        newest = latest_snapshot(self._snapshot.line)
+        newest = latest_snapshot(self._snapshot.location)
         found = repair_logs(newest, chosen_shards(newest, shards, lost=True))
         if shards is None:
             landed, damaged = repair_quarantine(newest)

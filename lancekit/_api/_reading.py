@@ -271,7 +271,7 @@ class Scans(Handle):
             raise InvalidTypeError(f"The name of the view is {name!r}.", hint="Pass text.")
         snapshot = self._snapshot
         if version is not None:
-            snapshot = resolve(snapshot.line, parse_reference(version, snapshot.line))
+            snapshot = resolve(snapshot.location, parse_reference(version, snapshot.location))
         options = ScanArguments(
             columns=columns,
             filter=filter,

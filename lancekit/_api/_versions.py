@@ -37,22 +37,22 @@ class Versions(Handle):
     @property
     def latest_version(self) -> int:
         """The newest version of the handle's branch."""
-        return list_versions(self._line).latest
+        return list_versions(self._location).latest
 
     @property
     def branch(self) -> str:
         """The branch that the handle is on, ``main`` for the main line."""
-        return self._line.name
+        return self._location.name
 
     def versions(self) -> History:
         """Return the versions of the handle's branch, oldest first; each is read when looked at."""
         from lancekit._api.history import History
 
-        return History(self._line)
+        return History(self._location)
 
     def version_refs(self) -> list[dict[str, int]]:
         """Return the numbers of the branch's versions, oldest first; no manifest is read."""
-        return [{"version": version} for version in list_versions(self._line).versions]
+        return [{"version": version} for version in list_versions(self._location).versions]
 
     def get_version(self) -> Version:
         """Return the version that the handle is at."""
@@ -78,11 +78,11 @@ class Versions(Handle):
             raise InvalidTypeError(
                 "No version was given.", hint="checkout_latest() moves to the newest one."
             )
-        return self._other(resolve(self._line, parse_reference(version, self._line)))
+        return self._other(resolve(self._location, parse_reference(version, self._location)))
 
     def checkout_latest(self) -> None:
         """Move the handle to the newest version of its branch."""
-        self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
+        self._move(lambda snapshot: (latest_snapshot(snapshot.location), None))
 
     def at(
         self,
@@ -122,8 +122,8 @@ class Versions(Handle):
                 f"at() got when={shown(when)} and asof={shown(asof)}.", hint="Pass one of the two."
             )
         if asof is not None:
-            return self._other(snapshot_as_of(self._line, asof), read_only=True)
-        return self._other(snapshot_at(self._line, when), read_only=True)
+            return self._other(snapshot_as_of(self._location, asof), read_only=True)
+        return self._other(snapshot_at(self._location, when), read_only=True)
 
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
@@ -212,7 +212,7 @@ class Versions(Handle):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""
-        return load_snapshot(self._line, check_count("version", version)).transaction
+        return load_snapshot(self._location, check_count("version", version)).transaction
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """Return what the latest commits up to the handle's version did, newest first.
@@ -220,7 +220,7 @@ class Versions(Handle):
         The list ends before a version that was cleaned up: it has no holes.
         """
         count = check_count("recent_transactions", recent_transactions)
-        there = frozenset(list_versions(self._line).versions)
+        there = frozenset(list_versions(self._location).versions)
         wanted = range(self.version, max(self.version - count, 0), -1)
         return [
             self._snapshot.transaction if number == self.version else self.read_transaction(number)
@@ -347,7 +347,7 @@ class Versions(Handle):
         from lancekit._commit.clock import Clock
         from lancekit._commit.refs import create_branch
 
-        if storage_options and storage_options != self._line.storage_options:
+        if storage_options and storage_options != self._location.storage_options:
             raise InvalidArgumentError(
                 "create_branch() was given other storage_options than the dataset.",
                 hint="A branch lies in the dataset's own store; leave them out.",
@@ -355,7 +355,7 @@ class Versions(Handle):
         if not isinstance(branch, str):
             raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
         start = self.version if reference is None else reference
-        return self._other(create_branch(self._line, branch, start, Clock()))
+        return self._other(create_branch(self._location, branch, start, Clock()))
 
     def shallow_clone(
         self,
@@ -387,7 +387,7 @@ class Versions(Handle):
         from lancekit._commit.refs import clone_line
 
         _no_more("shallow_clone", kwargs)
-        source = resolve(self._line, parse_reference(reference, self._line))
+        source = resolve(self._location, parse_reference(reference, self._location))
         clone = clone_line(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
@@ -424,7 +424,7 @@ class Versions(Handle):
         from lancekit._operations.maintenance.deepen import copy_line
 
         _no_more("deep_clone", kwargs)
-        source = resolve(self._line, parse_reference(reference, self._line))
+        source = resolve(self._location, parse_reference(reference, self._location))
         clone = copy_line(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 

@@ -13,7 +13,7 @@ from lancekit._checked import is_flag
 from lancekit._display import Displayed
 from lancekit._lazy import cached_property
 from lancekit._legible import clean, shown
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
@@ -54,7 +54,7 @@ class Flip:
     message: str | None
     gone: tuple[int, ...] = ()
     untested: tuple[int, ...] = ()
-    _line: Line = field(repr=False, compare=False)
+    _location: BranchLocation = field(repr=False, compare=False)
 
     @property
     def is_certain(self) -> bool:
@@ -64,7 +64,7 @@ class Flip:
     @cached_property
     def diff(self) -> DatasetDiff:
         """What changed from `before` to `version`; no rows are read before they are asked for."""
-        ends = (load_snapshot(self._line, number) for number in (self.before, self.version))
+        ends = (load_snapshot(self._location, number) for number in (self.before, self.version))
         return diff_of(*ends, on=None, condition=None, columns=None)
 
     @property
@@ -77,7 +77,7 @@ class Flip:
         diff = self.diff
         if self.is_certain and not diff.schema and diff.matched_by != "whole rows":
             return f"ds.revert({self.version})"
-        branch = self._line.branch
+        branch = self._location.branch
         reference = self.before if branch is None else (branch, self.before)
         return f"ds.checkout_version({reference!r}).restore()"
 
@@ -166,16 +166,16 @@ def bisect_versions(
     good
         ``None`` for the oldest version that can be read.
     """
-    line = bad.line
-    numbers = list_versions(line).versions
+    location = bad.location
+    numbers = list_versions(location).versions
     if good is None:
-        good = _oldest(line, numbers, bad)
+        good = _oldest(location, numbers, bad)
     least = good.version if sweep else good.version + 1
-    if good.line != line or bad.version < least:
+    if good.location != location or bad.version < least:
         raise _not_before(good, bad)
     ends = (good.version, bad.version)
     wanted = sorted({*ends, *(number for number in numbers if ends[0] < number < ends[1])})
-    asked = _Asked(ask, line, {good.version: good, bad.version: bad})
+    asked = _Asked(ask, location, {good.version: good, bad.version: bad})
     total = len(wanted) if sweep else 2 + max(len(wanted) - 2, 0).bit_length()
     with tracking("bisecting", total) as tracker:
 
@@ -193,8 +193,8 @@ def bisect_versions(
             asked.demand(bad.version, False)
             turns = [turning_point(wanted, answer)]
     return Bisection(
-        branch=line.name,
-        flips=tuple(_flip(line, before, after, wanted, asked) for before, after in turns),
+        branch=location.name,
+        flips=tuple(_flip(location, before, after, wanted, asked) for before, after in turns),
         evaluations=tuple(asked.known.values()),
     )
 
@@ -205,12 +205,12 @@ class _Asked:
     def __init__(
         self,
         ask: Callable[[Snapshot], object],
-        line: Line,
+        location: BranchLocation,
         loaded: dict[int, Snapshot],
     ) -> None:
         self.known: dict[int, Evaluation] = {}
         self._errors: dict[int, Exception] = {}
-        self._line = line
+        self._location = location
         self._loaded = loaded
         self._ask = ask
 
@@ -221,7 +221,7 @@ class _Asked:
 
     def _evaluated(self, version: int) -> Evaluation:
         try:
-            snapshot = self._loaded.get(version) or load_snapshot(self._line, version)
+            snapshot = self._loaded.get(version) or load_snapshot(self._location, version)
             said = self._ask(snapshot)
         except Exception as error:  # of the user's own code, which may raise anything
             self._errors[version] = error
@@ -255,12 +255,12 @@ class _Asked:
         )
 
 
-def _oldest(line: Line, numbers: Sequence[int], bad: Snapshot) -> Snapshot:
+def _oldest(location: BranchLocation, numbers: Sequence[int], bad: Snapshot) -> Snapshot:
     for number in numbers:
         if number >= bad.version:
             break
         try:
-            return load_snapshot(line, number)
+            return load_snapshot(location, number)
         except LancekitError:  # it went meanwhile, or is damaged
             continue
     return bad
@@ -268,7 +268,7 @@ def _oldest(line: Line, numbers: Sequence[int], bad: Snapshot) -> Snapshot:
 
 def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Version {good.version} of {good.line.name}, which is good, does not come before "
+        f"Version {good.version} of {good.location.name}, which is good, does not come before "
         f"{bad.called}, which is bad.",
         hint="Both have to be of one branch, the good one older.",
         good=good.reference,
@@ -276,8 +276,10 @@ def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
     )
 
 
-def _flip(line: Line, before: int, after: int, wanted: Sequence[int], asked: _Asked) -> Flip:
-    commit = describe_version(load_snapshot(line, after))
+def _flip(
+    location: BranchLocation, before: int, after: int, wanted: Sequence[int], asked: _Asked
+) -> Flip:
+    commit = describe_version(load_snapshot(location, after))
     untested = tuple(number for number in wanted if before < number < after)
     return Flip(
         before=before,
@@ -288,7 +290,7 @@ def _flip(line: Line, before: int, after: int, wanted: Sequence[int], asked: _As
         message=commit.message,
         gone=tuple(n for n in range(before + 1, after) if n not in untested),
         untested=untested,
-        _line=line,
+        _location=location,
     )
 
 

@@ -32,7 +32,7 @@ from lancekit._operations.lineage.fast_forward import what_is_taken
 from lancekit._operations.lineage.merge_base import commits_unmerged
 from lancekit._operations.lineage.three_way_plan import By
 from lancekit._versions import reference_files
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.references import parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot
@@ -59,25 +59,25 @@ class Branches(Displayed):
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def _line(self) -> Line:
-        return self._handle._line
+    def _location(self) -> BranchLocation:
+        return self._handle._location
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return tuple(reference_files.branch_files(self._line().root))
+        return tuple(reference_files.branch_files(self._location().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each branch's parent, fork version, time of creation and metadata, by name."""
-        found = reference_files.list_branches(self._line().root)
+        found = reference_files.list_branches(self._location().root)
         return {name: _branch_dict(branch) for name, branch in found.items()}
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
-        return self._pairs(reference_files.list_branches(self._line().root), order)
+        return self._pairs(reference_files.list_branches(self._location().root), order)
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
-        root = self._line().root
+        root = self._location().root
         files = reference_files.branch_files(root)
         found = None if len(files) > most else reference_files.list_branches(root, files)
         return tuple(files), None if found is None else self._pairs(found)
@@ -100,11 +100,11 @@ class Branches(Displayed):
             A tag or another branch still needs it, or versions of others read its files, as
             ``merge(..., files="reference")`` made them do.
         """
-        refs.delete_branch(self._line(), check_name(branch, "branch"))
+        refs.delete_branch(self._location(), check_name(branch, "branch"))
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
         """Replace the branch's own key-value metadata."""
-        refs.replace_branch_metadata(self._line().root, check_name(branch, "branch"), metadata)
+        refs.replace_branch_metadata(self._location().root, check_name(branch, "branch"), metadata)
 
     # ---- changes of one branch on another
 
@@ -150,9 +150,11 @@ class Branches(Displayed):
         1
         """
         how = check_how("cherry-pick", on, by, conflicts)
-        line = self._other(branch)
+        location = self._other(branch)
         number = check_count("version", version, least=1)
-        return self._handle._move(lambda ours: pick_version(ours, line, number, how, RetryPolicy()))
+        return self._handle._move(
+            lambda ours: pick_version(ours, location, number, how, RetryPolicy())
+        )
 
     def compare(
         self,
@@ -190,7 +192,7 @@ class Branches(Displayed):
             The merge base was cleaned up.
         """
         how = self._from(base, check_how("merge", on, by, "fail"))
-        return BranchComparison(self._other(branch), latest_snapshot(self._line()), how)
+        return BranchComparison(self._other(branch), latest_snapshot(self._location()), how)
 
     @overload
     def merge(
@@ -287,7 +289,10 @@ class Branches(Displayed):
         [2, 3]
         """
         how = self._from(base, check_how("merge", on, by, conflicts, files))
-        theirs, target = self._other(source), self._line() if into is None else self._other(into)
+        theirs, target = (
+            self._other(source),
+            self._location() if into is None else self._other(into),
+        )
         if theirs == target:
             raise InvalidArgumentError(
                 f"{source!r} was to be merged into itself.",
@@ -331,29 +336,34 @@ class Branches(Displayed):
         1
         """
         how = self._from(base, check_how("rebase", on, by, conflicts))
-        line = self._other(branch)
-        if line.branch is None:
+        location = self._other(branch)
+        if location.branch is None:
             raise InvalidArgumentError(
                 "The main line has no parent to be brought up to date with.",
                 hint="merge(source) brings a branch's changes into it.",
                 branch=branch,
             )
-        parent = reference_files.get_branch(line.root, line.branch).parent_branch
-        return self._merged(line.on(parent), line, how)
+        parent = reference_files.get_branch(location.root, location.branch).parent_branch
+        return self._merged(location.on(parent), location, how)
 
     @overload
     def _merged(
-        self, source: Line, target: Line, how: How, *, dry_run: Literal[False] = False
+        self,
+        source: BranchLocation,
+        target: BranchLocation,
+        how: How,
+        *,
+        dry_run: Literal[False] = False,
     ) -> ApplyResult: ...
     @overload
     def _merged(
-        self, source: Line, target: Line, how: How, *, dry_run: bool
+        self, source: BranchLocation, target: BranchLocation, how: How, *, dry_run: bool
     ) -> ApplyResult | BranchMergePlan: ...
     def _merged(
-        self, source: Line, target: Line, how: How, *, dry_run: bool = False
+        self, source: BranchLocation, target: BranchLocation, how: How, *, dry_run: bool = False
     ) -> ApplyResult | BranchMergePlan:
         def land(change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
-            if target == self._line():
+            if target == self._location():
                 return self._handle._move(lambda _: change(latest_snapshot(target)))
             self._handle._check_movable()
             return change(latest_snapshot(target))[1]
@@ -364,15 +374,15 @@ class Branches(Displayed):
 
     def _from(self, base: object, how: How) -> How:
         """Return how to merge since a version that the user names."""
-        return how if base is None else replace(how, base=parse_reference(base, self._line()))
+        return how if base is None else replace(how, base=parse_reference(base, self._location()))
 
-    def _other(self, branch: str) -> Line:
+    def _other(self, branch: str) -> BranchLocation:
         """Return the line of a branch that is there."""
-        current = self._line()
-        return resolve(current, parse_reference((branch, None), current)).line
+        current = self._location()
+        return resolve(current, parse_reference((branch, None), current)).location
 
     def _plain(self) -> str:
-        return f"Branches({self._line().root.uri!r})"
+        return f"Branches({self._location().root.uri!r})"
 
 
 # ---- `BranchComparison`: what two branches did since they had the same rows
@@ -398,7 +408,7 @@ class BranchComparison(Displayed):
     (1, 1, 0)
     """
 
-    def __init__(self, source: Line, ours: Snapshot, how: How) -> None:
+    def __init__(self, source: BranchLocation, ours: Snapshot, how: How) -> None:
         how = with_key(how, ours)
         self._change = changes_of(source, ours, how.base)
         self._ours = ours

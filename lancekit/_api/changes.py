@@ -81,10 +81,10 @@ class ChangeFeed(Displayed):
         condition: str | pc.Expression | None,
         columns: Sequence[str] | None,
     ) -> None:
-        if since.line != until.line or since.version > until.version:
+        if since.location != until.location or since.version > until.version:
             raise InvalidArgumentError(
-                f"version {until.version} of {until.line.name} does not come after version "
-                f"{since.version} of {since.line.name}.",
+                f"version {until.version} of {until.location.name} does not come after version "
+                f"{since.version} of {since.location.name}.",
                 hint="Changes are those of one branch, from an older version to a newer one; "
                 "diff() compares any two.",
             )
@@ -96,14 +96,14 @@ class ChangeFeed(Displayed):
     def versions(self) -> list[int]:
         """The versions that are compared, each with the one before it."""
         first, last = self._since.version, self._until.version
-        there = [v for v in list_versions(self._since.line).versions if first < v < last]
+        there = [v for v in list_versions(self._since.location).versions if first < v < last]
         return [first, *there, last] if first < last else [first]
 
     @cached_property
     def steps(self) -> list[ChangeStep]:
         """The commits, oldest first; no rows are read."""
-        line, (on, condition, columns) = self._since.line, self._asked
-        between = [load_snapshot(line, version) for version in self.versions[1:-1]]
+        location, (on, condition, columns) = self._since.location, self._asked
+        between = [load_snapshot(location, version) for version in self.versions[1:-1]]
         ends = [self._since, *between, self._until][: len(self.versions)]
         return [
             ChangeStep(
@@ -243,7 +243,8 @@ class DatasetDelta(Displayed):
         numbers = range(self.begin_version + 1, self.end_version + 1)
         wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
         return [
-            (number, load_snapshot(self._dataset._line, number).transaction) for number in wanted
+            (number, load_snapshot(self._dataset._location, number).transaction)
+            for number in wanted
         ]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
@@ -297,7 +298,7 @@ class DatasetDelta(Displayed):
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def _at(self, version: int) -> Snapshot:
-        at = load_snapshot(self._dataset._line, version)
+        at = load_snapshot(self._dataset._location, version)
         if not at.manifest.has_stable_row_ids:
             raise InvalidArgumentError(
                 f"{self._dataset.uri} has no stable row ids, so it does not record when its rows "

@@ -225,8 +225,8 @@ class Constraints(Displayed):
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             There is no such thing.
         """
-        line = self._handle._line
-        tried = self._snapshot if ref is None else resolve(line, parse_reference(ref, line))
+        location = self._handle._location
+        tried = self._snapshot if ref is None else resolve(location, parse_reference(ref, location))
         return ConstraintRun(
             version=tried.version,
             branch=tried.branch,

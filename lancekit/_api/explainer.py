@@ -330,7 +330,7 @@ def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanatio
     where = given["branch"] if "branch" in given else check_place(given["target_path"])
     reference = given["reference"]
     start = ds.version if reference is None else reference
-    snapshot = resolve(ds._line, parse_reference(start, ds._line))
+    snapshot = resolve(ds._location, parse_reference(start, ds._location))
     return explain_metadata(snapshot, operation, ["Clone"], [f"what is made is {where!s}", note])
 
 

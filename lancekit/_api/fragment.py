@@ -43,7 +43,7 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
-from lancekit._versions.line import Line, check_same_place, open_line
+from lancekit._versions.branch_location import BranchLocation, check_same_place, open_location
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.progress import FragmentWriteProgress
@@ -353,10 +353,10 @@ def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transacti
     settings = file_settings(arguments, mode, primary_key=())
     place, options = arguments.dataset_uri, arguments.storage_options
     if isinstance(place, Handle):
-        check_same_place(place._line, options)
-        target: Snapshot | Line = place._snapshot
+        check_same_place(place._location, options)
+        target: Snapshot | BranchLocation = place._snapshot
     else:
-        target = open_line(check_place(place), options)
+        target = open_location(check_place(place), options)
     source, target = open_rows(arguments.data, arguments.schema, target, settings.mode)
     plan = plan_write(source.schema, target, settings)
     fragments = source.write(plan.casts, plan.task, settings.progress)

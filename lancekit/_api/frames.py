@@ -216,7 +216,7 @@ def frame_of(snapshot: Snapshot, arguments: ScanArguments) -> Any:
     if condition is not None:
         arguments = arguments.but(filter=None)
     if arguments.include_mem_wal:
-        _, scan = planned_with_shards(snapshot.line, arguments)
+        _, scan = planned_with_shards(snapshot.location, arguments)
     else:
         scan = planned(snapshot, arguments)
     return spark_engine().frame(scan, condition)

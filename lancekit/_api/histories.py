@@ -128,7 +128,7 @@ def row_history_of(
 ) -> RowHistory:
     """Return the history of rows; see `LanceDataset.row_history`."""
     found = reversed(history_of(snapshot, rows))
-    return RowHistory(snapshot.line.name, [_change(entry) for entry in found])
+    return RowHistory(snapshot.location.name, [_change(entry) for entry in found])
 
 
 def _change(entry: Entry) -> RowChange:
@@ -185,7 +185,7 @@ def blame_of(
     said = {number: at.transaction_summary for number, at in found.by_number.items()}
     facts: tuple[dict[int, object], ...] = (
         {number: number for number in said},
-        {number: at.line.name for number, at in found.by_number.items()},
+        {number: at.location.name for number, at in found.by_number.items()},
         {number: at.manifest.timestamp for number, at in found.by_number.items()},
         {number: commit and commit.operation for number, commit in said.items()},
         {number: commit and commit.message for number, commit in said.items()},
@@ -273,7 +273,7 @@ class ColumnHistory(ChangesOf[ColumnChange]):
 def column_history_of(snapshot: Snapshot, column: str) -> ColumnHistory:
     """Return the history of a column; see `LanceDataset.column_history`."""
     found = reversed(column_entries(snapshot, column))
-    return ColumnHistory(snapshot.line.name, column, [_column_change(entry) for entry in found])
+    return ColumnHistory(snapshot.location.name, column, [_column_change(entry) for entry in found])
 
 
 def _column_change(entry: ColumnEntry) -> ColumnChange:

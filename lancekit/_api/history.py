@@ -18,7 +18,7 @@ from lancekit._format.names import MAIN, ManifestNaming
 from lancekit._lazy import cached_property
 from lancekit._legible import plural
 from lancekit._provenance import Provenance
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
@@ -254,7 +254,7 @@ def _local(moment: datetime) -> datetime:
 
 def describe_version(snapshot: Snapshot) -> Version:
     """Return what is shown of a loaded version."""
-    name = snapshot.line.branch or MAIN
+    name = snapshot.location.branch or MAIN
     return Version(snapshot.manifest.version, name, partial(_facts_of, snapshot))
 
 
@@ -281,8 +281,8 @@ def _facts_of(snapshot: Snapshot) -> _Facts:
 class _Loader:
     """Reads the versions of a line, each once."""
 
-    def __init__(self, line: Line, naming: ManifestNaming) -> None:
-        self._line = line
+    def __init__(self, location: BranchLocation, naming: ManifestNaming) -> None:
+        self._location = location
         self._naming = naming
         self._known: dict[int, _Facts] = {}
 
@@ -302,7 +302,7 @@ class _Loader:
             self._read(number)
 
     def _read(self, number: int) -> None:
-        self._known[number] = _facts_of(load_snapshot(self._line, number, self._naming))
+        self._known[number] = _facts_of(load_snapshot(self._location, number, self._naming))
 
 
 @checked_methods
@@ -319,11 +319,11 @@ class History(Displayed, Sequence[Version]):
     [1]
     """
 
-    def __init__(self, line: Line, listing: VersionListing | None = None) -> None:
-        listing = listing or list_versions(line)
-        self._line = line
+    def __init__(self, location: BranchLocation, listing: VersionListing | None = None) -> None:
+        listing = listing or list_versions(location)
+        self._location = location
         self._all = self._numbers = listing.versions
-        self._loader = _Loader(line, listing.naming)
+        self._loader = _Loader(location, listing.naming)
 
     @property
     def tags(self) -> Tags:
@@ -338,7 +338,7 @@ class History(Displayed, Sequence[Version]):
     @property
     def branch(self) -> str:
         """The line's branch, ``main`` for the main one."""
-        return self._line.name
+        return self._location.name
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -374,7 +374,7 @@ class History(Displayed, Sequence[Version]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, History):
-            return (self._line, self._numbers) == (other._line, other._numbers)
+            return (self._location, self._numbers) == (other._location, other._numbers)
         return isinstance(other, Sequence) and list(self) == list(other)
 
     # a sequence that can be compared with a list

@@ -29,7 +29,7 @@ from lancekit._arguments.write import (
 from lancekit._checked import checked, checked_methods
 from lancekit._display import Displayed
 from lancekit._legible import shown
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError
 
@@ -89,7 +89,7 @@ class LanceDataset(
 
     def _begin(self, arguments: OpenArguments) -> None:
         uri = check_place(arguments.uri)
-        line = open_line(
+        location = open_location(
             uri,
             arguments.storage_options,
             manifest_store=arguments.manifest_store,
@@ -97,7 +97,7 @@ class LanceDataset(
         )
         self._uri = os.fspath(uri)
         self._scan_defaults = dict(arguments.default_scan_options or {})
-        self._snapshot = resolve(line, parse_reference(arguments.version, line))
+        self._snapshot = resolve(location, parse_reference(arguments.version, location))
         self._read_only = False
 
     @property
@@ -109,7 +109,7 @@ class LanceDataset(
         return self.count_rows()
 
     def _plain(self) -> str:
-        return f"LanceDataset({self._uri!r}, {self._line.name}:{self.version})"
+        return f"LanceDataset({self._uri!r}, {self._location.name}:{self.version})"
 
     @property
     def explain(self) -> Explainer:
@@ -171,7 +171,7 @@ def dataset(arguments: DatasetArguments) -> LanceDataset:
         )
     opened = LanceDataset._open(arguments)
     if asof is not None:
-        opened._snapshot = snapshot_as_of(opened._line, asof)
+        opened._snapshot = snapshot_as_of(opened._location, asof)
     return opened
 
 
@@ -212,13 +212,13 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
         return uri._other(write_to(uri, data, arguments.schema, mode, arguments))
     settings = settings_of(arguments, mode)
     place = check_place(uri)
-    line = open_line(
+    location = open_location(
         place,
         arguments.storage_options,
         manifest_store=arguments.manifest_store,
         commit_lock=arguments.commit_lock,
     )
     if settings.mode == "create":
-        line = vacated(line)
-    snapshot = write_rows(*open_rows(data, arguments.schema, line, settings.mode), settings)
+        location = vacated(location)
+    snapshot = write_rows(*open_rows(data, arguments.schema, location, settings.mode), settings)
     return LanceDataset._at(snapshot, os.fspath(place), {})

@@ -38,7 +38,7 @@ from lancekit._scan.outputs import column_names, plan_columns
 from lancekit._scan.scan import Scan
 from lancekit._scan.search.text_queries import FullTextQuery
 from lancekit._shards.schema import shard_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError
@@ -270,18 +270,18 @@ def of_snapshots(dataset: Handle, snapshots: Sequence[ShardSnapshot]) -> _Read:
     The newest version is read, and generations that it has merged are left out; of a handle that
     is pinned to a version, that one.
     """
-    line, pinned = dataset._line, dataset._snapshot if dataset._read_only else None
+    location, pinned = dataset._location, dataset._snapshot if dataset._read_only else None
     of = "ShardSnapshot objects"
     states = [
-        ShardState(shard=shard_of(line.store, one._id), sstables=tuple(one._sstables.values()))
+        ShardState(shard=shard_of(location.store, one._id), sstables=tuple(one._sstables.values()))
         for one in check_items("shard_snapshots", snapshots, ShardSnapshot, of)
     ]
 
-    return partial(_read, line, pinned, states)
+    return partial(_read, location, pinned, states)
 
 
-def _read(line: Line, pinned: Snapshot | None, states: list[ShardState]) -> ReadSet:
-    return again_if_gone(lambda: read_set(pinned or latest_snapshot(line), states))
+def _read(location: BranchLocation, pinned: Snapshot | None, states: list[ShardState]) -> ReadSet:
+    return again_if_gone(lambda: read_set(pinned or latest_snapshot(location), states))
 
 
 def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None:

@@ -135,7 +135,7 @@ class MemWalQuarantine(_MemWalRows):
 
     @classmethod
     def _of(cls, handle: Handle) -> MemWalQuarantine:
-        snapshot = handle._snapshot if handle._read_only else latest_snapshot(handle._line)
+        snapshot = handle._snapshot if handle._read_only else latest_snapshot(handle._location)
         return cls(handle, read_quarantine(snapshot))
 
     def _plain(self) -> str:
@@ -266,7 +266,7 @@ class MemWalSetAside(_MemWalRows):
 
     @classmethod
     def _of(cls, handle: Handle, shards: Iterable[str | UUID] | None) -> MemWalSetAside:
-        newest = latest_snapshot(handle._line)
+        newest = latest_snapshot(handle._location)
         listed_schema(newest.manifest.schema)
         found = (judged_rows(newest, shard) for shard in chosen_shards(newest, shards, lost=True))
         return cls(handle, newest, tuple(one for one in found if one.aside.files))
@@ -342,9 +342,9 @@ class MemWalSetAside(_MemWalRows):
         given = given_rows(self._snapshot.manifest.schema, rows)
         for one in self._found:
             given.check_keys(one)
-        line, done = self._handle._line, MemWalPutBack()
+        location, done = self._handle._location, MemWalPutBack()
         for shard in self._shards:
-            done += put_back_aside(line, shard, given, unsure=unsure)
+            done += put_back_aside(location, shard, given, unsure=unsure)
         return done
 
     def discard(self) -> None:

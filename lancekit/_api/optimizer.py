@@ -421,7 +421,7 @@ def _at(dataset: Handle, version: int) -> Snapshot:
     snapshot = dataset._snapshot
     if snapshot.version == version:
         return snapshot
-    return load_snapshot(snapshot.line, version, snapshot.naming)
+    return load_snapshot(snapshot.location, version, snapshot.naming)
 
 
 # ---- `LanceStats`: what a version's files amount to

@@ -16,7 +16,7 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read, reading
 from lancekit._scan.scan import Scan
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 
@@ -72,19 +72,19 @@ def check_scan(arguments: ScanArguments) -> None:
 _ATTEMPTS = 5
 
 
-def planned_with_shards(line: Line, arguments: ScanArguments) -> tuple[ReadSet, Scan]:
+def planned_with_shards(location: BranchLocation, arguments: ScanArguments) -> tuple[ReadSet, Scan]:
     """Plan what the arguments ask for of the newest version and of what its shards hold.
 
     That reads keys of generations, which may be merged and cleaned up meanwhile.
     """
     from lancekit._operations.mem_wal.reader.sources import newest_read_set
 
-    of = newest_read_set(line)
+    of = newest_read_set(location)
     for _ in range(_ATTEMPTS):
         try:
             return of, planned_over(of, arguments)
         except CorruptFileError:
-            before, of = of, newest_read_set(line)
+            before, of = of, newest_read_set(location)
             if of.is_like(before):
                 raise
     return of, planned_over(of, arguments)

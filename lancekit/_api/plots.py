@@ -212,7 +212,7 @@ class Plots:
             raise InvalidTypeError(f"columns is {shown(columns)}.", hint="Pass a list of names.")
         here = self._handle
         before, after = (
-            here if at is None else here._other(snapshot_at(here._line, at), read_only=True)
+            here if at is None else here._other(snapshot_at(here._location, at), read_only=True)
             for at in (old, new)
         )
         if old is None:

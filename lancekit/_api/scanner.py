@@ -20,7 +20,7 @@ from lancekit._format.extensions import has_extensions, resolved, resolved_schem
 from lancekit._scan.fragments.rebatch import exact_batches, small_batches
 from lancekit._scan.outputs import Output, plan_columns
 from lancekit._scan.scan import Scan
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, ShardError
 
@@ -248,7 +248,7 @@ def scan_of(snapshot: Snapshot, arguments: ScanArguments) -> LanceScanner:
     """
     check_scan(arguments)
     if arguments.include_mem_wal:
-        return _ShardedScanner(snapshot.line, arguments)
+        return _ShardedScanner(snapshot.location, arguments)
     return LanceScanner(
         planned(snapshot, arguments), snapshot, arguments.order_by, **_sizes(arguments)
     )
@@ -268,9 +268,9 @@ class _ShardedScanner(LanceScanner):
     anew, unless rows were given already.
     """
 
-    def __init__(self, line: Line, arguments: ScanArguments) -> None:
-        self._line, self._arguments = line, arguments
-        self._of, scan = planned_with_shards(line, arguments)
+    def __init__(self, location: BranchLocation, arguments: ScanArguments) -> None:
+        self._location, self._arguments = location, arguments
+        self._of, scan = planned_with_shards(location, arguments)
         super().__init__(scan, self._of.base, arguments.order_by, **_sizes(arguments))
 
     def to_table(self) -> pa.Table:
@@ -285,7 +285,7 @@ class _ShardedScanner(LanceScanner):
         try:
             yield from rest
         except CorruptFileError as error:
-            if planned_with_shards(self._line, self._arguments)[0].is_like(self._of):
+            if planned_with_shards(self._location, self._arguments)[0].is_like(self._of):
                 raise
             raise _gone(error) from error
 
@@ -305,7 +305,7 @@ class _ShardedScanner(LanceScanner):
             try:
                 return work()
             except CorruptFileError:
-                of, scan = planned_with_shards(self._line, self._arguments)
+                of, scan = planned_with_shards(self._location, self._arguments)
                 if of.is_like(self._of):
                     raise
                 self._of, self._scan, self._snapshot = of, scan, of.base

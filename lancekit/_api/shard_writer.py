@@ -213,7 +213,7 @@ class ShardWriter(Closing, Displayed):
         return LsmScanner(self._snapshot, self._read)
 
     def _read(self) -> ReadSet:
-        return newest_read_set(self._snapshot.line, {self._shard: self._writer.memtables()})
+        return newest_read_set(self._snapshot.location, {self._shard: self._writer.memtables()})
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(

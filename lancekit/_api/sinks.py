@@ -26,7 +26,7 @@ from lancekit._operations.mem_wal.settings import WriterSettings, writer_setting
 from lancekit._operations.mem_wal.writer_messages import put_begun
 from lancekit._pipeline.inputs import is_spark_dataframe
 from lancekit._provenance import recorded
-from lancekit._versions.line import Line, open_line
+from lancekit._versions.branch_location import BranchLocation, open_location
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, LancekitError, ShardError
@@ -130,7 +130,7 @@ def mem_wal_sink(
     for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
         check_wait(name, wait)
     # a worker that calls it over Connect has another working directory
-    place = open_line(check_place(uri), storage_options).root.uri
+    place = open_location(check_place(uri), storage_options).root.uri
     given = None if storage_options is None else dict(storage_options)
     return MemWalSink(place, query, branch, given, timeout, claim_timeout, options.current())
 
@@ -156,7 +156,7 @@ class MemWalSink(Closing, Displayed):
         #: all that another process needs; options are those of the process that made the sink
         self._state = (uri, query, branch, storage_options, timeout, claim_timeout, values)
         self._timeout, self._claim_timeout, self._values = timeout, claim_timeout, values
-        self._line: Line = open_line(uri, storage_options).on(branch)
+        self._location: BranchLocation = open_location(uri, storage_options).on(branch)
         self._process, self._lock = os.getpid(), threading.Lock()
         self._router: Router | None = None
         self._snapshot = self._newest()
@@ -176,12 +176,12 @@ class MemWalSink(Closing, Displayed):
     @property
     def uri(self) -> str:
         """Where the table is."""
-        return self._line.uri
+        return self._location.uri
 
     @property
     def branch(self) -> str | None:
         """The branch that is written to; ``None`` for main."""
-        return self._line.branch
+        return self._location.branch
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ class MemWalSink(Closing, Displayed):
         return self._lock
 
     def _newest(self) -> Snapshot:
-        return resolve(self._line.on(None), Reference(branch=self._line.branch))
+        return resolve(self._location.on(None), Reference(branch=self._location.branch))
 
 
 def _settings(snapshot: Snapshot) -> WriterSettings:
@@ -369,7 +369,7 @@ def stream_sink(arguments: StreamArguments) -> StreamSink:
     options = arguments.storage_options
     return StreamSink(
         # a worker that calls it over Connect has another working directory
-        uri=open_line(check_place(uri), options).root.uri,
+        uri=open_location(check_place(uri), options).root.uri,
         query=query,
         settings=size_settings(
             arguments,

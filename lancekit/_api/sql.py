@@ -183,7 +183,7 @@ class SqlQuery(Displayed):
     def _snapshot(self) -> Snapshot:
         """Return the version that is read: the newest one, if it is read with its shards."""
         snapshot = self._dataset._snapshot
-        return latest_snapshot(snapshot.line) if self._with_shards else snapshot
+        return latest_snapshot(snapshot.location) if self._with_shards else snapshot
 
     def _read(self, snapshot: Snapshot) -> ScanArguments:
         """Return what is read for the query, which a handle's defaults of scans do not change."""

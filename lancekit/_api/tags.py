@@ -11,7 +11,7 @@ from lancekit._commit import refs
 from lancekit._display import Displayed
 from lancekit._format.refs import Branch, Tag
 from lancekit._versions import reference_files
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit.errors import InvalidTypeError
 
 R = TypeVar("R", Tag, Branch)
@@ -22,7 +22,7 @@ Pairs: TypeAlias = list[tuple[str, Told]]
 NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
 
 
-class OnLine(Protocol):
+class AtVersion(Protocol):
     """What is asked of a handle or a history: a line, and a version of it."""
 
     @property
@@ -30,7 +30,7 @@ class OnLine(Protocol):
         """The version that a name is for unless another is said."""
 
     @property
-    def _line(self) -> Line: ...
+    def _location(self) -> BranchLocation: ...
 
 
 def _tag_dict(tag: Tag) -> Told:
@@ -72,27 +72,27 @@ class Tags(Displayed):
     1
     """
 
-    def __init__(self, handle: OnLine) -> None:
+    def __init__(self, handle: AtVersion) -> None:
         self._handle = handle  # asked anew each time: it may have moved
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return tuple(reference_files.tag_files(self._line().root))
+        return tuple(reference_files.tag_files(self._location().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each tag's branch (``None``: main), version, times and metadata, by name."""
         return {
             name: _tag_dict(tag)
-            for name, tag in reference_files.list_tags(self._line().root).items()
+            for name, tag in reference_files.list_tags(self._location().root).items()
         }
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
-        return self._pairs(reference_files.list_tags(self._line().root), order)
+        return self._pairs(reference_files.list_tags(self._location().root), order)
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
-        root = self._line().root
+        root = self._location().root
         files = reference_files.tag_files(root)
         found = None if len(files) > most else reference_files.list_tags(root, files)
         return tuple(files), None if found is None else self._pairs(found)
@@ -103,7 +103,7 @@ class Tags(Displayed):
 
     def get_version(self, tag: str) -> int:
         """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
-        return reference_files.get_tag(self._line().root, check_name(tag, "tag")).version
+        return reference_files.get_tag(self._location().root, check_name(tag, "tag")).version
 
     def create(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
@@ -128,25 +128,25 @@ class Tags(Displayed):
             The version does not exist.
         """
         target = self._handle.version if reference is None else reference
-        refs.create_tag(self._line(), check_name(tag, "tag"), target)
+        refs.create_tag(self._location(), check_name(tag, "tag"), target)
 
     def update(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
     ) -> None:
         """Point an existing tag to another version."""
         target = self._handle.version if reference is None else reference
-        refs.update_tag(self._line(), check_name(tag, "tag"), target)
+        refs.update_tag(self._location(), check_name(tag, "tag"), target)
 
     def delete(self, tag: str) -> None:
         """Delete a tag; the version stays."""
-        refs.delete_tag(self._line().root, check_name(tag, "tag"))
+        refs.delete_tag(self._location().root, check_name(tag, "tag"))
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
         """Replace the tag's own key-value metadata."""
-        refs.replace_tag_metadata(self._line().root, check_name(tag, "tag"), metadata)
+        refs.replace_tag_metadata(self._location().root, check_name(tag, "tag"), metadata)
 
-    def _line(self) -> Line:
-        return self._handle._line
+    def _location(self) -> BranchLocation:
+        return self._handle._location
 
     def _plain(self) -> str:
-        return f"Tags({self._line().root.uri!r})"
+        return f"Tags({self._location().root.uri!r})"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from lancekit._api._handle import Handle
 from lancekit._legible import shown, warn
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions, version_as_of
 from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -15,16 +15,16 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 __all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
 
 
-def snapshot_at(line: Line, reference: object) -> Snapshot:
+def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
     """Load what a user names: a version, a tag, a pair, a time, or what a handle is at."""
     if isinstance(reference, Handle):
         return reference._snapshot
     if isinstance(reference, datetime | timedelta):
-        return snapshot_as_of(line, reference)
-    return resolve(line, parse_reference(reference, line))
+        return snapshot_as_of(location, reference)
+    return resolve(location, parse_reference(reference, location))
 
 
-def snapshot_as_of(line: Line, moment: object) -> Snapshot:
+def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
     """Load the newest version committed at or before a moment.
 
     Parameters
@@ -35,10 +35,10 @@ def snapshot_as_of(line: Line, moment: object) -> Snapshot:
         A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
         Or how long ago, as a timedelta that is not positive.
     """
-    listing = list_versions(line)
+    listing = list_versions(location)
     when = _aware(moment)
     return version_as_of(
-        listing, when, lambda version: load_snapshot(line, version, listing.naming)
+        listing, when, lambda version: load_snapshot(location, version, listing.naming)
     )
 
 

@@ -15,7 +15,7 @@ from lancekit._legible import shown
 from lancekit._operations.cleanup.auto import auto_cleanup_config
 from lancekit._operations.write import WriteMode, WriteSettings, open_rows, write_rows
 from lancekit._pipeline.key_counter import KeyCheck
-from lancekit._versions.line import check_same_place
+from lancekit._versions.branch_location import check_same_place
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.options import check_goal
@@ -35,7 +35,7 @@ def write_to(
     settings = settings_of(arguments, mode)
     handle._check_movable()
     check_same_place(
-        handle._line, arguments.storage_options, arguments.manifest_store, arguments.commit_lock
+        handle._location, arguments.storage_options, arguments.manifest_store, arguments.commit_lock
     )
     source, target = open_rows(data, schema, handle._snapshot, settings.mode)
     return write_rows(source, target, settings)

@@ -136,7 +136,7 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
 def _landed_before(read: Snapshot, pending: Pending, naming: ManifestNaming) -> Snapshot | None:
     """Return the version after ``read`` if it is mine, by an attempt whose answer was lost."""
     try:
-        found = load_snapshot(read.line, read.version + 1, naming)
+        found = load_snapshot(read.location, read.version + 1, naming)
     except VersionNotFoundError:
         return None
     return found if is_transaction(found, pending.uuid) else None
@@ -201,7 +201,7 @@ def _lost(
 
 
 def _newest(read: Snapshot) -> Newest:
-    newest = newest_version(read.line)
+    newest = newest_version(read.location)
     if newest is None or newest.version < read.version:
         raise _replaced(read)
     if newest.mixed:
@@ -228,7 +228,7 @@ def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
     if mark is not None and mark == read.mark:
         return
     try:
-        found = load_snapshot(read.line, read.version, read.naming).manifest
+        found = load_snapshot(read.location, read.version, read.naming).manifest
     except VersionNotFoundError:  # cleaned up meanwhile, which is no other dataset's doing
         if newest.version == read.version:
             raise _replaced(read) from None
@@ -240,17 +240,18 @@ def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
 
 def _replaced(read: Snapshot) -> IncompatibleConflictError:
     return IncompatibleConflictError(
-        f"{read.line.uri} was replaced by another dataset since version {read.version} was read.",
+        f"{read.location.uri} was replaced by another dataset since version {read.version} was "
+        "read.",
         hint="Open it again.",
         read_version=read.version,
-        uri=read.line.uri,
+        uri=read.location.uri,
     )
 
 
 def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:
     """Load a version that landed since; ``None`` if it is gone and need not be known."""
     try:
-        return load_snapshot(read.line, version, newest.naming, newest.mark_of(version))
+        return load_snapshot(read.location, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
         from lancekit._commit.rules.conflict_error import passes_gaps
 
@@ -305,7 +306,7 @@ def _attempt(
     except RowConflict as overlap:
         from lancekit._commit.rules.conflict_error import conflict_error
 
-        winner = load_snapshot(read.line, overlap.version, read.naming)
+        winner = load_snapshot(read.location, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)
     # what was merged with newer deletions is based on them
@@ -314,7 +315,7 @@ def _attempt(
         pending.mark.check_first(latest.manifest.config, latest.version)
     if not pending.is_based_on(read.manifest.config, latest.manifest.config):
         raise RetryableConflictError(
-            f"Another merge into {read.line.uri} landed since version {read.version} was read.",
+            f"Another merge into {read.location.uri} landed since version {read.version} was read.",
             hint="Open the newest version and do the merge again.",
             read_version=read.version,
             version=latest.version,
@@ -322,7 +323,7 @@ def _attempt(
     built = _build(base, latest, rebased)
     if base.audit is not None:
         base.audit(latest, built.manifest, rebased.operation)
-    return put_version(latest.line, built, naming, rebased.transaction(based_on), base.staged)
+    return put_version(latest.location, built, naming, rebased.transaction(based_on), base.staged)
 
 
 def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
@@ -333,7 +334,7 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     if base.audit is not None:
         base.audit(read, built.manifest, pending.operation)
     transaction = pending.transaction(read.version)
-    landed = put_version(read.line, built, read.naming, transaction, base.staged)
+    landed = put_version(read.location, built, read.naming, transaction, base.staged)
     if landed is None:  # once in 2**63 times
         raise _lost(read, pending, 1)
     return landed
@@ -360,5 +361,5 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
 def _restored(latest: Snapshot, operation: ops.Operation) -> Built | None:
     if not isinstance(operation, ops.Restore):
         return None
-    old = load_snapshot(latest.line, operation.version, latest.naming)
+    old = load_snapshot(latest.location, operation.version, latest.naming)
     return Built(old.manifest, old.indices)

@@ -18,7 +18,7 @@ from lancekit._interrupts import Told, attempted
 from lancekit._legible import clean
 from lancekit._provenance import recorded
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
 from lancekit.errors import (
     CommitUnknownError,
@@ -58,7 +58,7 @@ def is_transaction(snapshot: Snapshot, unique: str) -> bool:
 
 
 def put_version(
-    line: Line,
+    location: BranchLocation,
     built: Built,
     naming: ManifestNaming,
     transaction: Transaction,
@@ -85,12 +85,12 @@ def put_version(
         transaction=data,
     )
     # what cannot be opened has to be found out before anybody else meets it
-    ready = snapshot_of(line, manifest, naming, encoded)
+    ready = snapshot_of(location, manifest, naming, encoded)
     staged.put(file, data)
     attempt = attempted(
-        _told(version, clean(line.uri), transaction.uuid),
-        lambda: _settled(line, version, naming, transaction, None) is not None,
-        key=line.uri,
+        _told(version, clean(location.uri), transaction.uuid),
+        lambda: _settled(location, version, naming, transaction, None) is not None,
+        key=location.uri,
     )
     try:
         landed = _put(ready, encoded, transaction)
@@ -116,15 +116,15 @@ def _told(version: int, uri: str, uuid: str) -> Told:
 
 
 def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot | None:
-    line, version, naming = ready.line, ready.manifest.version, ready.naming
-    store = line.store
+    location, version, naming = ready.location, ready.manifest.version, ready.naming
+    store = location.store
     path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
     try:
-        won = line.committer.put(store, path, version, encoded)
+        won = location.committer.put(store, path, version, encoded)
     except StorageError as error:
-        landed = _settled(line, version, naming, transaction, error)
+        landed = _settled(location, version, naming, transaction, error)
     else:
-        if won and not _is_forked(line, version, naming):
+        if won and not _is_forked(location, version, naming):
             if not names.is_detached(version):
                 # for readers of stores that list without order; the reference writes it too
                 hint = f'{{"version":{version}}}'.encode()
@@ -137,20 +137,20 @@ def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot 
             landed = None
         else:
             # a store may answer "taken" to a request that it carried out, and whose reply was lost
-            landed = _settled(line, version, naming, transaction, None)
+            landed = _settled(location, version, naming, transaction, None)
     return landed
 
 
-def _is_forked(line: Line, version: int, naming: ManifestNaming) -> bool:
+def _is_forked(location: BranchLocation, version: int, naming: ManifestNaming) -> bool:
     """Return whether somebody migrated the folder meanwhile, and committed under the new names."""
     if naming is ManifestNaming.V2 or names.is_detached(version):
         return False
     newer = names.manifest_name(version, ManifestNaming.V2)
-    return line.store.exists(f"{names.VERSIONS}/{newer}")
+    return location.store.exists(f"{names.VERSIONS}/{newer}")
 
 
 def _settled(
-    line: Line,
+    location: BranchLocation,
     version: int,
     naming: ManifestNaming,
     transaction: Transaction,
@@ -158,7 +158,7 @@ def _settled(
 ) -> Snapshot | None:
     """Return the version if it is mine, after a put that failed or found the name taken."""
     try:
-        found = load_snapshot(line, version, naming)
+        found = load_snapshot(location, version, naming)
         return found if is_transaction(found, transaction.uuid) else None
     except VersionNotFoundError:
         if error is None:  # taken, and removed since
@@ -167,7 +167,7 @@ def _settled(
     except LancekitError as second:
         reason = error or second
         raise CommitUnknownError(
-            f"The storage failed while version {version} of {line.uri} was committed, and it "
+            f"The storage failed while version {version} of {location.uri} was committed, and it "
             f"cannot be told whether it landed: {reason}",
             hint=f"Open the dataset and look for transaction {transaction.uuid}, "
             "before you write the same change again.",
@@ -183,7 +183,7 @@ def _settled(
 
 
 def create_first_version(
-    line: Line,
+    location: BranchLocation,
     operation: ops.Overwrite,
     pending: Pending,
     storage_version: str,
@@ -204,11 +204,11 @@ def create_first_version(
         storage_version=storage_version,
         marks=pending.marks_upon({}),
     )
-    return put_first_manifest(line, built, pending.transaction(0), naming)
+    return put_first_manifest(location, built, pending.transaction(0), naming)
 
 
 def put_first_manifest(
-    line: Line,
+    location: BranchLocation,
     built: Built,
     transaction: Transaction,
     naming: ManifestNaming = ManifestNaming.V2,
@@ -217,13 +217,13 @@ def put_first_manifest(
 
     Raises DatasetExistsError: there is one already.
     """
-    staged = StagedTransaction(line.store)
-    landed = put_version(line, built, naming, transaction, staged)
+    staged = StagedTransaction(location.store)
+    landed = put_version(location, built, naming, transaction, staged)
     if landed is None:
         staged.remove()
         raise DatasetExistsError(
-            f"A dataset was created at {line.uri} at the same time.",
+            f"A dataset was created at {location.uri} at the same time.",
             hint='Open it, or write with mode="append" or mode="overwrite".',
-            uri=line.uri,
+            uri=location.uri,
         )
     return landed

@@ -28,7 +28,7 @@ from lancekit._interrupts import attempting, outcome
 from lancekit._legible import clean, warn
 from lancekit._storage.base import Store
 from lancekit._storage.folders import leads_away
-from lancekit._versions.line import Line, check_new_place, open_line
+from lancekit._versions.branch_location import BranchLocation, check_new_place, open_location
 from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.reference_files import (
     borrowers,
@@ -55,16 +55,16 @@ from lancekit.errors import (
 # ---- tags
 
 
-def _tag_of(line: Line, value: object) -> Tag:
-    snapshot = resolve(line, parse_reference(value, line))
+def _tag_of(location: BranchLocation, value: object) -> Tag:
+    snapshot = resolve(location, parse_reference(value, location))
     return Tag(
         version=snapshot.version,
-        branch=snapshot.line.branch,
+        branch=snapshot.location.branch,
         manifest_size=snapshot.manifest_size,
     )
 
 
-def create_tag(line: Line, name: str, reference: object) -> None:
+def create_tag(location: BranchLocation, name: str, reference: object) -> None:
     """Create a tag; never replaces one.
 
     Raises InvalidArgumentError: the name cannot be used.
@@ -73,9 +73,9 @@ def create_tag(line: Line, name: str, reference: object) -> None:
     """
     check_tag_name(name)
     now = datetime.now(UTC)
-    tag = replace(_tag_of(line, reference), created_at=now, updated_at=now)
-    with _attempting("tag", name, "created", lambda: _is(line.root, name, tag)):
-        if not line.root.put_if_absent(tag_file(name), tag.to_json()):
+    tag = replace(_tag_of(location, reference), created_at=now, updated_at=now)
+    with _attempting("tag", name, "created", lambda: _is(location.root, name, tag)):
+        if not location.root.put_if_absent(tag_file(name), tag.to_json()):
             raise RefConflictError(
                 f"Tag {name!r} exists already.",
                 hint="Move it with tags.update(), or delete it first.",
@@ -83,17 +83,17 @@ def create_tag(line: Line, name: str, reference: object) -> None:
             )
 
 
-def update_tag(line: Line, name: str, reference: object) -> None:
+def update_tag(location: BranchLocation, name: str, reference: object) -> None:
     """Point an existing tag to another version."""
-    old = get_tag(line.root, name)
+    old = get_tag(location.root, name)
     tag = replace(
-        _tag_of(line, reference),
+        _tag_of(location, reference),
         created_at=old.created_at,
         updated_at=datetime.now(UTC),
         metadata=old.metadata,
     )
-    with _attempting("tag", name, "moved", lambda: _is(line.root, name, tag)):
-        line.root.put(tag_file(name), tag.to_json())
+    with _attempting("tag", name, "moved", lambda: _is(location.root, name, tag)):
+        location.root.put(tag_file(name), tag.to_json())
 
 
 def _is(root: Store, name: str, tag: Tag) -> bool:
@@ -123,29 +123,29 @@ def delete_tag(root: Store, name: str) -> None:
 # ---- branches and clones
 
 
-def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Snapshot:
+def create_branch(location: BranchLocation, name: str, reference: object, clock: Clock) -> Snapshot:
     """Fork a branch from a version: a shallow clone below `tree/`, then the branch's file.
 
     Raises InvalidArgumentError: the name cannot be used.
     Raises RefConflictError: the branch exists.
     """
     check_branch_name(name)
-    source = resolve(line, parse_reference(reference, line))
-    target = line.on(name)
-    if line.root.exists(branch_file(name)):
+    source = resolve(location, parse_reference(reference, location))
+    target = location.on(name)
+    if location.root.exists(branch_file(name)):
         raise RefConflictError(
             f"Branch {name!r} exists already.",
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
     # without its file a branch is not there: the call again lists what was made of it
-    is_listed = partial(line.root.exists, branch_file(name))
+    is_listed = partial(location.root.exists, branch_file(name))
     with _attempting("branch", name, "created", is_listed, key=target.uri):
         created = _unlisted(source, target, name)
         if created is None:
             created = _put_clone(source, target, name, clock)
-        parent = source.line.branch
-        steps = () if parent is None else get_branch(line.root, parent).identifier
+        parent = source.location.branch
+        steps = () if parent is None else get_branch(location.root, parent).identifier
         record = Branch(
             parent_branch=parent,
             identifier=(*steps, (source.version, uuid.uuid4().hex)),
@@ -153,12 +153,12 @@ def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Sna
             create_at=clock.now_ns() // 10**9,
             manifest_size=source.manifest_size,
         )
-        if not line.root.put_if_absent(branch_file(name), record.to_json()):
+        if not location.root.put_if_absent(branch_file(name), record.to_json()):
             raise RefConflictError(f"Branch {name!r} was created at the same time.", branch=name)
     return created
 
 
-def _unlisted(source: Snapshot, target: Line, name: str) -> Snapshot | None:
+def _unlisted(source: Snapshot, target: BranchLocation, name: str) -> Snapshot | None:
     """Return what a writer that died left of the same branch, which only lacks its file.
 
     Removing it could harm a writer that is still at work; listing it cannot.
@@ -188,7 +188,7 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
     root.put(branch_file(name), record.to_json())
 
 
-def delete_branch(line: Line, name: str) -> None:
+def delete_branch(location: BranchLocation, name: str) -> None:
     """Delete a branch and its own files, also what a writer that died left of one.
 
     A folder in the branch's place that holds something else, or that is behind a link, stays: then
@@ -201,15 +201,15 @@ def delete_branch(line: Line, name: str) -> None:
         perhaps it descends.
     """
     if not name or name == MAIN:  # its folder would be the whole dataset
-        raise no_branch(line.root, name)
-    target = line.on(name)
-    is_listed = name in branch_files(line.root)  # a damaged one is no file, perhaps
+        raise no_branch(location.root, name)
+    target = location.on(name)
+    is_listed = name in branch_files(location.root)  # a damaged one is no file, perhaps
     has_folder = holds_branch(target, or_damaged=is_listed)
     if not (is_listed or has_folder):
-        raise no_branch(line.root, name)
-    children = _children(line, name)
+        raise no_branch(location.root, name)
+    children = _children(location, name)
     # a damaged tag points to nothing, so it holds nothing
-    tags = [tag for tag, t in read_tags(line.root).sound.items() if t.branch == name]
+    tags = [tag for tag, t in read_tags(location.root).sound.items() if t.branch == name]
     for what, users in (("branches", children), ("tags", tags)):
         if users:
             raise RefConflictError(
@@ -221,31 +221,31 @@ def delete_branch(line: Line, name: str) -> None:
     if has_folder:
         _check_not_borrowed(target)
     file = branch_file(name)
-    with _attempting("branch", name, "deleted", lambda: not line.root.exists(file)):
-        line.root.delete(file)
+    with _attempting("branch", name, "deleted", lambda: not location.root.exists(file)):
+        location.root.delete(file)
     why = ""
     if has_folder:
         try:
-            _remove_folder(line.root, name)
+            _remove_folder(location.root, name)
         except StorageError as error:
             if not leads_away(error):
                 raise
             why = error.message
-    elif _holds_more(line.root, name):
+    elif _holds_more(location.root, name):
         why = f"{target.uri} is left alone: it holds no versions of that branch."
     if why:
         warn(f"Branch {name!r} is no longer listed. {why}")
 
 
-def _check_not_borrowed(line: Line) -> None:
-    users = {name: [s.version for s in found] for name, found in borrowers(line).items()}
+def _check_not_borrowed(location: BranchLocation) -> None:
+    users = {name: [s.version for s in found] for name, found in borrowers(location).items()}
     if users:
         said = (f"{name} ({_listed(versions)})" for name, versions in users.items())
         raise RefConflictError(
-            f"Branch {line.name!r} has files that other lines read: {', '.join(said)}.",
+            f"Branch {location.name!r} has files that other lines read: {', '.join(said)}.",
             hint="deepen() on each of them copies what its newest version needs; its older "
             "versions need them until cleanup_old_versions() removes those.",
-            branch=line.name,
+            branch=location.name,
             users=users,
         )
 
@@ -267,13 +267,13 @@ def _holds_more(root: Store, name: str) -> bool:
     return any(not file.name.startswith(within) for file in root.list_tree(folder))
 
 
-def _children(line: Line, name: str) -> list[str]:
+def _children(location: BranchLocation, name: str) -> list[str]:
     """Return the branches that descend from a branch, whatever became of their references."""
-    listed = read_branches(line.root)
+    listed = read_branches(location.root)
     found = [other for other, branch in listed.sound.items() if branch.parent_branch == name]
     for other, damage in listed.damaged.items():
         try:
-            bases = latest_snapshot(line.on(other)).manifest.base_paths if other != name else ()
+            bases = latest_snapshot(location.on(other)).manifest.base_paths if other != name else ()
         except (DatasetNotFoundError, VersionNotFoundError):  # then it has nothing to lose
             continue
         except FormatError:
@@ -286,13 +286,13 @@ def _children(line: Line, name: str) -> list[str]:
     return sorted(found)
 
 
-def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:
+def holds_branch(location: BranchLocation, *, or_damaged: bool = False) -> bool:
     """Tell whether the folder of a branch is one: its newest version says so.
 
     Anything may lie below `tree/`, and a reference may name anything.
     """
     try:
-        return latest_snapshot(line).branch == line.branch
+        return latest_snapshot(location).branch == location.branch
     except (DatasetNotFoundError, VersionNotFoundError):
         return False
     except FormatError:
@@ -325,35 +325,37 @@ def clone_line(
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
-    line = free_line(source, target, storage_options)
-    return _put_clone(source, line, None, clock)
+    location = free_line(source, target, storage_options)
+    return _put_clone(source, location, None, clock)
 
 
 def free_line(
     source: Snapshot, target: str | os.PathLike[str], storage_options: Mapping[str, str] | None
-) -> Line:
+) -> BranchLocation:
     """Return where a clone of a version is to be.
 
     Raises DatasetExistsError: there is a dataset already.
     """
-    line = open_line(target, storage_options or source.line.storage_options)
-    check_new_place(line)
-    if dataset_exists(line):
+    location = open_location(target, storage_options or source.location.storage_options)
+    check_new_place(location)
+    if dataset_exists(location):
         raise DatasetExistsError(
-            f"There is a dataset at {line.uri} already.",
+            f"There is a dataset at {location.uri} already.",
             hint="Clone to another place, or remove it first.",
-            uri=line.uri,
+            uri=location.uri,
         )
-    return line
+    return location
 
 
-def _put_clone(source: Snapshot, target: Line, branch: str | None, clock: Clock) -> Snapshot:
+def _put_clone(
+    source: Snapshot, target: BranchLocation, branch: str | None, clock: Clock
+) -> Snapshot:
     from lancekit._commit.manifest.build import build_manifest
     from lancekit._commit.put_version import put_first_manifest
 
     operation = ops.Clone(
         is_shallow=True,
-        ref_name=source.line.branch,
+        ref_name=source.location.branch,
         ref_version=source.version,
         ref_path=source.store.uri,
         branch_name=branch,

@@ -91,7 +91,7 @@ _asked: dict[tuple[str, str], threading.Thread] = {}
 
 def listed(handle: LanceDataset, what: str) -> list[Any]:
     """Return the tags, branches or versions; what comes too late is there the next time."""
-    key = handle._line.uri, what
+    key = handle._location.uri, what
     when, names = _known.get(key, (-_KEEP_SECONDS, []))
     if monotonic() - when < _KEEP_SECONDS:
         return names

@@ -303,7 +303,7 @@ def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
     if file is None:
         return new
     given = {
-        "the dataset": snapshot.line.uri,
+        "the dataset": snapshot.location.uri,
         "the version of the dataset": f"{snapshot.branch or 'main'}:{snapshot.version}",
         "read_columns": repr(new.read_columns),
         "the schema of the results": str(new.schema or new.transforms.output_schema),

@@ -21,7 +21,7 @@ from lancekit._operations.cleanup.auto import commit, create
 from lancekit._operations.index.staged import with_files
 from lancekit._operations.maintenance.deepen import deep_clone
 from lancekit._provenance import PREFIX
-from lancekit._versions.line import Line, check_new_place, open_line
+from lancekit._versions.branch_location import BranchLocation, check_new_place, open_location
 from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
@@ -48,7 +48,7 @@ class CommitSettings:
 
 
 def commit_operation(
-    target: Line | Snapshot,
+    target: BranchLocation | Snapshot,
     transaction: Transaction,
     read_version: int | None,
     settings: CommitSettings,
@@ -80,19 +80,19 @@ def commit_operation(
         uuid=transaction.uuid,
         properties=transaction.transaction_properties,
     )
-    line = target.line if isinstance(target, Snapshot) else target
-    if isinstance(target, Line) and not dataset_exists(target):
+    location = target.location if isinstance(target, Snapshot) else target
+    if isinstance(target, BranchLocation) and not dataset_exists(target):
         if settings.detached:
             raise DatasetNotFoundError(
-                f"There is no dataset at {line.uri}, and a detached version needs one.",
+                f"There is no dataset at {location.uri}, and a detached version needs one.",
                 hint="Create it first: commit the overwrite without `detached`.",
-                uri=line.uri,
+                uri=location.uri,
             )
-        check_new_place(line)
-        return _create(line, pending, settings)
+        check_new_place(location)
+        return _create(location, pending, settings)
     if isinstance(operation, ops.Clone):
         raise InvalidArgumentError(
-            f"There is a dataset at {line.uri} already, and a clone starts one.",
+            f"There is a dataset at {location.uri} already, and a clone starts one.",
             hint="Clone to another place, or remove it first.",
         )
     read = _read(target, operation, read_version)
@@ -117,30 +117,32 @@ def _name(transaction: Transaction) -> str:
     return type(operation).__name__
 
 
-def _read(target: Line | Snapshot, operation: ops.Operation, read_version: int | None) -> Snapshot:
+def _read(
+    target: BranchLocation | Snapshot, operation: ops.Operation, read_version: int | None
+) -> Snapshot:
     if read_version is None or (read_version == 0 and isinstance(operation, _READ_NOTHING)):
         return target if isinstance(target, Snapshot) else latest_snapshot(target)
     if isinstance(target, Snapshot) and target.version == read_version:
         return target
-    line = target.line if isinstance(target, Snapshot) else target
-    return load_snapshot(line, read_version)
+    location = target.location if isinstance(target, Snapshot) else target
+    return load_snapshot(location, read_version)
 
 
-def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
+def _create(location: BranchLocation, pending: Pending, settings: CommitSettings) -> Snapshot:
     operation = pending.operation
     if isinstance(operation, ops.Clone):
-        return _clone(line, operation, pending)
+        return _clone(location, operation, pending)
     if not isinstance(operation, ops.Overwrite):
         raise DatasetNotFoundError(
-            f"There is no dataset at {line.uri}, and {type(operation).__name__} needs one.",
+            f"There is no dataset at {location.uri}, and {type(operation).__name__} needs one.",
             hint="Create it with an Overwrite, or with write_dataset().",
-            uri=line.uri,
+            uri=location.uri,
         )
     bases = {base.id: base for base in operation.initial_bases}
 
     def locate(file: DataFile) -> FileLocation:
         base = bases.get(file.base_id) if file.base_id is not None else None
-        store = line.base(base.path) if base else line.store
+        store = location.base(base.path) if base else location.store
         bare = base is not None and not base.is_dataset_root
         return FileLocation(store, file.path if bare else f"{DATA}/{file.path}")
 
@@ -148,7 +150,7 @@ def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
     file = next((file for fragment in operation.fragments for file in fragment.files), None)
     version = DEFAULT_VERSION if file is None else file.storage_version
     return create(
-        line,
+        location,
         operation,
         pending,
         version,
@@ -157,18 +159,18 @@ def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
     )
 
 
-def _clone(line: Line, operation: ops.Clone, pending: Pending) -> Snapshot:
-    start = open_line(operation.ref_path, line.storage_options)
+def _clone(location: BranchLocation, operation: ops.Clone, pending: Pending) -> Snapshot:
+    start = open_location(operation.ref_path, location.storage_options)
     source = resolve(start, Reference(version=operation.ref_version, branch=start.branch))
     transaction = Transaction(
         source.version, operation, pending.uuid, transaction_properties=pending.properties
     )
     if not operation.is_shallow:
-        return deep_clone(source, line, transaction, Clock())
+        return deep_clone(source, location, transaction, Clock())
     built = build_manifest(
         source.manifest, operation, timestamp_ns=Clock().now_ns(), indices=source.indices
     )
-    return put_first_manifest(line, built, transaction)
+    return put_first_manifest(location, built, transaction)
 
 
 def merged_appends(transactions: Sequence[Transaction]) -> Transaction:

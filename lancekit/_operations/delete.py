@@ -96,7 +96,7 @@ def delete_rows(
         num_deleted_rows=rows,
         version=landed.version,
         branch=landed.branch,
-        line=landed.line,
+        location=landed.location,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=runner.name,

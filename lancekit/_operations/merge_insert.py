@@ -217,7 +217,7 @@ def _result(
         version=landed.version,
         read_version=snapshot.version,
         branch=landed.branch,
-        line=landed.line,
+        location=landed.location,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=engine,
@@ -343,7 +343,7 @@ def _work_of(
 def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
     files = clauses.files
     places = chosen_places(
-        current.line,
+        current.location,
         current.manifest.base_paths,
         files.bases,
         every=files.every,

@@ -109,7 +109,7 @@ def replace_columns(
         columns=tuple(replacement.stored.names),
         version=landed.version,
         branch=landed.branch,
-        line=landed.line,
+        location=landed.location,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=engine,

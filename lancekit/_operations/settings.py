@@ -92,7 +92,7 @@ def restore_version(snapshot: Snapshot) -> Snapshot:
     """Commit the state of ``snapshot`` as a new version; nothing in between is lost."""
     check_writable(snapshot)
     pending = Pending(operation=Restore(version=snapshot.version))
-    return commit(latest_snapshot(snapshot.line), pending)
+    return commit(latest_snapshot(snapshot.location), pending)
 
 
 def undo_version(snapshot: Snapshot) -> Snapshot:
@@ -100,7 +100,7 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
     check_writable(snapshot)
     if snapshot.version == 1:
         raise InvalidArgumentError(
-            f"Version 1 of {snapshot.line.uri} is the first: there is nothing before it.",
+            f"Version 1 of {snapshot.location.uri} is the first: there is nothing before it.",
             hint="LanceDataset.drop() removes a dataset.",
             version=1,
         )
@@ -109,10 +109,10 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
     try:
         return commit(snapshot, pending, strict=True)
     except RetriesExhaustedError as error:
-        newest = latest_snapshot(snapshot.line).version
+        newest = latest_snapshot(snapshot.location).version
         raise RetryableConflictError(
-            f"Version {snapshot.version} of {snapshot.line.uri} is not the newest any more: to go "
-            f"back to the one before would take back what came up to version {newest}, too.",
+            f"Version {snapshot.version} of {snapshot.location.uri} is not the newest any more: to "
+            f"go back to the one before would take back what came up to version {newest}, too.",
             hint=f"Look at ds.changes({snapshot.version}); ds.checkout_latest(), then undo() takes "
             "back the newest.",
             read_version=snapshot.version,
@@ -120,8 +120,8 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
         ) from error
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
-            f"Version {before} of {snapshot.line.uri} is gone, so that version {snapshot.version} "
-            "cannot be taken back to it.",
+            f"Version {before} of {snapshot.location.uri} is gone, so that version "
+            f"{snapshot.version} cannot be taken back to it.",
             hint="It was cleaned up. ds.versions() lists what checkout_version(...).restore() can "
             "go back to.",
             version=before,

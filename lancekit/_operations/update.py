@@ -157,7 +157,7 @@ def update_columns(
         columns=tuple(updates),
         version=landed.version,
         branch=landed.branch,
-        line=landed.line,
+        location=landed.location,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=runner.name,

@@ -27,7 +27,7 @@ from lancekit._pipeline.key_counter import KeyCheck, check_new_keys
 from lancekit._pipeline.source import Source, open_source
 from lancekit._pipeline.write_rows import WriteTask
 from lancekit._storage.places import begun_anew, is_in_memory
-from lancekit._versions.line import Line, check_new_place
+from lancekit._versions.branch_location import BranchLocation, check_new_place
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
@@ -86,7 +86,7 @@ class WritePlan:
     for, ``None`` for a dataset to be created, and `new_bases` are the base paths of that.
     """
 
-    line: Line
+    location: BranchLocation
     current: Snapshot | None
     casts: CastPlan
     task: WriteTask
@@ -111,20 +111,22 @@ class WritePlan:
 
 
 def open_rows(
-    data: object, schema: pa.Schema | None, target: Line | Snapshot, mode: WriteMode
-) -> tuple[Source, Line | Snapshot]:
+    data: object, schema: pa.Schema | None, target: BranchLocation | Snapshot, mode: WriteMode
+) -> tuple[Source, BranchLocation | Snapshot]:
     """Open rows that are to be written; return them, and the version that they are written for.
 
     Python's values get the types of the dataset that they are appended to.
     """
-    if mode == "append" and isinstance(target, Line):
+    if mode == "append" and isinstance(target, BranchLocation):
         target = _current(target) or target
     appended = mode == "append" and isinstance(target, Snapshot)
     like = target.row_schema if appended and isinstance(target, Snapshot) else None
     return open_source(data, schema, like), target
 
 
-def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:
+def write_rows(
+    source: Source, target: BranchLocation | Snapshot, settings: WriteSettings
+) -> Snapshot:
     """Write rows and commit them; return the new version.
 
     source: the rows.
@@ -153,7 +155,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
             return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there
         return create(
-            plan.line,
+            plan.location,
             first,
             pending,
             task.storage_version,
@@ -162,19 +164,21 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
         )
 
 
-def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettings) -> WritePlan:
+def plan_write(
+    schema: pa.Schema, target: BranchLocation | Snapshot, settings: WriteSettings
+) -> WritePlan:
     """Plan to write rows of a schema; errors as in `write_rows`, but for those of values."""
-    line = target.line if isinstance(target, Snapshot) else target
-    current = target if isinstance(target, Snapshot) else _current(line)
+    location = target.location if isinstance(target, Snapshot) else target
+    current = target if isinstance(target, Snapshot) else _current(location)
     if current is None:
-        check_new_place(line)
-        return _overwrite(schema, line, current, settings)
+        check_new_place(location)
+        return _overwrite(schema, location, current, settings)
     match settings.mode:
         case "create":
             raise DatasetExistsError(
-                f"There is a dataset at {line.uri} already.",
+                f"There is a dataset at {location.uri} already.",
                 hint='Write with mode="append" or mode="overwrite", or to another place.',
-                uri=line.uri,
+                uri=location.uri,
             )
         case "append":
             check_writable(current)
@@ -185,21 +189,21 @@ def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettin
             check_writable(current)
             # the commit would say so, too, but only when all is written
             check_merged(current, "To overwrite the table")
-            return _overwrite(schema, line, current, settings)
+            return _overwrite(schema, location, current, settings)
         case _:
             assert_never(settings.mode)
 
 
-def vacated(line: Line) -> Line:
+def vacated(location: BranchLocation) -> BranchLocation:
     """Return a place at which a dataset is to be created: one in memory is begun anew."""
-    if not is_in_memory(line.root) or _current(line) is None:
-        return line
-    return replace(line, root=begun_anew(line.root))
+    if not is_in_memory(location.root) or _current(location) is None:
+        return location
+    return replace(location, root=begun_anew(location.root))
 
 
-def _current(line: Line) -> Snapshot | None:
+def _current(location: BranchLocation) -> Snapshot | None:
     try:
-        return latest_snapshot(line)
+        return latest_snapshot(location)
     except DatasetNotFoundError:
         return None
 
@@ -244,7 +248,7 @@ def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:
 
 
 def _task(
-    line: Line,
+    location: BranchLocation,
     schema: LanceSchema,
     version: str,
     settings: WriteSettings,
@@ -252,8 +256,8 @@ def _task(
 ) -> WriteTask:
     every = settings.target_all_bases
     return WriteTask(
-        store=line.store,
-        places=chosen_places(line, bases, settings.target_bases, every=every),
+        store=location.store,
+        places=chosen_places(location, bases, settings.target_bases, every=every),
         schema=schema,
         storage_version=version,
         max_rows_per_file=settings.max_rows_per_file,
@@ -271,26 +275,26 @@ def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> Wr
     manifest = current.manifest
     bases = bases_of(current, settings.new_bases)
     return WritePlan(
-        line=current.line,
+        location=current.location,
         current=current,
         casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
-        task=_task(current.line, manifest.schema, manifest.new_file_version, settings, bases),
+        task=_task(current.location, manifest.schema, manifest.new_file_version, settings, bases),
         settings=settings,
     )
 
 
 def _overwrite(
-    rows: pa.Schema, line: Line, current: Snapshot | None, settings: WriteSettings
+    rows: pa.Schema, location: BranchLocation, current: Snapshot | None, settings: WriteSettings
 ) -> WritePlan:
     known = current.manifest.new_file_version if current else DEFAULT_VERSION
     version = settings.storage_version or known
     schema = _with_key(_new_schema(rows, version), current, settings.primary_key)
     bases = bases_of(current, settings.new_bases)
     return WritePlan(
-        line=line,
+        location=location,
         current=current,
         casts=plan_cast(rows, schema.to_arrow(), allow_missing=False),
-        task=_task(line, schema, version, settings, bases),
+        task=_task(location, schema, version, settings, bases),
         settings=settings,
         new_bases=bases if current is None else (),
     )

@@ -25,7 +25,7 @@ from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragmen
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation
 from lancekit.options import options
 
@@ -163,6 +163,6 @@ def new_sources(task: WriteTask, fragments: Iterable[Fragment]) -> Iterator[Frag
             stable_row_ids=False,
             first_row=number,
             version=0,
-            line=Line(root=task.store),
+            location=BranchLocation(root=task.store),
             base_paths=(),
         )

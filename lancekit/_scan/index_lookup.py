@@ -272,4 +272,4 @@ def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
         if not is_known(index, kind):
             continue
         store = snapshot.base_store(index.base_id)
-        yield Segment(index, kind, store, snapshot.line.open_files)
+        yield Segment(index, kind, store, snapshot.location.open_files)

@@ -15,7 +15,7 @@ from lancekit._pipeline.inputs import is_spark_dataframe
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._spark.jobs.client import is_connect
 from lancekit._spark.source import SparkSource
-from lancekit._versions.line import Line, open_line
+from lancekit._versions.branch_location import BranchLocation, open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import Snapshot
@@ -87,17 +87,17 @@ class StreamSink:
         mark = BatchMarker(key=_KEY + self.query, number=int(batch))
         callers = _callers(frame, self.home)
         with options(**asdict(self.values)):
-            line = open_line(self.uri, self.storage_options).on(self.branch)
-            current = _newest(line)
+            location = open_location(self.uri, self.storage_options).on(self.branch)
+            current = _newest(location)
             if current is not None and self._is_there(mark, callers, current):
                 return False
             mark = replace(mark, origin=_origin(mark, callers, current))
             try:
-                self._write(frame, mark, current, line)
+                self._write(frame, mark, current, location)
             except DatasetExistsError:  # another writer created it meanwhile
                 return self(frame, batch)
             except CommitConflictError:
-                if self._is_there(mark, callers, latest_snapshot(line)):
+                if self._is_there(mark, callers, latest_snapshot(location)):
                     return False  # another run of the query was first
                 raise
             return True
@@ -118,7 +118,7 @@ class StreamSink:
         return newest.number >= mark.number
 
     def _write(
-        self, frame: object, mark: BatchMarker, current: Snapshot | None, line: Line
+        self, frame: object, mark: BatchMarker, current: Snapshot | None, location: BranchLocation
     ) -> None:
         properties = {
             **self.settings.properties,
@@ -128,7 +128,7 @@ class StreamSink:
         settings = replace(self.settings, properties=properties, mark=mark)
         source = SparkSource.open(frame, None)
         if current is None or not self.merge:
-            write_rows(source, current or line, settings)
+            write_rows(source, current or location, settings)
             return
         clauses = check_clauses(
             current.manifest.schema, MergeClauses(on=self.on, matched="update", insert=True)
@@ -143,11 +143,11 @@ class StreamSink:
         )
 
 
-def _newest(line: Line) -> Snapshot | None:
-    if line.branch is not None:
-        return resolve(line.on(None), Reference(branch=line.branch))
+def _newest(location: BranchLocation) -> Snapshot | None:
+    if location.branch is not None:
+        return resolve(location.on(None), Reference(branch=location.branch))
     try:
-        return latest_snapshot(line)
+        return latest_snapshot(location)
     except DatasetNotFoundError:
         return None
 

@@ -107,7 +107,7 @@ def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> No
     A handle at another version, or one that is pinned, stays where it is.
     """
     own = leaf.table.handle
-    if own is None or own._read_only or own._line != handle._line:
+    if own is None or own._read_only or own._location != handle._location:
         return
     if own.version in (begun, leaf.table.moved_to):
         moved = handle._other(current)

@@ -64,9 +64,9 @@ def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
 
     source._check_shards()
     known = scope.text.read_sets
-    place = source._line.store.uri
+    place = source._location.store.uri
     if place not in known:
-        known[place] = newest_read_set(source._line)
+        known[place] = newest_read_set(source._location)
     return known[place]
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from lancekit._format.names import MAIN
 from lancekit._format.operations import Clone
 from lancekit._format.refs import Branch
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.reference_files import get_branch
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -20,14 +20,14 @@ from lancekit.errors import LancekitError, StorageError
 class Origin:
     """A version of a line; `unique` tells a branch from an earlier one of its name."""
 
-    line: Line
+    location: BranchLocation
     unique: str
     version: int
 
     @property
     def place(self) -> tuple[str, str]:
         """What two versions of one line have in common."""
-        return self.line.root.uri, self.unique
+        return self.location.root.uri, self.unique
 
 
 def parting(one: Snapshot, other: Snapshot) -> Origin | None:
@@ -49,17 +49,17 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
 
     A version that was cleaned up since is no ancestor that could be looked at.
     """
-    if one.line == other.line:
+    if one.location == other.location:
         return min(one, other, key=lambda side: side.version)
     start = parting(one, other)
     if start is None:
         return None
-    line, version = start.line, start.version
-    known = (s for s in (one, other) if s.version == version and s.line == line)
-    own = line.root in (one.line.root, other.line.root)
-    found = next(known, None) or _loaded(line, version, own=own)
+    location, version = start.location, start.version
+    known = (s for s in (one, other) if s.version == version and s.location == location)
+    own = location.root in (one.location.root, other.location.root)
+    found = next(known, None) or _loaded(location, version, own=own)
     # a branch that forked there has that version, too
-    same = (s for s in (one, other) if s.version == version and s.line.root == line.root)
+    same = (s for s in (one, other) if s.version == version and s.location.root == location.root)
     return found or next(same, None) or _copy_of(start, (one, other))
 
 
@@ -67,17 +67,17 @@ def _copy_of(start: Origin, sides: Iterable[Snapshot]) -> Snapshot | None:
     """Return the first version of a branch that forked from a version which is gone."""
     for side in sides:
         for branch, fork in pairwise(origins(side)):
-            if fork == start and branch.line.root == start.line.root:
-                found = _loaded(branch.line, start.version, own=False)
+            if fork == start and branch.location.root == start.location.root:
+                found = _loaded(branch.location, start.version, own=False)
                 if found is not None:
                     return found
     return None
 
 
-def _loaded(line: Line, version: int, *, own: bool) -> Snapshot | None:
+def _loaded(location: BranchLocation, version: int, *, own: bool) -> Snapshot | None:
     """Return a version, if it is there; a store that fails says so, unless it is another's."""
     try:
-        return load_snapshot(line, version)
+        return load_snapshot(location, version)
     except StorageError:
         if own:
             raise
@@ -91,56 +91,56 @@ def origins(snapshot: Snapshot) -> Iterator[Origin]:
 
     What lies elsewhere and cannot be read any more ends the way.
     """
-    line, version = snapshot.line, snapshot.version
+    location, version = snapshot.location, snapshot.version
     seen: set[tuple[str, str]] = set()
     while True:
         last = None
-        for origin in branch_origins(line, version):
+        for origin in branch_origins(location, version):
             if origin.place in seen:  # a clone of itself: made by hand
                 return
             seen.add(origin.place)
             last = origin
             yield origin
-        clone = None if last is None else _cloned_from(last.line)
+        clone = None if last is None else _cloned_from(last.location)
         if clone is None:
             return
-        line, version = clone
+        location, version = clone
 
 
-def branch_origins(line: Line, version: int) -> Iterator[Origin]:
+def branch_origins(location: BranchLocation, version: int) -> Iterator[Origin]:
     """Yield a version, then where its branch forked, and so on to the main line."""
     steps: list[tuple[str | None, int, str]] = []
-    name = line.branch
+    name = location.branch
     while name is not None:
-        branch = get_branch(line.root, name)
+        branch = get_branch(location.root, name)
         steps.append((name, branch.parent_version, unique_of(name, branch)))
         name = branch.parent_branch
     versions = [version, *(parent for _, parent, _ in steps)]
     names = [(name, unique) for name, _, unique in steps] + [(None, MAIN)]
     for (name, unique), at in zip(names, versions, strict=True):
-        yield Origin(line.on(name), unique, at)
+        yield Origin(location.on(name), unique, at)
 
 
-def unique_name(line: Line) -> str:
+def unique_name(location: BranchLocation) -> str:
     """Return what tells a line from others of its dataset, and from earlier ones of its name."""
-    if line.branch is None:
+    if location.branch is None:
         return MAIN
-    return unique_of(line.branch, get_branch(line.root, line.branch))
+    return unique_of(location.branch, get_branch(location.root, location.branch))
 
 
-def source_of(line: Line) -> Snapshot | None:
+def source_of(location: BranchLocation) -> Snapshot | None:
     """Return the version that a branch forked from, or of which a line is a clone.
 
     ``None`` if there is none, or it cannot be read any more.
     """
     try:
-        if line.branch is None:
-            clone = _cloned_from(line)
+        if location.branch is None:
+            clone = _cloned_from(location)
             return None if clone is None else load_snapshot(*clone)
-        branch = get_branch(line.root, line.branch)
-        parent = line.on(branch.parent_branch)
+        branch = get_branch(location.root, location.branch)
+        parent = location.on(branch.parent_branch)
         steps = branch.identifier[:-1]
-        if parent.branch and steps and steps != get_branch(line.root, parent.branch).identifier:
+        if parent.branch and steps and steps != get_branch(location.root, parent.branch).identifier:
             return None  # a later one of its name
         return load_snapshot(parent, branch.parent_version)
     except LancekitError:
@@ -152,11 +152,11 @@ def unique_of(name: str, branch: Branch) -> str:
     return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
 
 
-def clone_of(line: Line) -> Clone | None:
+def clone_of(location: BranchLocation) -> Clone | None:
     """Return the commit that made a dataset as a clone; ``None`` if nothing tells of one."""
     try:
-        oldest = min(list_versions(line).versions, default=None)
-        first = None if oldest is None else load_snapshot(line, oldest).transaction
+        oldest = min(list_versions(location).versions, default=None)
+        first = None if oldest is None else load_snapshot(location, oldest).transaction
     except LancekitError:
         return None
     if first is None or not isinstance(first.operation, Clone) or first.operation.branch_name:
@@ -164,15 +164,15 @@ def clone_of(line: Line) -> Clone | None:
     return first.operation
 
 
-def _cloned_from(line: Line) -> tuple[Line, int] | None:
+def _cloned_from(location: BranchLocation) -> tuple[BranchLocation, int] | None:
     """Return the line and the version that a dataset was cloned from."""
-    clone = clone_of(line)
+    clone = clone_of(location)
     if clone is None:
         return None
     try:
         # only from a place that is trusted: a dataset says for itself where it comes from
-        source = replace(line, root=line.base(clone.ref_path), branch=None)
+        source = replace(location, root=location.base(clone.ref_path), branch=None)
         snapshot = load_snapshot(source, clone.ref_version)
     except LancekitError:
         return None
-    return snapshot.line, snapshot.version
+    return snapshot.location, snapshot.version

@@ -16,7 +16,7 @@ from itertools import chain
 from lancekit._format.names import MAIN
 from lancekit._lazy import cached_property
 from lancekit._versions.ancestor import branch_origins, unique_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.merge_edges import (
     APPLIED,
     MERGED,
@@ -45,14 +45,14 @@ class CommonVersion:
 
     name: str
     version: int
-    line: Line | None
+    location: BranchLocation | None
     snapshot: Snapshot | None
     stands_in: bool = False
 
     @property
     def called(self) -> str:
         """What messages call it."""
-        where = f"the deleted branch {self.name}" if self.line is None else self.line.name
+        where = f"the deleted branch {self.name}" if self.location is None else self.location.name
         return f"version {self.version} of {where}"
 
 
@@ -82,30 +82,34 @@ def _least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
 class CommitGraph:
     """The versions of the lines of a dataset; each is read once, when it is needed."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._chains: dict[str | None, tuple[tuple[Line, str, int], ...]] = {}
-        self._lines: dict[str, Line] = {MAIN: line.on(None)}
+    def __init__(self, location: BranchLocation) -> None:
+        self._location = location
+        self._chains: dict[str | None, tuple[tuple[BranchLocation, str, int], ...]] = {}
+        self._locations: dict[str, BranchLocation] = {MAIN: location.on(None)}
         self._snapshots: dict[tuple[str | None, int], Snapshot | None] = {}
         self._vectors: dict[tuple[str | None, int], VersionVector] = {}
 
-    def chain(self, line: Line, version: int) -> tuple[tuple[Line, str, int], ...]:
+    def chain(
+        self, location: BranchLocation, version: int
+    ) -> tuple[tuple[BranchLocation, str, int], ...]:
         """Return a version and the versions that its line forked from: line, unique name, number.
 
         Raises BranchNotFoundError: the branch, or one that it forked from, was deleted.
         """
-        if line.branch not in self._chains:
-            found = tuple((o.line, o.unique, o.version) for o in branch_origins(line, version))
-            self._chains[line.branch] = found
-            self._lines |= {name: of for of, name, _ in found}
-        (own, unique, _), *forks = self._chains[line.branch]
+        if location.branch not in self._chains:
+            found = tuple(
+                (o.location, o.unique, o.version) for o in branch_origins(location, version)
+            )
+            self._chains[location.branch] = found
+            self._locations |= {name: of for of, name, _ in found}
+        (own, unique, _), *forks = self._chains[location.branch]
         return ((own, unique, version), *forks)
 
     def vector(self, snapshot: Snapshot) -> VersionVector:
         """Return all that a version contains."""
-        place = (snapshot.line.branch, snapshot.version)
+        place = (snapshot.location.branch, snapshot.version)
         if place not in self._vectors:
-            chain = self.chain(snapshot.line, snapshot.version)
+            chain = self.chain(snapshot.location, snapshot.version)
             own = [(name, version) for _, name, version in chain]
             self._vectors[place] = VersionVector.of(own, snapshot.manifest.config)
             self._snapshots.setdefault(place, snapshot)
@@ -133,8 +137,8 @@ class CommitGraph:
         return found
 
     def _next_row_id(self, name: str, version: int) -> int:
-        line = self.line(name)
-        snapshot = None if line is None else self.load(line, version)
+        location = self.location(name)
+        snapshot = None if location is None else self.load(location, version)
         return 0 if snapshot is None else snapshot.manifest.next_row_id
 
     def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
@@ -158,7 +162,7 @@ class CommitGraph:
         return any(
             not known.contains(name, version)
             for name, version in common.items()
-            if self.line(name) is None or not self._void(name, version)
+            if self.location(name) is None or not self._void(name, version)
         ) or any(
             # the base may contain the version of a pick, and have deleted the rows since
             newer_versions(_least(one.picks, other.rows_of), [known.picks])
@@ -172,11 +176,15 @@ class CommitGraph:
         return any(not known.contains(name, version) for name, version in undone.items())
 
     def _known(self, base: Snapshot) -> VersionVector:
-        return self.vector(base) if base.line.root == self._line.root else VersionVector({}, {})
+        return (
+            self.vector(base)
+            if base.location.root == self._location.root
+            else VersionVector({}, {})
+        )
 
     def contains(self, one: Snapshot, other: Snapshot) -> bool:
         """Return True if a version contains another one, which is in the same dataset."""
-        is_here = one.line.root == self._line.root == other.line.root
+        is_here = one.location.root == self._location.root == other.location.root
         return is_here and self.vector(one).contains(*self.vector(other).point)
 
     def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
@@ -184,7 +192,9 @@ class CommitGraph:
 
         A base in another dataset, such as a clone, shows no versions.
         """
-        known = [self.vector(one).returns for one in bases if one.line.root == self._line.root]
+        known = [
+            self.vector(one).returns for one in bases if one.location.root == self._location.root
+        ]
         return bool(newer_versions(self.vector(side).returns, known))
 
     def repeats(self, name: str, version: int) -> Iterator[tuple[str, int]]:
@@ -197,8 +207,8 @@ class CommitGraph:
 
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the version whose rows and columns a merge took over as a whole."""
-        line = self.line(name)
-        snapshot = None if line is None else self.load(line, version)
+        location = self.location(name)
+        snapshot = None if location is None else self.load(location, version)
         if snapshot is None:
             return None
         for edge in self.vector(snapshot).edges.values():
@@ -211,10 +221,10 @@ class CommitGraph:
 
     def _point(self, name: str, version: int) -> tuple[str, int]:
         """Return the one name of a version: a branch begins with the version it forked from."""
-        line = self.line(name)
-        if line is None:
+        location = self.location(name)
+        if location is None:
             return name, version
-        chain = [(of, number) for _, of, number in self.chain(line, version)]
+        chain = [(of, number) for _, of, number in self.chain(location, version)]
         return VersionVector.of(chain, {}).point
 
     def merge_bases(self, theirs: Snapshot, ours: Snapshot) -> list[CommonVersion]:
@@ -226,12 +236,12 @@ class CommitGraph:
         left, right = self.vector(theirs), self.vector(ours)
         common = _least(left.versions, right.versions)
         found = {
-            name: CommonVersion(name, version, side.line, side)
+            name: CommonVersion(name, version, side.location, side)
             for side, (name, version) in ((theirs, left.point), (ours, right.point))
             if common.get(name) == version
         }
         # the other branches are listed only if a base may be on one of them
-        wanted = [name for name in common if name in self._lines]
+        wanted = [name for name in common if name in self._locations]
         bases: list[str] = []
         while wanted:
             for name in wanted:
@@ -249,23 +259,23 @@ class CommitGraph:
         return [found[name] for name in bases]
 
     def _common(self, name: str, version: int, sides: Sequence[VersionVector]) -> CommonVersion:
-        line = self.line(name)
-        snapshot = None if line is None else self.load(line, version)
+        location = self.location(name)
+        snapshot = None if location is None else self.load(location, version)
         edges = [side.edges[name] for side in sides if name in side.edges]
         edges = [edge for edge in edges if edge.version == version]
         uuids = {"", *(edge.uuid for edge in edges)}
         if snapshot is not None and len(uuids) > 1 and snapshot.transaction_uuid not in uuids:
             snapshot = None
         if snapshot is not None:
-            return CommonVersion(name, version, line, snapshot)
-        if line is not None and (fork := self._forked_from(line, version)):
-            return CommonVersion(name, version, fork.line, fork)
+            return CommonVersion(name, version, location, snapshot)
+        if location is not None and (fork := self._forked_from(location, version)):
+            return CommonVersion(name, version, fork.location, fork)
         taken = next(filter(None, map(self.taken_by, edges)), None)
-        return CommonVersion(name, version, line, taken, stands_in=taken is not None)
+        return CommonVersion(name, version, location, taken, stands_in=taken is not None)
 
-    def _forked_from(self, line: Line, version: int) -> Snapshot | None:
+    def _forked_from(self, location: BranchLocation, version: int) -> Snapshot | None:
         """Return the first version of a branch that forked from a version: it is the same."""
-        unique = self.chain(line, version)[0][1]
+        unique = self.chain(location, version)[0][1]
         for branch in self._by_unique_name.values():
             with suppress(LancekitError):  # a parent of the branch was deleted
                 forks = [(name, at) for _, name, at in self.chain(branch, version)[1:]]
@@ -275,10 +285,10 @@ class CommitGraph:
 
     def taken_by(self, edge: MergeEdge) -> Snapshot | None:
         """Return the version that took over what was merged as it was, if it is there."""
-        line = self.line(edge.target) if edge.target else None
-        if line is None or edge.taken_by is None:
+        location = self.location(edge.target) if edge.target else None
+        if location is None or edge.taken_by is None:
             return None
-        return self.load(line, edge.taken_by)
+        return self.load(location, edge.taken_by)
 
     def _known_of(self, found: CommonVersion) -> VersionVector | None:
         """Return the version vector of a common version.
@@ -288,9 +298,9 @@ class CommitGraph:
         """
         if found.snapshot is not None:
             return (self._taken_over if found.stands_in else self.vector)(found.snapshot)
-        if found.line is None:
+        if found.location is None:
             return None
-        chain = self.chain(found.line, found.version)
+        chain = self.chain(found.location, found.version)
         return VersionVector.of([(name, version) for _, name, version in chain], {})
 
     def _taken_over(self, taken: Snapshot) -> VersionVector:
@@ -299,12 +309,12 @@ class CommitGraph:
         The result contains the same versions, and those of its own line since the start of the
         fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
         """
-        chain = self.chain(taken.line, taken.version)
+        chain = self.chain(taken.location, taken.version)
         first: Snapshot | None = taken
         while first is not None and self._starts_at_copy(first):
             before = first.version - 1
-            line = [of for of, _, version in chain if version >= before][-1]
-            first = self.load(line, before)
+            location = [of for of, _, version in chain if version >= before][-1]
+            first = self.load(location, before)
         start = (taken if first is None else first).version - 1
         own = [(name, min(version, start)) for _, name, version in chain]
         return VersionVector.of(own, taken.manifest.config)
@@ -316,27 +326,29 @@ class CommitGraph:
 
     def _void(self, name: str, version: int) -> bool:
         """Return True if a branch had no version of its own yet."""
-        line = self._lines.get(name)
-        forks = () if line is None else self.chain(line, version)[1:]
+        location = self._locations.get(name)
+        forks = () if location is None else self.chain(location, version)[1:]
         return bool(forks) and version <= forks[0][2]
 
     @cached_property
-    def _by_unique_name(self) -> dict[str, Line]:
-        branches = read_branches(self._line.root).sound
-        return {unique_of(name, branch): self._line.on(name) for name, branch in branches.items()}
+    def _by_unique_name(self) -> dict[str, BranchLocation]:
+        branches = read_branches(self._location.root).sound
+        return {
+            unique_of(name, branch): self._location.on(name) for name, branch in branches.items()
+        }
 
-    def line(self, name: str) -> Line | None:
+    def location(self, name: str) -> BranchLocation | None:
         """Return the line of a unique name; ``None`` if that branch was deleted."""
-        if name not in self._lines and name in self._by_unique_name:
-            self._lines[name] = self._by_unique_name[name]
-        return self._lines.get(name)
+        if name not in self._locations and name in self._by_unique_name:
+            self._locations[name] = self._by_unique_name[name]
+        return self._locations.get(name)
 
-    def load(self, line: Line, version: int) -> Snapshot | None:
+    def load(self, location: BranchLocation, version: int) -> Snapshot | None:
         """Return a version; ``None`` if it is gone."""
-        place = (line.branch, version)
+        place = (location.branch, version)
         if place not in self._snapshots:
             try:
-                self._snapshots[place] = load_snapshot(line, version)
+                self._snapshots[place] = load_snapshot(location, version)
             except (VersionNotFoundError, DatasetNotFoundError):
                 self._snapshots[place] = None
         return self._snapshots[place]

@@ -19,7 +19,7 @@ from typing import TypeVar
 from lancekit._format import names
 from lancekit._format.names import ManifestNaming
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
 
@@ -63,27 +63,27 @@ _REMEMBERED: dict[str, tuple[Hashable, Newest]] = {}
 _MOST_REMEMBERED = 512
 
 
-def list_versions(line: Line) -> VersionListing:
+def list_versions(location: BranchLocation) -> VersionListing:
     """List the versions of a line.
 
     Raises DatasetNotFoundError: there is no version at all.
     """
-    line.committer.settle(line.store)
-    found = line.store.list_names(names.VERSIONS)
+    location.committer.settle(location.store)
+    found = location.store.list_names(names.VERSIONS)
     newest = _newest(found)
     if newest is None:
-        raise _no_dataset(line)
+        raise _no_dataset(location)
     # a migration that was interrupted may leave one version under both names
     return VersionListing(tuple(sorted(set(names.manifest_versions(found)))), newest.naming)
 
 
-def newest_version(line: Line) -> Newest | None:
+def newest_version(location: BranchLocation) -> Newest | None:
     """Return the newest version of a line, ``None`` if there is no version.
 
     One listing at most: none where the folder has not changed since the last one in this process.
     """
-    line.committer.settle(line.store)
-    store = line.store
+    location.committer.settle(location.store)
+    store = location.store
     # before the listing: what is added after it changes the stamp
     stamp = store.stamp(names.VERSIONS)
     if stamp is not None and (known := _REMEMBERED.get(store.uri)) and known[0] == stamp:
@@ -128,12 +128,12 @@ def _parsed_v2(name: str) -> int | None:
     return parsed[0] if parsed is not None else None
 
 
-def dataset_exists(line: Line) -> bool:
+def dataset_exists(location: BranchLocation) -> bool:
     """Return whether the line has a version."""
-    return newest_version(line) is not None
+    return newest_version(location) is not None
 
 
-def latest_snapshot(line: Line) -> Snapshot:
+def latest_snapshot(location: BranchLocation) -> Snapshot:
     """Load the newest version.
 
     A version that vanishes between listing and reading (a branch deleted meanwhile) is an error
@@ -141,17 +141,17 @@ def latest_snapshot(line: Line) -> Snapshot:
 
     Raises DatasetNotFoundError: there is no version at all.
     """
-    newest = newest_version(line)
+    newest = newest_version(location)
     if newest is None:
-        raise _no_dataset(line)
-    return load_snapshot(line, newest.version, newest.naming, newest.mark_of(newest.version))
+        raise _no_dataset(location)
+    return load_snapshot(location, newest.version, newest.naming, newest.mark_of(newest.version))
 
 
-def _no_dataset(line: Line) -> DatasetNotFoundError:
+def _no_dataset(location: BranchLocation) -> DatasetNotFoundError:
     return DatasetNotFoundError(
-        f"There is no Lance dataset at {line.uri}.",
+        f"There is no Lance dataset at {location.uri}.",
         hint="Check the path, or create the dataset with write_dataset().",
-        uri=line.uri,
+        uri=location.uri,
     )
 
 
@@ -223,7 +223,7 @@ def at_once(work: Callable[[K], V], keys: Collection[K]) -> list[V]:
 # ---- giving the manifests of a folder the newer names (docs/format/table.md, 1)
 
 
-def migrate_names(line: Line) -> int:
+def migrate_names(location: BranchLocation) -> int:
     """Give every manifest its newer name; return how many had the older one.
 
     A manifest is copied before it goes, so that each version is there at every moment, at times
@@ -233,7 +233,7 @@ def migrate_names(line: Line) -> int:
     Raises CorruptFileError: a version is there twice with different content: somebody committed
         under the older name while the folder was migrated.
     """
-    store, moved = line.store, 0
+    store, moved = location.store, 0
     # writers that know only the older names may add one meanwhile
     while older := _older(store):
         for version in older:

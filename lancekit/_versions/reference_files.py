@@ -28,7 +28,7 @@ from lancekit._format.refs import (
 )
 from lancekit._legible import warn
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import (
@@ -201,22 +201,22 @@ def _known(files: Files, what: str) -> str:
 # ---- which versions of other lines of a dataset read files in a line's folder
 
 
-def borrowers(line: Line) -> dict[str, list[Snapshot]]:
+def borrowers(location: BranchLocation) -> dict[str, list[Snapshot]]:
     """Return the versions that read files of a line, by the name of their line, oldest first.
 
     They are those of branches that were made of it, and of lines into which it was merged without
     copies.  A version that cannot be read loses nothing.
     """
-    own = _place(line.uri)
+    own = _place(location.uri)
 
     @cache
     def is_own(path: str) -> bool:
         try:
-            return _place(line.base(path).uri) == own
+            return _place(location.base(path).uri) == own
         except (UntrustedBaseError, InvalidArgumentError):
             return False
 
-    def load(at: tuple[Line, int]) -> Snapshot | None:
+    def load(at: tuple[BranchLocation, int]) -> Snapshot | None:
         try:
             found = load_snapshot(*at)
             bases = {base.id for base in found.manifest.base_paths if is_own(base.path)}
@@ -225,18 +225,18 @@ def borrowers(line: Line) -> dict[str, list[Snapshot]]:
             return None
 
     found: dict[str, list[Snapshot]] = {}
-    for name in (MAIN, *branch_files(line.root)):
-        if name != line.name:
-            other = line.on(name)
+    for name in (MAIN, *branch_files(location.root)):
+        if name != location.name:
+            other = location.on(name)
             loaded = at_once(load, [(other, version) for version in _versions(other)])
             if reading := [snapshot for snapshot in loaded if snapshot is not None]:
                 found[name] = reading
     return found
 
 
-def _versions(line: Line) -> tuple[int, ...]:
+def _versions(location: BranchLocation) -> tuple[int, ...]:
     try:
-        return list_versions(line).versions
+        return list_versions(location).versions
     except (DatasetNotFoundError, FormatError):
         return ()
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lancekit._format.names import MAIN
 from lancekit._legible import shown
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
@@ -32,7 +32,7 @@ class Reference:
         return 0 if self.version == 0 else (self.branch or MAIN, self.version)
 
 
-def parse_reference(value: object, current: Line) -> Reference:
+def parse_reference(value: object, current: BranchLocation) -> Reference:
     """Turn what a user passes for a version into a `Reference`.
 
     A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
@@ -60,7 +60,7 @@ def parse_reference(value: object, current: Line) -> Reference:
     )
 
 
-def resolve(line: Line, reference: Reference) -> Snapshot:
+def resolve(location: BranchLocation, reference: Reference) -> Snapshot:
     """Load the version that a reference points to.
 
     Raises TagNotFoundError, BranchNotFoundError, VersionNotFoundError: it points to nothing.
@@ -68,9 +68,9 @@ def resolve(line: Line, reference: Reference) -> Snapshot:
     if reference.tag is not None:
         from lancekit._versions.reference_files import get_tag
 
-        tag = get_tag(line.root, reference.tag)
-        return load_snapshot(line.on(tag.branch), tag.version)
-    target = line.on(reference.branch)
+        tag = get_tag(location.root, reference.tag)
+        return load_snapshot(location.on(tag.branch), tag.version)
+    target = location.on(reference.branch)
     try:
         if reference.version is None:
             return latest_snapshot(target)
@@ -79,5 +79,5 @@ def resolve(line: Line, reference: Reference) -> Snapshot:
         if reference.branch is not None and not dataset_exists(target):
             from lancekit._versions.reference_files import no_branch
 
-            raise no_branch(line.root, reference.branch) from None
+            raise no_branch(location.root, reference.branch) from None
         raise

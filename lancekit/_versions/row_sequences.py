@@ -16,7 +16,7 @@ from lancekit._file.reader import FileReader
 from lancekit._format.external_sequences import column_sequences, external_sequence, lineage_column
 from lancekit._format.fragment import LINEAGE_FIELDS, Fragment
 from lancekit._format.row_ids_encode import encode_row_ids, encode_row_versions
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError
 
@@ -33,12 +33,12 @@ def sequence_of(snapshot: Snapshot, fragment: Fragment, name: str) -> bytes | No
     def open_file(place: int) -> FileReader:
         location = snapshot.data_file(fragment.files[place])
         try:
-            return snapshot.line.open_files.open(location.store, location.name, location.size)
+            return snapshot.location.open_files.open(location.store, location.name, location.size)
         except FileNotFoundError as error:
             raise missing_file(location, snapshot.version) from error
 
     return read_sequence(
-        fragment, name, open_file=open_file, line=snapshot.line, version=snapshot.version
+        fragment, name, open_file=open_file, location=snapshot.location, version=snapshot.version
     )
 
 
@@ -47,13 +47,13 @@ def read_sequence(
     name: str,
     *,
     open_file: Callable[[int], FileReader],
-    line: Line,
+    location: BranchLocation,
     version: int,
 ) -> bytes | None:
     """Return a sequence of a fragment, encoded as in a manifest; as `sequence_of`.
 
     open_file: opens one of the fragment's data files, by its place.
-    line, version: where the fragment is from.
+    location, version: where the fragment is from.
     """
     encoded: bytes | None = getattr(fragment, name)
     if encoded is not None or not fragment.unknown:
@@ -64,16 +64,16 @@ def read_sequence(
     part = external_sequence(fragment, name)
     if part is None:
         return None
-    location = FileLocation(line.store, part.path)
+    file = FileLocation(location.store, part.path)
     try:
-        data = memoryview(location.store.read(part.path))
+        data = memoryview(file.store.read(part.path))
     except FileNotFoundError as error:
-        raise missing_file(location, version) from error
+        raise missing_file(file, version) from error
     if part.offset + part.size > len(data):
         raise CorruptFileError(
             f"The {name} of fragment {fragment.id} of version {version} lie behind the end of "
-            f"{location}.",
-            file=str(location),
+            f"{file}.",
+            file=str(file),
         )
     return bytes(data[part.offset : part.offset + part.size])
 

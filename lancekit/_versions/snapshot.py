@@ -23,7 +23,7 @@ from lancekit._format.manifest import (
 from lancekit._format.names import ManifestNaming
 from lancekit._lazy import cached_property
 from lancekit._storage.base import METADATA_BYTES, Store, too_large
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.old_counts import counted
 from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
 
@@ -64,7 +64,7 @@ class Snapshot:
     the store can tell.
     """
 
-    line: Line
+    location: BranchLocation
     manifest: Manifest
     naming: ManifestNaming
     manifest_size: int
@@ -95,12 +95,12 @@ class Snapshot:
     @property
     def reference(self) -> tuple[str, int]:
         """The branch's name and the version, as users name it."""
-        return self.line.name, self.version
+        return self.location.name, self.version
 
     @property
     def called(self) -> str:
         """What messages call it."""
-        return f"version {self.version} of {self.line.name}"
+        return f"version {self.version} of {self.location.name}"
 
     @property
     def row_schema(self) -> pa.Schema:
@@ -112,14 +112,14 @@ class Snapshot:
     @property
     def store(self) -> Store:
         """The folder of the version's line; new files go there."""
-        return self.line.store
+        return self.location.store
 
     def _base(self, base_id: int | None) -> tuple[Store, bool]:
         if base_id is None:
             return self.store, True
         base = self.manifest.base_path(base_id)
         try:
-            return self.line.base(base.path), base.is_dataset_root
+            return self.location.base(base.path), base.is_dataset_root
         except InvalidArgumentError as error:
             raise CorruptFileError(
                 f"Version {self.version} of {self.store.uri} keeps files at {base.path!r}, "
@@ -306,7 +306,7 @@ def _check_bare(name: str, snapshot: Snapshot) -> None:
 
 
 def load_snapshot(
-    line: Line,
+    location: BranchLocation,
     version: int,
     naming: ManifestNaming | None = None,
     mark: str | None = None,
@@ -322,23 +322,23 @@ def load_snapshot(
     """
     first = naming or ManifestNaming.V2
     tried = [first] if names.is_detached(version) else [first, *set(ManifestNaming) - {first}]
-    found = _find(line, version, tried, mark)
-    if found is None and line.committer.settle(line.store, version):
-        found = _find(line, version, tried, mark)
+    found = _find(location, version, tried, mark)
+    if found is None and location.committer.settle(location.store, version):
+        found = _find(location, version, tried, mark)
     if found is None:
         raise VersionNotFoundError(
-            f"{line.store.uri} has no version {version}.",
+            f"{location.store.uri} has no version {version}.",
             hint="`versions()` lists those that are there; older ones may have been cleaned up.",
             version=version,
-            uri=line.store.uri,
+            uri=location.store.uri,
         )
     return found
 
 
 def _find(
-    line: Line, version: int, tried: Iterable[ManifestNaming], mark: str | None
+    location: BranchLocation, version: int, tried: Iterable[ManifestNaming], mark: str | None
 ) -> Snapshot | None:
-    store = line.store
+    store = location.store
     for naming in tried:
         name = names.manifest_name(version, naming)
         path = f"{names.VERSIONS}/{name}"
@@ -356,7 +356,7 @@ def _find(
         except FileNotFoundError:
             mark = None
             continue
-        return read.snapshot(line, naming, name, mark)
+        return read.snapshot(location, naming, name, mark)
     return None
 
 
@@ -369,7 +369,9 @@ def remember_put(snapshot: Snapshot) -> None:
         keep(_KIND, (name, known), read, read.bytes_held())
 
 
-def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: bytes) -> Snapshot:
+def snapshot_of(
+    location: BranchLocation, manifest: Manifest, naming: ManifestNaming, data: bytes
+) -> Snapshot:
     """Return the version that ``data`` is the file of; nothing is read.
 
     It is decoded, so that nothing is put in place that could not be opened: for the same reason
@@ -379,8 +381,8 @@ def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: by
     Raises CorruptFileError: the version could not be opened.
     """
     name = names.manifest_name(manifest.version, naming)
-    parsed = _parse(line.store, name, memoryview(data), len(data)).snapshot(
-        line, naming, name, None
+    parsed = _parse(location.store, name, memoryview(data), len(data)).snapshot(
+        location, naming, name, None
     )
     return replace(parsed, manifest=replace(parsed.manifest, fragments=manifest.fragments))
 
@@ -397,9 +399,11 @@ class _Read:
         """Return about how much memory it takes, once all fragments have been looked at."""
         return 4 * self.size + _FRAGMENT_BYTES * len(self.manifest.fragments)
 
-    def snapshot(self, line: Line, naming: ManifestNaming, name: str, mark: str | None) -> Snapshot:
+    def snapshot(
+        self, location: BranchLocation, naming: ManifestNaming, name: str, mark: str | None
+    ) -> Snapshot:
         return Snapshot(
-            line=line.anchored(self.manifest.branch),
+            location=location.anchored(self.manifest.branch),
             manifest=self.manifest,
             naming=naming,
             manifest_size=self.size,

@@ -21,7 +21,7 @@ from lance import LanceOperation
 from lancekit._commit.manifest.build import Built, build_manifest, first_manifest
 from lancekit._format import operations as ops
 from lancekit._format.index import IndexMetadata
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from tests.support.small_versions import sequences
@@ -164,7 +164,7 @@ def test_replayed_histories_of_the_reference(
         table(*range(20)), str(tmp_path / "d"), max_rows_per_file=8, enable_stable_row_ids=stable
     )
     history(ds)
-    line = open_line(ds.uri)
+    line = open_location(ds.uri)
     versions = [load_snapshot(line, version) for version in list_versions(line).versions]
     for before, after in zip([None, *versions], versions, strict=False):
         _check_step(before, after, versions)

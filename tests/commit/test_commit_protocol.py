@@ -21,7 +21,7 @@ from lancekit._commit import protocol
 from lancekit._commit.rules.pending import Pending
 from lancekit._format import operations as ops
 from lancekit._storage.local import LocalStore
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from tests.support.faults import Faults, Mode, injected
@@ -37,7 +37,7 @@ def table(path: Path, count: int = 1) -> Path:
 
 
 def opened(path: Any, options: dict[str, str] | None = None) -> Snapshot:
-    return latest_snapshot(open_line(path, options))
+    return latest_snapshot(open_location(path, options))
 
 
 def append(snapshot: Snapshot, **changes: Any) -> Pending:
@@ -82,7 +82,7 @@ def test_nothing_is_read_twice(tmp_path, s3, place: str) -> None:
     ]
     assert landed.version == 2
     assert landed.transaction is not None
-    again = load_snapshot(landed.line, 2)
+    again = load_snapshot(landed.location, 2)
     assert (again.manifest, again.transaction) == (landed.manifest, landed.transaction)
 
 
@@ -109,8 +109,8 @@ def test_others_versions_are_read_once_each(tmp_path) -> None:
         lk.write_dataset(ROWS, path, mode="append")
     faults = Faults()
     with injected(faults):
-        line = open_line(path)
-        landed = protocol.commit(replace(stale, line=line), append(stale))
+        line = open_location(path)
+        landed = protocol.commit(replace(stale, location=line), append(stale))
     assert landed.version == 2 + table_size
     assert [call.kind for call in faults.calls] == [
         "list_names", *["tail"] * table_size, "put", "put_if_absent", "put_hint",
@@ -187,7 +187,7 @@ def test_an_unknown_outcome_is_said(tmp_path) -> None:
             protocol.commit(snapshot, mine)
     assert caught.value.context["version"] == 2
     # it had landed: committing it again says so
-    assert protocol.commit(load_snapshot(open_line(path), 1), mine).version == 2
+    assert protocol.commit(load_snapshot(open_location(path), 1), mine).version == 2
     assert lk.dataset(path).version == 2
 
 
@@ -208,7 +208,9 @@ class Beaten(Faults):
             other = opened(self.path)
             store = LocalStore(self.path)
             injected_before, self.before = self.before, None
-            protocol.commit(replace(other, line=replace(other.line, root=store)), append(other))
+            protocol.commit(
+                replace(other, location=replace(other.location, root=store)), append(other)
+            )
             self.before = injected_before
 
 
@@ -315,7 +317,7 @@ def test_history_must_be_whole(tmp_path) -> None:
 def test_a_version_that_was_cleaned_up_can_still_be_built_on(tmp_path) -> None:
     """Mine was read, then removed; all that landed since is there to be checked."""
     path = table(tmp_path / "d", 3)
-    stale = load_snapshot(open_line(path), 2)
+    stale = load_snapshot(open_location(path), 2)
     for gone in (1, 2):
         (path / "_versions" / f"{2**64 - 1 - gone}.manifest").unlink()
     assert protocol.commit(stale, append(stale)).version == 4

@@ -80,7 +80,7 @@ def test_a_writer_may_die_at_every_call(tmp_path, place: str) -> None:
                 died = False
             except Crash:
                 died = True
-        recorded = decided.get_latest_version(lk.dataset(uri)._line.store.uri)
+        recorded = decided.get_latest_version(lk.dataset(uri)._location.store.uri)
         assert recorded is not None
         now = lk.dataset(uri, manifest_store=decided)
         assert now.version == recorded[0]
@@ -133,11 +133,11 @@ def test_a_reader_finishes_any_version(tmp_path) -> None:
     (final,) = Path(uri).glob("_versions/*613.manifest")
     staged = final.with_name(final.name + "-3f2a")
     final.rename(staged)
-    assert decided.put_if_exists(ds._line.store.uri, 2, f"_versions/{staged.name}")
+    assert decided.put_if_exists(ds._location.store.uri, 2, f"_versions/{staged.name}")
     assert lk.dataset(uri, version=2, manifest_store=decided).count_rows() == 2
     assert final.exists()
     assert not staged.exists()
-    assert decided.get(ds._line.store.uri, 2) == f"_versions/{final.name}"
+    assert decided.get(ds._location.store.uri, 2) == f"_versions/{final.name}"
 
 
 def test_cleanup_finds_what_was_staged_and_never_recorded(tmp_path) -> None:
@@ -149,7 +149,7 @@ def test_cleanup_finds_what_was_staged_and_never_recorded(tmp_path) -> None:
     lost.write_bytes(newest.read_bytes())
     # a version that was recorded under such a name is one, and is finished first
     staged = newest.rename(newest.with_name(newest.name + "-3f2a"))
-    assert decided.put_if_exists(ds._line.store.uri, 2, f"_versions/{staged.name}")
+    assert decided.put_if_exists(ds._location.store.uri, 2, f"_versions/{staged.name}")
     opened = lk.dataset(uri, manifest_store=decided)
     opened.cleanup_old_versions()
     assert lost.exists()  # it is young: its writer may be about to record it
@@ -161,10 +161,10 @@ def test_cleanup_finds_what_was_staged_and_never_recorded(tmp_path) -> None:
 def test_records_of_a_removed_dataset_are_named(tmp_path) -> None:
     uri, decided = table(tmp_path, "local")
     ds = lk.write_dataset(ROWS, uri, manifest_store=decided)
-    decided.put_if_exists(ds._line.store.uri, 1, "_versions/gone.manifest-1")
+    decided.put_if_exists(ds._location.store.uri, 1, "_versions/gone.manifest-1")
     with pytest.raises(errors.CorruptFileError, match="remove its records"):
         lk.dataset(uri, manifest_store=decided)
-    decided.delete(ds._line.store.uri)
+    decided.delete(ds._location.store.uri)
     assert lk.dataset(uri, manifest_store=decided).version == 1
 
 

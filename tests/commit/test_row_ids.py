@@ -27,7 +27,7 @@ from lancekit._format.row_ids_encode import (
     encode_row_versions,
     uniform_versions,
 )
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import CorruptFileError
 
@@ -98,7 +98,7 @@ def _reencoded(encoded: bytes) -> bytes:
 
 
 def _fragments(uri: str) -> list[Any]:
-    return list(latest_snapshot(open_line(uri)).manifest.fragments)
+    return list(latest_snapshot(open_location(uri)).manifest.fragments)
 
 
 @pytest.mark.parametrize("seed", range(8))

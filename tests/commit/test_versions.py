@@ -24,7 +24,7 @@ from lancekit._format.names import ManifestNaming
 from lancekit._storage.local import LocalStore
 from lancekit._storage.objects import ObstoreStore
 from lancekit._versions import listing as versions
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import Newest, list_versions, newest_version
 from tests.support.faults import Call, Faults, injected
 from tests.support.patience import HANG_SECONDS
@@ -89,14 +89,14 @@ def test_a_page_of_names_is_enough(count: int, naming: ManifestNaming) -> None:
         store.put(f"_versions/{names.manifest_name(version, naming)}", b"")
     faults = Faults()
     with injected(faults):
-        line = open_line(uri)
+        line = open_location(uri)
         newest = newest_version(line)
     assert newest is not None
     assert (newest.version, newest.naming, newest.mixed) == (count, naming, False)
     # with the hint there is one name more
     assert len(faults.calls) == (2 if naming is V1 and count + 1 >= 1000 else 1)
     assert newest.mark_of(count) or len(faults.calls) == 2
-    assert list_versions(open_line(uri)).versions == tuple(range(1, count + 1))
+    assert list_versions(open_location(uri)).versions == tuple(range(1, count + 1))
 
 
 def test_a_page_is_one_request(s3) -> None:
@@ -111,7 +111,7 @@ def test_a_page_is_one_request(s3) -> None:
     assert not page.whole
     assert min(page.names) == names.manifest_name(1101, V2)
     assert page.marks.keys() == set(page.names)
-    newest = newest_version(open_line(f"s3://{s3.bucket}/first-page", s3.storage_options))
+    newest = newest_version(open_location(f"s3://{s3.bucket}/first-page", s3.storage_options))
     assert newest is not None
     assert newest.version == 1101
 
@@ -341,7 +341,7 @@ def test_migration(tmp_path, pylance4) -> None:
     lance.write_dataset(ROWS, path, mode="append")
     assert lance.dataset(str(path)).version == 15
     assert pylance4("result = lance.dataset(arguments['path']).count_rows()", path=str(path)) == 15
-    assert newest_version(open_line(path)) == Newest(15, V2)
+    assert newest_version(open_location(path)) == Newest(15, V2)
 
 
 @pytest.mark.parametrize("store", ["local", "memory"])
@@ -367,15 +367,15 @@ def test_a_migration_may_stop_anywhere(tmp_path, store: str) -> None:
         now = lk.dataset(uri)
         assert now.version == 3
         assert [v["version"] for v in now.versions()] == [1, 2, 3]
-        newest = newest_version(open_line(uri))
+        newest = newest_version(open_location(uri))
         assert newest is not None
         if newest.mixed:
             with pytest.raises(errors.RetryableConflictError, match="migrate_manifest_paths_v2"):
                 now.insert(ROWS)
         now.migrate_manifest_paths_v2()
         now.insert(ROWS)
-        assert newest_version(open_line(uri)).version == 4
-        assert not newest_version(open_line(uri)).mixed
+        assert newest_version(open_location(uri)).version == 4
+        assert not newest_version(open_location(uri)).mixed
         if store == "local":
             assert lance.dataset(uri).version == 4
         if done:

@@ -254,11 +254,11 @@ def test_row_ids_of_the_reference(tmp_path) -> None:
     ds.delete("x % 5 = 0")
     ds.optimize.compact_files()
     expected = ds.to_table(with_row_id=True)["_rowid"].to_pylist()
-    from lancekit._versions.line import open_line
+    from lancekit._versions.branch_location import open_location
     from lancekit._versions.listing import latest_snapshot
 
     found = []
-    for fragment in latest_snapshot(open_line(tmp_path / "d")).manifest.fragments:
+    for fragment in latest_snapshot(open_location(tmp_path / "d")).manifest.fragments:
         found += parse_row_ids(fragment.row_ids, fragment.physical_rows, "f").tolist()
         versions = read_row_versions(fragment.last_updated_at, fragment.physical_rows, "f").values()
         assert set(versions.tolist()) <= {1, 2}

@@ -75,10 +75,10 @@ def test_field_list_equals_the_references(tmp_path) -> None:
         ]
     )
     lance.write_dataset(schema.empty_table(), tmp_path / "d", data_storage_version="2.2")
-    from lancekit._versions.line import open_line
+    from lancekit._versions.branch_location import open_location
     from lancekit._versions.listing import latest_snapshot
 
-    manifest = latest_snapshot(open_line(tmp_path / "d")).manifest
+    manifest = latest_snapshot(open_location(tmp_path / "d")).manifest
     assert schema_to_pb(manifest.schema) == schema_to_pb(LanceSchema.from_arrow(schema))
 
 

@@ -284,7 +284,7 @@ def test_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["memory://parts-that-wait", "d"])
 def test_folders_of_indices_go_if_nothing_is_below_them(place: str, tmp_path: Path) -> None:
     uri = place if ":" in place else str(tmp_path / place)
-    line = lk.write_dataset(rows(1), uri)._snapshot.line
+    line = lk.write_dataset(rows(1), uri)._snapshot.location
     waiting = "_indices/0b7e/staging/part.lance"
     sink = line.store.create(waiting)
     sink.write(b"123")

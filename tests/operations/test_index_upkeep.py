@@ -27,7 +27,7 @@ from lancekit._format.fragment import TOMBSTONE
 from lancekit._format.operation_parts import DataReplacementGroup
 from lancekit._format.schema import LanceSchema
 from lancekit._pipeline.write_rows import WriteTask, write_fragments
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 
 WORDS = ["lance", "spark", "arrow", "index", "merge", "branch"]
@@ -140,7 +140,7 @@ class Indexed:
 
     def rewrite_column(self) -> None:
         """Give a column of one fragment other values in place, by any of three operations."""
-        snapshot = latest_snapshot(open_line(self.path))
+        snapshot = latest_snapshot(open_location(self.path))
         fragments = snapshot.manifest.fragments
         if not fragments:
             return

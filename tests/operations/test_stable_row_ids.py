@@ -18,7 +18,7 @@ from lancekit._format.fragment import FragmentList
 from lancekit._format.manifest import encode_manifest_file
 from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.row_ids_encode import encode_row_ids
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, RowOutOfRangeError
 from tests.support.patience import HANG_SECONDS
@@ -285,7 +285,7 @@ def test_both_engines_move_the_same_ids(tmp_path: Path, spark: Any) -> None:
         found.append(sorted(versions, key=lambda row: row["k"]))
         fresh = sorted(set(table["_rowid"].to_pylist()) - {row["_rowid"] for row in old})
         assert fresh == list(range(40, 40 + len(fresh)))
-        fragments = latest_snapshot(open_line(ds.uri)).manifest.fragments
+        fragments = latest_snapshot(open_location(ds.uri)).manifest.fragments
         assert all(f.row_ids is not None for f in fragments)
     assert found[0] == found[1]
 
@@ -295,7 +295,7 @@ def test_ids_in_a_file_beside_the_manifest(tmp_path: Path, pylance4: Run) -> Non
     ds = create(lk, str(tmp_path / "d"), count=4)
     ds.insert(rows([9], "y"))
     path = next((tmp_path / "d" / "_versions").glob("*613.manifest"))
-    snapshot = latest_snapshot(open_line(ds.uri))
+    snapshot = latest_snapshot(open_location(ds.uri))
     first, *rest = snapshot.manifest.fragments
     ids = encode_row_ids(range(100, 104))
     (tmp_path / "d" / "_ids.bin").write_bytes(b"head" + ids + b"tail")

@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit._commit.protocol import commit
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.operations import Merge
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit.errors import SchemaMismatchError
 
@@ -47,7 +47,10 @@ def test_a_field_in_two_files_is_read_from_the_first(tmp_path: Path) -> None:
     uri = str(tmp_path / "d")
     ds = lk.write_dataset({"a": [1, 2], "b": [10, 20]}, uri)
     ds.add_columns({"c": "a + 100"})
-    read, schema = latest_snapshot(open_line(uri)), ds.checkout_version(1)._snapshot.manifest.schema
+    read, schema = (
+        latest_snapshot(open_location(uri)),
+        ds.checkout_version(1)._snapshot.manifest.schema,
+    )
     (fragment,) = read.manifest.fragments
     kept, added = fragment.files
     twice = replace(fragment, files=(kept, replace(added, fields=(0,))))

@@ -216,7 +216,9 @@ def test_what_is_written_decides(tmp_path: Path) -> None:
     sources = tuple(fragment_sources(ds._snapshot))
     version = ds._snapshot.manifest.storage_version
     task = WriteTask(
-        store=sources[0].line.store, schema=ds._snapshot.manifest.schema, storage_version=version
+        store=sources[0].location.store,
+        schema=ds._snapshot.manifest.schema,
+        storage_version=version,
     )
     copied = columns_to_copy(sources, task, 0)
     assert set(copied) == set(rows.column_names)

@@ -252,7 +252,7 @@ GATES = """
     _scan.expressions.evaluate  _scan.expressions.predicate
     _scan.fragments.joint_reader  _scan.fragments.reader  _scan.index_lookup
     _scan.index_questions  _scan.read  _spark.datasource.datasource  _spark.session.preflight
-    _statements.relations  _statements.run  _storage.places  _versions.line
+    _statements.relations  _statements.run  _storage.places  _versions.branch_location
     _versions.old_counts  _versions.references  _versions.snapshot  _wiring  lancekit
 """
 

@@ -252,13 +252,13 @@ def test_bad_arguments(spark, tmp_path):
 
 def test_no_secret_is_shown():
     from lancekit._spark.datasource.options import SourceOptions
-    from lancekit._versions.line import open_line
+    from lancekit._versions.branch_location import open_location
 
     secret = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_region": "x"}
     sink = lk.stream_sink("s3://bucket/d", query="q", storage_options=secret)
     options = {f"storage.{name}": value for name, value in secret.items()}
     source = SourceOptions.parse({"path": "s3://bucket/d", **options})
-    line = open_line("s3://bucket/d", secret)
+    line = open_location("s3://bucket/d", secret)
     assert sink.storage_options == source.storage == line.storage_options == secret
     assert "hush" not in f"{sink!r} {sink} {source!r} {line!r}"
 

@@ -187,7 +187,7 @@ class Place:
         """Return what the reference's cleanup passes over: references and unlisted branches."""
         if not files:
             return set()
-        branches = [line.uri for handle in self.handles(lk) if (line := handle._line).branch]
+        branches = [line.uri for handle in self.handles(lk) if (line := handle._location).branch]
         return {
             name
             for name, file in files.items()
@@ -204,7 +204,7 @@ class Place:
                 quoted = (name.replace("/", "%2F") for name in known.list())
                 yield from (f"{path.name}/{folder}/{name}.json" for name in quoted)
         for handle in self.handles(lk):
-            yield from self._needed_by(handle._line)
+            yield from self._needed_by(handle._location)
 
     def _needed_by(self, line: Any) -> Iterator[str]:
         folder = Path(line.uri).relative_to(self.folder)

@@ -28,7 +28,7 @@ from lancekit._format.names import VERSIONS, ManifestNaming, manifest_name, pars
 from lancekit._format.refs import Branch, Tag
 from lancekit._format.row_ids import read_row_ids, read_row_versions
 from lancekit._format.transaction import parse_transaction
-from lancekit._versions.line import Line, open_line
+from lancekit._versions.branch_location import BranchLocation, open_location
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.options import options
 from tests.support.patience import at_most
@@ -51,9 +51,9 @@ def kind_of(path: Path) -> str | None:
 
 
 @cache
-def _line() -> Line:
+def _line() -> BranchLocation:
     """Return a line in memory: a disk would take a third of the time."""
-    return open_line("memory://damage")
+    return open_location("memory://damage")
 
 
 def open_manifest(data: bytes, version: int) -> Snapshot:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-import lancekit._versions.line as line_module
+import lancekit._versions.branch_location as line_module
 from lancekit._storage.base import (
     METADATA_BYTES,
     Bytes,

@@ -32,7 +32,7 @@ import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
-import lancekit._versions.line as line_module
+import lancekit._versions.branch_location as line_module
 from lancekit._format.mem_wal.details import details_of
 from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id
 from lancekit._operations.mem_wal.settings import WriterSettings

@@ -25,7 +25,7 @@ from lancekit._commit.clock import Clock
 from lancekit._commit.protocol import commit
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.operations import Operation
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 
@@ -211,7 +211,7 @@ def _prepared(base: Path, scratch: Path, make: Make, version: int) -> Change:
     theirs = tuple(
         lance.dataset(scratch).read_transaction(v).operation for v in range(version + 1, newest + 1)
     )
-    line = open_line(scratch)
+    line = open_location(scratch)
     mine = []
     for number in range(version + 1, newest + 1):
         transaction = load_snapshot(line, number).transaction
@@ -264,7 +264,7 @@ def reference_commits(path: Path, operation: Any, read_version: int) -> str:
 
 def lancekit_commits(path: Path, operation: Operation, read_version: int) -> str:
     """Commit a stale operation with lancekit; return the outcome."""
-    read: Snapshot = load_snapshot(open_line(path), read_version)
+    read: Snapshot = load_snapshot(open_location(path), read_version)
     quick = Clock(sleep=lambda _: None)
     try:
         commit(read, Pending(operation=operation, uuid=str(uuid.uuid4())), clock=quick)
@@ -278,4 +278,4 @@ def lancekit_commits(path: Path, operation: Operation, read_version: int) -> str
 
 
 def newest(path: Path) -> Snapshot:
-    return latest_snapshot(open_line(path))
+    return latest_snapshot(open_location(path))

@@ -186,7 +186,7 @@ def test_a_dataset_made_anew_is_another_one(tmp_path) -> None:
 def test_a_lost_answer_is_recognised(tmp_path, monkeypatch) -> None:
     """The put lands, the store says it did not: the writer finds its own uuid."""
     ds = lk.write_dataset(rows(1), tmp_path / "d")
-    store = type(ds._line.store)
+    store = type(ds._location.store)
     put = store.put_if_absent
 
     def lose_the_answer(self: Any, name: str, data: bytes) -> bool:
@@ -203,7 +203,7 @@ def test_a_lost_answer_is_recognised(tmp_path, monkeypatch) -> None:
 def test_an_interrupt_after_the_put_loses_nothing(tmp_path, monkeypatch) -> None:
     """The version landed before the interrupt: its files must stay."""
     ds = lk.write_dataset(rows(1), tmp_path / "d", primary_key="k")
-    store = type(ds._line.store)
+    store = type(ds._location.store)
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -221,7 +221,7 @@ def test_an_interrupt_after_the_put_loses_nothing(tmp_path, monkeypatch) -> None
 
 def test_an_unknown_outcome_deletes_nothing(tmp_path, monkeypatch) -> None:
     ds = lk.write_dataset(rows(1), tmp_path / "d")
-    store = type(ds._line.store)
+    store = type(ds._location.store)
 
     def fail(*_: Any) -> bool:
         monkeypatch.setattr(store, "identified_tail", fail)

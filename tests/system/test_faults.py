@@ -132,7 +132,7 @@ def test_a_full_disk_leaves_the_dataset_as_it_was(tmp_path, monkeypatch, call: s
         raise errors.StorageError(f"{name} cannot be written: {os.strerror(errno.ENOSPC)}.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(ds._line.store), call, full)
+        patch.setattr(type(ds._location.store), call, full)
         for change in (
             lambda: ds.insert(ROWS),
             lambda: ds.merge_insert("k").when_matched_update_all().execute(ROWS),

@@ -36,7 +36,7 @@ def merged(ds: lk.LanceDataset) -> dict[int, float]:
     for shard in ds.mem_wal_shards():
         ds.mem_wal_writer(shard.shard_id).close()
     ds.merge_mem_wal()
-    rows = lance.dataset(ds._line.uri).to_table()
+    rows = lance.dataset(ds._location.uri).to_table()
     assert rows.num_rows == len(set(rows["id"].to_pylist()))
     return dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
 

@@ -130,7 +130,7 @@ def test_a_trusted_base_is_not_left_by_dots(tmp_path, path: str) -> None:
     base = BasePath(id=4, path=path.format(allowed), is_dataset_root=True)
     snapshot = ds._snapshot
     manifest = replace(with_file(base_id=4)(snapshot.manifest), base_paths=(base,))
-    ds._line.store.put(f"_versions/{snapshot.manifest_name}", encode_manifest_file(manifest))
+    ds._location.store.put(f"_versions/{snapshot.manifest_name}", encode_manifest_file(manifest))
     refused = pytest.raises((errors.UntrustedBaseError, errors.CorruptFileError))
     with lk.options(trusted_bases=[str(allowed)]), refused:
         lk.dataset(ds.uri).to_table()

@@ -25,7 +25,7 @@ def main(tmp_path: Path) -> lk.LanceDataset:
 def meet(one: lk.LanceDataset, other: lk.LanceDataset) -> tuple[str, int] | None:
     found = common_ancestor(one._snapshot, other._snapshot)
     assert common_ancestor(other._snapshot, one._snapshot) == found
-    return None if found is None else (found.line.name, found.version)
+    return None if found is None else (found.location.name, found.version)
 
 
 def test_on_one_line_it_is_the_older(main: lk.LanceDataset) -> None:
@@ -66,7 +66,7 @@ def test_clones_of_clones(main: lk.LanceDataset, tmp_path: Path) -> None:
     assert meet(main, again) == ("main", 2)
     found = common_ancestor(clone._snapshot, again._snapshot)
     assert found is not None
-    assert (found.line.uri, found.version) == (str(tmp_path / "clone"), clone.version)
+    assert (found.location.uri, found.version) == (str(tmp_path / "clone"), clone.version)
 
 
 def test_tables_that_have_nothing_in_common(main: lk.LanceDataset, tmp_path: Path) -> None:

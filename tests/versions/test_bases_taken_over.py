@@ -39,7 +39,7 @@ def test_a_base_that_is_gone_contains_what_it_had_merged(
     ds, exp = taken_back(tmp_path, lambda exp: exp.update({"n": "6"}, where="id = 1"))
     ds.update({"n": "8"}, where=f"id = {id_}")
     if gone:
-        lance.dataset(exp._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+        lance.dataset(exp._location.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     plan = ds.branches.merge("exp", dry_run=True)
     assert plan.base == (("main", 3) if gone else ("exp", 3))
     assert plan.num_conflicts == conflicts
@@ -53,7 +53,7 @@ def test_a_rename_that_was_taken_back_from_a_base_that_is_gone(tmp_path: Path, g
     ds, exp = taken_back(tmp_path, lambda exp: exp.alter_columns({"path": "n", "name": "m"}))
     ds.alter_columns({"path": "m", "name": "k"})
     if gone:
-        lance.dataset(exp._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+        lance.dataset(exp._location.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     (found,) = ds.branches.merge("exp", dry_run=True).conflicts.by_column
     assert (found.column, found.ours, found.theirs) == ("m", "renamed to k", "renamed to n")
     ds.branches.merge("exp", conflicts="theirs")
@@ -78,10 +78,10 @@ def test_a_base_that_is_gone_contains_no_copy_of_itself(tmp_path: Path, into: st
     ]
 
     def bases() -> set[tuple[str, int]]:
-        found = CommitGraph(ds._line).merge_bases(*sides)
+        found = CommitGraph(ds._location).merge_bases(*sides)
         return {(base.name, base.version) for base in found}
 
-    expected = {(unique_name(exp._line), 3), (MAIN, 2)}
+    expected = {(unique_name(exp._location), 3), (MAIN, 2)}
     assert bases() == expected
-    (Path(exp._line.uri) / "_versions" / exp._snapshot.manifest_name).unlink()
+    (Path(exp._location.uri) / "_versions" / exp._snapshot.manifest_name).unlink()
     assert bases() == expected

@@ -144,7 +144,7 @@ def test_merge_bases_of_datasets(seed: int) -> None:
         elif what == "fork" and len(lines) < 4:
             name = f"b{number}"
             handle = handles[source].create_branch(name)
-            new = graph.fork(source, unique_name(handle._line))
+            new = graph.fork(source, unique_name(handle._location))
             names[new], handles[new] = name, handle
         else:
             handles[source].insert({"id": [number]}, mode="append")
@@ -152,7 +152,7 @@ def test_merge_bases_of_datasets(seed: int) -> None:
     for one, left in handles.items():
         for other, right in handles.items():
             if one != other:
-                found = CommitGraph(ds._line).merge_bases(left._snapshot, right._snapshot)
+                found = CommitGraph(ds._location).merge_bases(left._snapshot, right._snapshot)
                 points = {graph.point(base.name, base.version) for base in found}
                 assert points == graph.bases(graph.head(one), graph.head(other))
 
@@ -201,7 +201,7 @@ def test_keys_of_the_first_lancekit_are_read(tmp_path: Path, forward: bool) -> N
         result = line.branches.merge("exp")
         assert (result.how, result.base) == ("three-way", ("exp", 2))
         assert values(line) == {1: 11, 2: int(second)}
-        new = f"{key.removesuffix('.main')}.{unique_name(line._line)}"
+        new = f"{key.removesuffix('.main')}.{unique_name(line._location)}"
         assert line.config()[new].split()[0] == "3"
         assert line.branches.merge("exp").how == "nothing to do"
 
@@ -299,10 +299,10 @@ def test_merges_at_once_keep_the_keys_of_each_other(tmp_path: Path) -> None:
     assert errors == [""] * len(sources)
     assert sorted(lance.dataset(ds.uri).to_table()["id"].to_pylist()) == [0, 1, 2, 3, 4, 50, 100]
     ds.checkout_latest()
-    names = [unique_name(ds._line.on(name)) for name in [*sources, "shared"]]
+    names = [unique_name(ds._location.on(name)) for name in [*sources, "shared"]]
     assert set(ds.config()) == {f"lancekit.merge.{name}.main" for name in names}
     for name in sources:
-        key = f"lancekit.merge.{unique_name(ds._line.on(name))}.main"
+        key = f"lancekit.merge.{unique_name(ds._location.on(name))}.main"
         uuid = ds.checkout_version((name, None)).read_transaction(3).uuid
         assert ds.config()[key].split()[:2] == ["3", uuid]
         assert ds.branches.merge(name).how == "nothing to do"
@@ -338,12 +338,12 @@ def test_a_base_that_another_version_replaced(tmp_path: Path) -> None:
     """A branch that was put back from a copy gave out the number of its merged version again."""
     ds = lk.write_dataset({"id": [1, 2], "n": [1, 2]}, tmp_path / "t", primary_key="id")
     exp = ds.create_branch("exp")
-    shutil.copytree(exp._line.uri, tmp_path / "copy")
+    shutil.copytree(exp._location.uri, tmp_path / "copy")
     exp.update({"n": "10"}, where="id = 1")
     ds.update({"n": "20"}, where="id = 2")
     ds.branches.merge("exp")
-    shutil.rmtree(exp._line.uri)
-    shutil.copytree(tmp_path / "copy", exp._line.uri)
+    shutil.rmtree(exp._location.uri)
+    shutil.copytree(tmp_path / "copy", exp._location.uri)
     exp = lk.dataset(ds.uri).checkout_version(("exp", None))
     exp.update({"n": "11"}, where="id = 1")
     exp.update({"n": "12"}, where="id = 1")
@@ -356,7 +356,7 @@ def test_the_newest_manifests_know_the_next_merge_base(tmp_path: Path) -> None:
     """The cleanup of the reference leaves these, and versions that branches forked from."""
     ds, exp, sub = both_merged(tmp_path)
     for line in (ds, exp, sub):
-        lance.dataset(line._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+        lance.dataset(line._location.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     assert [len(line.versions()) for line in (ds, exp, sub)] == [2, 1, 1]
     assert ds.branches.compare("exp").base == ("sub", 2)
     ds.branches.merge("exp")
@@ -440,7 +440,7 @@ def test_commits_record_their_parents(tmp_path: Path) -> None:
 
     def commit(handle: lk.LanceDataset, version: int) -> str:
         uuid = handle.read_transaction(version).uuid
-        return f"{unique_name(handle._line)} {version} {uuid}"
+        return f"{unique_name(handle._location)} {version} {uuid}"
 
     ds.branches.cherry_pick("exp", 2)
     assert (said(ds, "base"), said(ds, "theirs")) == (commit(exp, 1), commit(exp, 2))
@@ -473,7 +473,7 @@ def test_a_base_that_is_there_as_the_first_version_of_a_fork(tmp_path: Path, sta
     one.update({"n": "id * 100"})
     for version in (2, 3):
         gone = ds.checkout_version(("one", version))._snapshot
-        (Path(one._line.uri) / "_versions" / gone.manifest_name).unlink()
+        (Path(one._location.uri) / "_versions" / gone.manifest_name).unlink()
     assert one.branches.compare("two").base == ("two", 2)
     one.branches.merge("two")
     rows = {row.pop("id"): row for row in one.to_table().to_pylist()}

@@ -34,7 +34,7 @@ def conflict_error(
     writer = str(theirs.manifest.writer or "an unnamed writer")
     code = "ds.checkout_latest()" if retryable else _look(theirs)
     return kind(
-        f"This {pending.doing or mine}, based on version {read.version} of {read.line.name}, "
+        f"This {pending.doing or mine}, based on version {read.version} of {read.location.name}, "
         f"conflicts with the {their_name} of version {theirs.version} by {writer} "
         f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"
         f"{f' ({message})' if message else ''}: {evidence.sentence}.",
@@ -75,7 +75,7 @@ def gap_error(
     gone = f"version {gap[0]}" if len(gap) == 1 else f"versions {gap[0]} to {gap[-1]}"
     code = "ds.checkout_latest()"
     return kind(
-        f"This {pending.doing or mine}, based on version {read.version} of {read.line.name}, "
+        f"This {pending.doing or mine}, based on version {read.version} of {read.location.name}, "
         f"conflicts with {gone}, cleaned up since, or with version {after.version}: "
         f"{evidence.sentence}.",
         hint=f"Take the newest version, {code}, and look at what is there; if the change is still "

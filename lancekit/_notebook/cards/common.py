@@ -227,7 +227,7 @@ def place_of(ds: LanceDataset) -> DatasetLocation:
 
     The code is relative to the working folder of now, and only if the handle was opened so.
     """
-    root = ds._line.root.uri
+    root = ds._location.root.uri
     shown = place(root)
     name = root.rstrip("/").rpartition("/")[2] or shown
     return DatasetLocation(clean(shown), clean(name), code(shown if is_relative(ds.uri) else root))

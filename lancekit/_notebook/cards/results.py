@@ -336,9 +336,9 @@ def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tu
     # the version just before, not the one that was read: others may have landed between the two
     before = result.version - 1
     line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
-    if result.line is None:
+    if result.location is None:
         return (line, Fact("also undone", "whatever was committed since"))
-    history = History(result.line)
+    history = History(result.location)
     if before not in history.numbers:
         return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)
     newer, names = named_versions(history, result.version)

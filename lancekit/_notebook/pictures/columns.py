@@ -125,7 +125,9 @@ def _pairs(
 ) -> tuple[list[tuple[str, str]], int]:
     """Return the names of the columns on both sides, and how many more could be compared."""
     before = old._snapshot.manifest.schema.fields
-    by_id = {field.id: field for field in before} if old._line.root == new._line.root else {}
+    by_id = (
+        {field.id: field for field in before} if old._location.root == new._location.root else {}
+    )
     by_name = {field.name: field for field in before}
     pairs = []
     wanted: Sequence[str] | None = columns

@@ -17,7 +17,7 @@ from lancekit._format.operations import Clone
 from lancekit._format.refs import Branch
 from lancekit._notebook.cards.common import REFS_READ, operation_word, place_of
 from lancekit._notebook.render.words import clean, count, cut, place, plural
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.merge_edges import APPLIED, FAST_FORWARD, MERGE_KEYS
 from lancekit._versions.reference_files import branch_files, get_branch, list_branches
@@ -94,10 +94,10 @@ class Graph:
 
 def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
     """Return the lines of a dataset and of clones of it, as they are now."""
-    root = ds._line.on(None)
+    root = ds._location.on(None)
     branches, left = _branches(ds)
-    lines = [root, *(root.on(name) for name in branches)]
-    versions = [list_versions(line).versions for line in lines]
+    locations = [root, *(root.on(name) for name in branches)]
+    versions = [list_versions(location).versions for location in locations]
     names = [MAIN, *(cut(clean(name), _NAME) for name in branches)]
     places = {name: at for at, name in enumerate((None, *branches))}
     links = [
@@ -107,22 +107,22 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
     ]
     reader = Reader(_BYTES // max(ds._snapshot.manifest_size, 1))
     for other in clones:
-        start = _cloned(other._line.on(None), reader)
+        start = _cloned(other._location.on(None), reader)
         if start is None or start[0] != place(root.uri):
             continue
-        lines.append(other._line.on(None))
-        versions.append(list_versions(lines[-1]).versions)
+        locations.append(other._location.on(None))
+        versions.append(list_versions(locations[-1]).versions)
         names.append(f"{place_of(other).name} {MAIN}")
-        links.append(Link("clone", (len(lines) - 1, min(versions[-1])), (0, start[1])))
-    links += _merges(lines, versions, reader)
+        links.append(Link("clone", (len(locations) - 1, min(versions[-1])), (0, start[1])))
+    links += _merges(locations, versions, reader)
     source = _cloned(root, reader)
     if source is not None:
-        lines.append(root)
+        locations.append(root)
         versions.append(())
         names.append(cut(clean(source[0].rstrip("/").rpartition("/")[2]), _NAME))
-        links.append(Link("clone", (0, min(versions[0])), (len(lines) - 1, source[1])))
-    tags, untold = _tags(ds, lines)
-    here = lines.index(ds._line) if ds._line in lines else 0, ds.version
+        links.append(Link("clone", (0, min(versions[0])), (len(locations) - 1, source[1])))
+    tags, untold = _tags(ds, locations)
+    here = locations.index(ds._location) if ds._location in locations else 0, ds.version
     marked = _marked(versions, [here, *tags, *(end for link in links for end in link.ends)])
     tracks = tuple(
         Track(name, len(own), frozenset(some))
@@ -133,7 +133,7 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
         for at, own in enumerate(versions)
         for node in _nodes(at, own, sorted(marked[at], reverse=True), tags)
     ]
-    told = [_told(node, lines, versions, reader, here) for node in nodes]
+    told = [_told(node, locations, versions, reader, here) for node in nodes]
     notes = [f"{plural(left, 'branch', 'branches')} more: ds.branches.list()"] if left else []
     return Graph(place_of(ds).name, tracks, tuple(told), tuple(links), (*notes, *untold))
 
@@ -143,7 +143,7 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
 
 def _branches(ds: LanceDataset) -> tuple[dict[str, Branch], int]:
     """Return the branches that are drawn, each behind its parent, and how many are not."""
-    root = ds._line.root
+    root = ds._location.root
     files = branch_files(root)
     if len(files) <= REFS_READ:
         found = list_branches(root, files)
@@ -151,12 +151,12 @@ def _branches(ds: LanceDataset) -> tuple[dict[str, Branch], int]:
     else:
         wanted = list(files)[: _LINES - 1]
         found = {}
-        for name in (ds._line.branch, *wanted):
+        for name in (ds._location.branch, *wanted):
             with suppress(LancekitError):
                 if name is not None:
                     found[name] = get_branch(root, name)
     chosen = dict[str, Branch]()
-    for name in [ds._line.branch, *wanted]:
+    for name in [ds._location.branch, *wanted]:
         chain = list(_chain(name, found))
         if len({*chosen, *chain}) < _LINES:
             chosen |= {one: found[one] for one in reversed(chain) if one not in chosen}
@@ -172,10 +172,10 @@ def _chain(name: str | None, found: Mapping[str, Branch]) -> Iterator[str]:
         name = found[name].parent_branch
 
 
-def _cloned(line: Line, reader: Reader) -> tuple[str, int] | None:
+def _cloned(location: BranchLocation, reader: Reader) -> tuple[str, int] | None:
     """Return the place and the version that a dataset is a clone of, as its first commit says."""
     with suppress(LancekitError):
-        first = reader.read(line, min(list_versions(line).versions))
+        first = reader.read(location, min(list_versions(location).versions))
         made = first.transaction.operation if first and first.transaction else None
         if isinstance(made, Clone) and not made.branch_name:
             return place(made.ref_path), made.ref_version
@@ -183,11 +183,11 @@ def _cloned(line: Line, reader: Reader) -> tuple[str, int] | None:
 
 
 def _merges(
-    lines: Sequence[Line], versions: Sequence[Sequence[int]], reader: Reader
+    locations: Sequence[BranchLocation], versions: Sequence[Sequence[int]], reader: Reader
 ) -> Iterator[Link]:
-    for target, line in enumerate(lines):
-        at = {other.name: i for i, other in enumerate(lines) if other.root == line.root}
-        for merge in merges_into(line, versions[target], reader):
+    for target, location in enumerate(locations):
+        at = {other.name: i for i, other in enumerate(locations) if other.root == location.root}
+        for merge in merges_into(location, versions[target], reader):
             source = at.get(merge.source, target)
             if source != target:
                 yield Link(merge.kind, (target, merge.into), (source, merge.of))
@@ -197,13 +197,17 @@ def _merges(
 
 
 def _tags(
-    ds: LanceDataset, lines: Sequence[Line]
+    ds: LanceDataset, locations: Sequence[BranchLocation]
 ) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
     """Return the tags of each version that has some, and what is to be said of the others."""
     names, pairs = ds.tags._names_and_refs(REFS_READ)
     if pairs is None:
         return {}, [f"{plural(len(names), 'tag')}, too many to be read: ds.tags.list()"]
-    at = {line.name: i for i, line in enumerate(lines[:_LINES]) if line.root == lines[0].root}
+    at = {
+        location.name: i
+        for i, location in enumerate(locations[:_LINES])
+        if location.root == locations[0].root
+    }
     found: dict[tuple[int, int], list[str]] = {}
     for name, tag in pairs:
         track = at.get(tag["branch"] or MAIN)
@@ -247,7 +251,7 @@ def _named(tags: Sequence[str]) -> tuple[str, ...]:
 
 def _told(
     node: Node,
-    lines: Sequence[Line],
+    locations: Sequence[BranchLocation],
     versions: Sequence[Sequence[int]],
     reader: Reader,
     here: tuple[int, int],
@@ -266,10 +270,10 @@ def _told(
     if node.last not in own:
         words.append("cleaned up")
     with suppress(LancekitError):
-        found = reader.read(lines[node.track], node.last)
+        found = reader.read(locations[node.track], node.last)
         said = found.transaction_summary if found else None
         if said is not None:
-            branch = said.operation == "Clone" and lines[node.track].branch is not None
+            branch = said.operation == "Clone" and locations[node.track].branch is not None
             first = said.read_version == 0
             words.append("branched" if branch else operation_word(said.operation, first=first))
             if said.message:
@@ -301,40 +305,44 @@ class Reader:
 
     def __init__(self, most: int) -> None:
         self._left = most
-        self._known: dict[tuple[Line, int], Snapshot] = {}
+        self._known: dict[tuple[BranchLocation, int], Snapshot] = {}
 
-    def read(self, line: Line, version: int) -> Snapshot | None:
+    def read(self, location: BranchLocation, version: int) -> Snapshot | None:
         """Return a version; ``VersionNotFoundError`` if it is gone."""
-        known = self._known.get((line, version))
+        known = self._known.get((location, version))
         if known is not None or self._left <= 0:
             return known
         self._left -= 1
-        found = self._known[line, version] = load_snapshot(line, version)
+        found = self._known[location, version] = load_snapshot(location, version)
         return found
 
 
-def merges_into(line: Line, versions: Sequence[int], reader: Reader) -> Iterator[_Merge]:
+def merges_into(
+    location: BranchLocation, versions: Sequence[int], reader: Reader
+) -> Iterator[_Merge]:
     """Yield the newest merges into a line; none where manifests are too large or too damaged."""
     if not versions:
         return
     with suppress(LancekitError):
-        head = reader.read(line, versions[-1])
+        head = reader.read(location, versions[-1])
         keys = [key for key in head.manifest.config if key.startswith(MERGE_KEYS)] if head else []
         for key in keys:
-            yield from _by(key, line, versions, reader)
+            yield from _by(key, location, versions, reader)
 
 
-def _by(key: str, line: Line, versions: Sequence[int], reader: Reader) -> Iterator[_Merge]:
+def _by(
+    key: str, location: BranchLocation, versions: Sequence[int], reader: Reader
+) -> Iterator[_Merge]:
     """Yield the merges that left one mark, the newest first."""
     end = len(versions)
     for _ in range(_MOST):
-        number, taken = _mark(reader.read(line, versions[end - 1]), key)
+        number, taken = _mark(reader.read(location, versions[end - 1]), key)
         if not number:
             return
         place = bisect_left(
-            range(end), number, key=lambda at: _mark(reader.read(line, versions[at]), key)[0]
+            range(end), number, key=lambda at: _mark(reader.read(location, versions[at]), key)[0]
         )
-        found = reader.read(line, versions[place])
+        found = reader.read(location, versions[place])
         said = found.transaction.transaction_properties if found and found.transaction else {}
         source, _, version = said.get(f"{APPLIED}.theirs", "").rpartition("@")
         if source and version == str(number):  # else it came along with another line's merge

@@ -22,7 +22,7 @@ from lancekit._notebook.render.controls import Interactive, Latest, button, draw
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.workbench.steps import Event, Result, State
 from lancekit._operations.settings import undo_version
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 
@@ -201,21 +201,21 @@ class Bench(Interactive, Generic[C, P, R]):
             self._refuse(error)
 
 
-def taken_back(line: Line, version: int) -> tuple[Snapshot, None]:
+def taken_back(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
     """Take the newest version of a line back, and return the new one, for a handle to move.
 
     Raises InvalidArgumentError: others have written since, which it names.
     Raises RetryableConflictError: they do so now.
     """
-    newer, names = named_versions(History(line), version)
+    newer, names = named_versions(History(location), version)
     if newer:
         raise InvalidArgumentError(
             f"Version {version} is not taken back: others wrote since. {names}.",
             hint=f"ds.revert({version}) takes back its rows alone, "
-            f"{checkout(line.name, version - 1)}.restore() what came after it, too.",
+            f"{checkout(location.name, version - 1)}.restore() what came after it, too.",
             version=version,
         )
-    return undo_version(load_snapshot(line, version)), None
+    return undo_version(load_snapshot(location, version)), None
 
 
 # ---- widgets that both workbenches have: a row of choices, buttons, what is said of the state

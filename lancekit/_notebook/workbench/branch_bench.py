@@ -105,9 +105,9 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     def _moved(self, plan: BranchMergePlan) -> str:
         ends = ((plan._source, plan.theirs), (plan._target, plan.ours))
         moved = [
-            f"{ref(*seen)} became {ref(line.name, latest)}"
-            for line, seen in ends
-            if (latest := list_versions(line).latest) != seen[1]
+            f"{ref(*seen)} became {ref(location.name, latest)}"
+            for location, seen in ends
+            if (latest := list_versions(location).latest) != seen[1]
         ]
         if not moved:
             return ""
@@ -123,9 +123,12 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     def _take_back(self, result: ApplyResult) -> str:
         if result.version == result.read_version:
             raise InvalidArgumentError("The merge had nothing to do, so there is nothing to undo.")
-        line = self._newest._target
-        self._newest._land(lambda _: taken_back(line, result.version))
-        where, there = ref(line.name, result.version + 1), ref(line.name, result.version - 1)
+        location = self._newest._target
+        self._newest._land(lambda _: taken_back(location, result.version))
+        where, there = (
+            ref(location.name, result.version + 1),
+            ref(location.name, result.version - 1),
+        )
         return f"Taken back: {where} has the rows of {there}."
 
     # ---- how it is shown

@@ -113,13 +113,13 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     def _preview(self, chosen: Rules) -> MergePlan:
         handle = self._handle
         newest = handle._snapshot
-        if not handle._read_only and list_versions(handle._line).latest != newest.version:
-            newest = latest_snapshot(handle._line)
+        if not handle._read_only and list_versions(handle._location).latest != newest.version:
+            newest = latest_snapshot(handle._location)
         return built(self._builder, chosen)._preview_at(newest, self.held.rows, self.held.cast)
 
     def _moved(self, plan: MergePlan) -> str:
         handle = self._handle
-        latest = plan.version if handle._read_only else list_versions(handle._line).latest
+        latest = plan.version if handle._read_only else list_versions(handle._location).latest
         if latest == plan.version:
             return ""
         was, now = ref(plan.branch, plan.version), ref(plan.branch, latest)
@@ -133,8 +133,8 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 
     def _take_back(self, result: MergeResult) -> str:
         handle = self._handle
-        line = handle._line if result.line is None else result.line
-        handle._move(lambda _: taken_back(line, result.version))
+        location = handle._location if result.location is None else result.location
+        handle._move(lambda _: taken_back(location, result.version))
         where, there = (ref(result.branch, v) for v in (handle.version, result.version - 1))
         return f"Taken back: {where} has the rows of {there}."
 

@@ -28,7 +28,7 @@ from lancekit._legible import clean, shown, warn
 from lancekit._operations.checks.constraints import has_constraints
 from lancekit._operations.unmerged.audit import check_shards
 from lancekit._storage.places import is_below
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.options import options
@@ -58,7 +58,7 @@ def _agree(snapshot: Snapshot) -> None:
         return
     _agreed.add(wish)
     file = _file(wish)
-    if file is None or snapshot.line.root.uri.startswith("memory:"):
+    if file is None or snapshot.location.root.uri.startswith("memory:"):
         return
     with suppress(OSError):  # then the next process asks
         file.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def _is_agreed(snapshot: Snapshot) -> bool:
 
     Agreeing by the option is remembered.
     """
-    wish, uri = _wish(snapshot), snapshot.line.root.uri
+    wish, uri = _wish(snapshot), snapshot.location.root.uri
     if wish in _agreed:
         return True
     file = _file(wish)
@@ -102,7 +102,7 @@ def _settings(snapshot: Snapshot) -> dict[str, str]:
 
 def _wish(snapshot: Snapshot) -> str:
     """Return a text that is the same for the same settings of the same dataset."""
-    uri = snapshot.line.root.uri
+    uri = snapshot.location.root.uri
     wish = {"place": _places(uri)[-1], "folder": _folder(uri), "settings": _settings(snapshot)}
     return json.dumps(wish, sort_keys=True)
 
@@ -232,13 +232,17 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
 
 
 def create(
-    line: Line, operation: Overwrite, pending: Pending, storage_version: str, **settings: Any
+    location: BranchLocation,
+    operation: Overwrite,
+    pending: Pending,
+    storage_version: str,
+    **settings: Any,
 ) -> Snapshot:
     """Create a dataset; whoever gives it settings wants them.
 
     Arguments, results and errors are those of `lancekit._commit.put_version.create_first_version`.
     """
-    created = create_first_version(line, operation, pending, storage_version, **settings)
+    created = create_first_version(location, operation, pending, storage_version, **settings)
     if _PREFIX + "interval" in created.manifest.config:
         _agree(created)
     return created
@@ -268,7 +272,7 @@ def _clean_after(landed: Snapshot) -> None:
     done = clean_up(landed, request, per_second=settings.delete_rate_limit)
     if done.left_alone:
         warn(
-            f"The automatic cleanup of {landed.line.uri} left alone "
+            f"The automatic cleanup of {landed.location.uri} left alone "
             f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
         )
 

@@ -18,8 +18,8 @@ from lancekit._scan.fragments.managed_blobs import managed_blobs
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._storage.base import ObjectInfo, Store, is_name, is_temporary
 from lancekit._versions.ancestor import source_of, unique_name
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.commit_graph import CommitGraph
-from lancekit._versions.line import Line
 from lancekit._versions.listing import at_once, latest_snapshot, list_versions
 from lancekit._versions.merge_edges import VersionVector, check_requirements
 from lancekit._versions.reference_files import all_branches, branch_files
@@ -76,19 +76,19 @@ def file_key(name: str) -> str:
     return name
 
 
-def list_files(line: Line) -> Listed:
+def list_files(location: BranchLocation) -> Listed:
     """List what there is."""
     listed = Listed()
     for folder in _FOLDERS:
-        for file in _regular(line.store, folder, listed):
+        for file in _regular(location.store, folder, listed):
             listed.own.extend(_classified(file, folder))
     for folder in (names.TAGS, names.BRANCHES):
-        for file in _regular(line.root, folder, listed):
+        for file in _regular(location.root, folder, listed):
             # what crashes left beside tags and branches
             if is_temporary(file.name):
                 listed.own.append((file, "temporary", file.name))
-    if line.branch is None:
-        listed.orphaned.extend(_orphaned(line, listed))
+    if location.branch is None:
+        listed.orphaned.extend(_orphaned(location, listed))
     return listed
 
 
@@ -114,16 +114,16 @@ def _classified(file: ObjectInfo, folder: str) -> Iterator[_Classified]:
             return
 
 
-def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
+def _orphaned(location: BranchLocation, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
     """Yield what is in the folders of branches that are not listed, and its kind.
 
     A branch that was not deleted to the end, or one that is being made; which of the two is told
     by the age.  Its manifests are the first to come and the last to go: a folder without any that
     name the branch is something else.
     """
-    branches = [f"{names.branch_folder(name)}/" for name in all_branches(line.root)]
+    branches = [f"{names.branch_folder(name)}/" for name in all_branches(location.root)]
     are_branches: dict[str, bool] = {}
-    for file in _regular(line.root, names.TREE, listed):
+    for file in _regular(location.root, names.TREE, listed):
         # the longest, because a branch may lie in the folder of another one
         own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
         rest = file.name.removeprefix(own).split("/")
@@ -135,7 +135,7 @@ def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
                 continue
             branch = (own + "/".join(rest[:start])).removeprefix(f"{names.TREE}/")
             if branch not in are_branches:
-                are_branches[branch] = holds_branch(line.on(branch))
+                are_branches[branch] = holds_branch(location.on(branch))
             if are_branches[branch]:
                 yield file, kind
             else:
@@ -158,30 +158,32 @@ def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
 # The merge compares with merge bases, and follows columns through the versions since.
 
 
-def merge_bases_among(line: Line, versions: Set[int]) -> Mapping[int, tuple[str, str]]:
+def merge_bases_among(
+    location: BranchLocation, versions: Set[int]
+) -> Mapping[int, tuple[str, str]]:
     """Return the merge bases of two branches among versions of a line, with the two names.
 
     The newest manifest of each branch is read once, and base versions where there are several
     candidates.  Versions that branches forked from stay for another reason, so that pairs of
     branches without a merge are passed over.
     """
-    names = branch_files(line.root)
+    names = branch_files(location.root)
     if not versions or not names:
         return {}
-    graph, own = CommitGraph(line), unique_name(line)
+    graph, own = CommitGraph(location), unique_name(location)
     found: dict[int, tuple[str, str]] = {}
-    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+    for (one, left), (other, right) in combinations(_heads(graph, location, names), 2):
         common = min(left.versions.get(own, 0), right.versions.get(own, 0))
         if common not in versions or not (left.edges or right.edges):
             continue
         for base in graph.merge_bases(one, other):
             if base.name == own:
-                found[base.version] = (one.line.name, other.line.name)
+                found[base.version] = (one.location.name, other.location.name)
     return found
 
 
 def column_versions_among(
-    line: Line, there: Sequence[Snapshot], removed: Set[int]
+    location: BranchLocation, there: Sequence[Snapshot], removed: Set[int]
 ) -> Mapping[int, tuple[str, str]]:
     """Return versions that alone show renamed columns, with the two branches that need each.
 
@@ -189,12 +191,12 @@ def column_versions_among(
     there: its versions, oldest first.
     removed: those that would be removed.
     """
-    names = branch_files(line.root)
+    names = branch_files(location.root)
     if not (removed and names):
         return {}
     before = there[0]
-    if line.branch is not None and before.version in removed:
-        before = source_of(line) or before  # a merge goes on from there
+    if location.branch is not None and before.version in removed:
+        before = source_of(location) or before  # a merge goes on from there
     found, gap = list[tuple[int, int, set[int]]](), list[Snapshot]()
     for at in (one for one in there if one.version > before.version):
         gap.append(at)
@@ -204,34 +206,34 @@ def column_versions_among(
             before, gap = at, []
     if not found:
         return {}
-    graph, own = CommitGraph(line), unique_name(line)
+    graph, own = CommitGraph(location), unique_name(location)
     needed: dict[int, tuple[str, str]] = {}
-    for (one, left), (other, right) in combinations(_heads(graph, line, names), 2):
+    for (one, left), (other, right) in combinations(_heads(graph, location, names), 2):
         versions = sorted(side.versions.get(own, 0) for side in (left, right))
         for first, last, renamed in found:
             if versions[0] < last and first < versions[1]:
-                needed |= dict.fromkeys(renamed, (one.line.name, other.line.name))
+                needed |= dict.fromkeys(renamed, (one.location.name, other.location.name))
     return needed
 
 
 def _heads(
-    graph: CommitGraph, line: Line, names: Iterable[str]
+    graph: CommitGraph, location: BranchLocation, names: Iterable[str]
 ) -> Iterator[tuple[Snapshot, VersionVector]]:
     """Yield the newest version of main and of each branch, and what it contains."""
-    for head in at_once(_newest, [line.on(name) for name in (MAIN, *names)]):
+    for head in at_once(_newest, [location.on(name) for name in (MAIN, *names)]):
         with suppress(BranchNotFoundError):  # deleted meanwhile
             if head is not None:
                 yield head, graph.vector(head)
 
 
-def _newest(line: Line) -> Snapshot | None:
+def _newest(location: BranchLocation) -> Snapshot | None:
     """Return the newest version of a branch; a damaged branch cannot be merged.
 
     Raises UnsupportedFeatureError: a newer release can read the branch, or knows of its merge bases
         what this one does not.
     """
     try:
-        newest = latest_snapshot(line)
+        newest = latest_snapshot(location)
         check_requirements(newest, "A cleanup")
     except UnsupportedFeatureError:
         raise
@@ -277,18 +279,24 @@ def is_blob_file(path: str) -> bool:
     return path.endswith(".blob")
 
 
-def named_blobs(line: Line, kept: Sequence[Snapshot], loaded: Sequence[Snapshot]) -> NamedBlobs:
+def named_blobs(
+    location: BranchLocation, kept: Sequence[Snapshot], loaded: Sequence[Snapshot]
+) -> NamedBlobs:
     """Return what the data files of a dataset name.
 
     line: the line to clean up.
     kept, loaded: its versions that stay, and all of them.
     """
-    lines = [line.on(name) for name in (MAIN, *branch_files(line.root)) if name != line.name]
+    locations = [
+        location.on(name) for name in (MAIN, *branch_files(location.root)) if name != location.name
+    ]
     try:
-        managed = any(s.manifest.has_managed_blobs for s in kept) or any(map(_is_managed, lines))
+        managed = any(s.manifest.has_managed_blobs for s in kept) or any(
+            map(_is_managed, locations)
+        )
         if not managed:  # the flag is for good, so that the newest version of a line tells
             return NamedBlobs()
-        others = [snapshot for other in lines for snapshot in _versions(other)]
+        others = [snapshot for other in locations for snapshot in _versions(other)]
     except FormatError:
         return NamedBlobs(needed=None, managed=True)
     read: dict[object, frozenset[str]] = {}
@@ -300,21 +308,21 @@ def named_blobs(line: Line, kept: Sequence[Snapshot], loaded: Sequence[Snapshot]
     return NamedBlobs(needed, ever | needed, managed=True)
 
 
-def _is_managed(line: Line) -> bool:
+def _is_managed(location: BranchLocation) -> bool:
     try:
-        return latest_snapshot(line).manifest.has_managed_blobs
+        return latest_snapshot(location).manifest.has_managed_blobs
     except DatasetNotFoundError:
         return False
 
 
-def _versions(line: Line) -> Iterator[Snapshot]:
+def _versions(location: BranchLocation) -> Iterator[Snapshot]:
     try:
-        listed = list_versions(line).versions
+        listed = list_versions(location).versions
     except DatasetNotFoundError:
         return
     for version in listed:
         with suppress(VersionNotFoundError):  # cleaned up meanwhile
-            yield load_snapshot(line, version)
+            yield load_snapshot(location, version)
 
 
 def _named_by(snapshots: Iterable[Snapshot], read: dict[object, frozenset[str]]) -> frozenset[str]:

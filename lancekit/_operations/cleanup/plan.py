@@ -31,7 +31,7 @@ from lancekit._operations.cleanup.files import (
 )
 from lancekit._pipeline.engine import LocalRunner
 from lancekit._storage.base import ObjectInfo
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.merge_edges import check_requirements
 from lancekit._versions.reference_files import all_branches, all_tags, borrowers
@@ -200,15 +200,19 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     Raises FormatError: a version cannot be read, so it is not known what it needs; or the table, or
         one of its branches, requires a newer lancekit.
     """
-    line = snapshot.line
+    location = snapshot.location
     now = time.time()
-    listed = list_files(line)
-    listing = list_versions(line)
-    loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
+    listed = list_files(location)
+    listing = list_versions(location)
+    loaded = LocalRunner().map(lambda v: load_snapshot(location, v), listing.versions)
     for one in (snapshot, *loaded[-1:]):
         check_requirements(one, "A cleanup")
     old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
-    tags = {name: t.version for name, t in all_tags(line.root).items() if t.branch == line.branch}
+    tags = {
+        name: t.version
+        for name, t in all_tags(location.root).items()
+        if t.branch == location.branch
+    }
     tagged = {name: version for name, version in tags.items() if version in old}
     if tagged and request.error_if_tagged_old_versions:
         shown = ", ".join(f"{name!r} (version {v})" for name, v in sorted(tagged.items())[:5])
@@ -218,23 +222,25 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
             "name.",
             tags=tagged,
         )
-    forked = _forks(line, old)
+    forked = _forks(location, old)
     forks = {branch.referenced_version: f"branch {branch.name} starts at it" for branch in forked}
-    unlisted = dict.fromkeys(_unlisted_forks(line) & old, "a branch that is being made needs it")
+    unlisted = dict.fromkeys(
+        _unlisted_forks(location) & old, "a branch that is being made needs it"
+    )
     removed = old - set(tagged.values()) - forks.keys() - unlisted.keys()
-    bases = merge_bases_among(line, removed)
+    bases = merge_bases_among(location, removed)
     removed -= bases.keys()
-    renamed = column_versions_among(line, loaded, removed)
+    renamed = column_versions_among(location, loaded, removed)
     removed -= renamed.keys()
     needed_by = {**_reasons(renamed, _TELLS), **_reasons(bases, _COMPARES), **unlisted, **forks}
     if request.versions is not None and needed_by:
-        raise _needed(line, needed_by)
-    kept = [s for s in loaded if s.version not in removed] + _detached(line)
+        raise _needed(location, needed_by)
+    kept = [s for s in loaded if s.version not in removed] + _detached(location)
     needed = references(kept)
     verified = references((s for s in loaded if s.version in removed), own=True)
     manifests = {s.manifest_name for s in loaded if s.version in removed}
     blobs = [*(f.name for f, _, _ in listed.own), *(f.name for f, _ in listed.orphaned)]
-    named = named_blobs(line, kept, loaded) if any(map(is_blob_file, blobs)) else NamedBlobs()
+    named = named_blobs(location, kept, loaded) if any(map(is_blob_file, blobs)) else NamedBlobs()
     files = [
         CleanupFile(path=f.name, kind=kind, unverified=not known, size_bytes=f.size)
         for f, kind, key in listed.own
@@ -244,7 +250,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         if key not in needed and not named.keeps(f.name)
         if known or (kind != "manifest" and _is_left_over(f, request, now))
     ]
-    borrowed = borrowed_among(line, files)
+    borrowed = borrowed_among(location, files)
     files = [file for file in files if file_key(file.path) not in borrowed]
     files += [
         CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
@@ -268,12 +274,12 @@ def _reasons(versions: Mapping[int, tuple[str, str]], why: str) -> dict[int, str
     return {version: why.format(*branches) for version, branches in versions.items()}
 
 
-def _needed(line: Line, needed_by: Mapping[int, str]) -> RefConflictError:
+def _needed(location: BranchLocation, needed_by: Mapping[int, str]) -> RefConflictError:
     (version, why), *others = sorted(needed_by.items())
     more = "".join(f"; version {other}: {reason}" for other, reason in others[:4])
     more += f"; and {len(others) - 4} more" if len(others) > 4 else ""
     return RefConflictError(
-        f"Version {version} of {line.name} cannot be removed: {why}{more}.",
+        f"Version {version} of {location.name} cannot be removed: {why}{more}.",
         hint="Leave it out of versions=. A version that a merge needs can go after the merge, one "
         "that a branch needs after the branch is deleted.",
         versions=sorted(needed_by),
@@ -307,22 +313,22 @@ def _is_left_over(file: ObjectInfo, request: CleanupRequest, now: float) -> bool
 # ---- what has to stay
 
 
-def _forks(line: Line, old: set[int]) -> list[CleanupBranch]:
+def _forks(location: BranchLocation, old: set[int]) -> list[CleanupBranch]:
     return [
         CleanupBranch(name=name, referenced_version=branch.parent_version)
-        for name, branch in sorted(all_branches(line.root).items())
-        if branch.parent_branch == line.branch and branch.parent_version in old
+        for name, branch in sorted(all_branches(location.root).items())
+        if branch.parent_branch == location.branch and branch.parent_version in old
     ]
 
 
-def _unlisted_forks(line: Line) -> set[int]:
+def _unlisted_forks(location: BranchLocation) -> set[int]:
     """Return the versions that branches without an entry start at: one may be being made.
 
     A branch starts with the number of the version that it forked from.
     """
-    listed = set(all_branches(line.root))
+    listed = set(all_branches(location.root))
     first: dict[str, int] = {}
-    for file in line.root.list_tree(names.TREE):
+    for file in location.root.list_tree(names.TREE):
         folder, _, name = file.name.rpartition(f"/{names.VERSIONS}/")
         parsed = names.parse_manifest_name(name)
         branch = folder.removeprefix(f"{names.TREE}/")
@@ -331,7 +337,7 @@ def _unlisted_forks(line: Line) -> set[int]:
     return set(first.values())
 
 
-def borrowed_among(line: Line, files: Iterable[CleanupFile]) -> set[str]:
+def borrowed_among(location: BranchLocation, files: Iterable[CleanupFile]) -> set[str]:
     """Return the keys of the files that versions of other branches read.
 
     A fork reads files of its fork version, which stays.  A branch that takes main over by a
@@ -341,15 +347,15 @@ def borrowed_among(line: Line, files: Iterable[CleanupFile]) -> set[str]:
     """
     if all(file.kind not in _BORROWED for file in files):
         return set()
-    return references(chain.from_iterable(borrowers(line).values()))
+    return references(chain.from_iterable(borrowers(location).values()))
 
 
-def _detached(line: Line) -> list[Snapshot]:
+def _detached(location: BranchLocation) -> list[Snapshot]:
     found = []
-    for name in line.store.list_names(names.VERSIONS):
+    for name in location.store.list_names(names.VERSIONS):
         stem = name.removesuffix(".manifest")
         if name != stem and re.fullmatch(r"d\d+", stem):
-            found.append(load_snapshot(line, int(stem[1:])))
+            found.append(load_snapshot(location, int(stem[1:])))
     return found
 
 

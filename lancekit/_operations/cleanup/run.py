@@ -30,7 +30,7 @@ from lancekit._operations.cleanup.plan import (
 )
 from lancekit._storage.base import Store
 from lancekit._storage.folders import leads_away
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.reference_files import all_branches, all_tags
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -143,9 +143,9 @@ def clean_up(
     per_second: the most files that are removed in a second.
     concurrency: the most that are removed at a time.
     """
-    line = snapshot.line
+    location = snapshot.location
     plan = plan_cleanup(snapshot, request)
-    kept = _needed_since(line, plan)
+    kept = _needed_since(location, plan)
     files = [file for file in plan.files if not kept(file.path)]
     manifests = [file for file in files if file.kind == "manifest"]
     # names of the newer scheme descend with their versions
@@ -157,7 +157,7 @@ def clean_up(
     def remove(file: CleanupFile) -> bool:
         if per_second:
             time.sleep(1 / per_second)
-        store: Store = line.root if file.path.startswith("_refs/") else line.store
+        store: Store = location.root if file.path.startswith("_refs/") else location.store
         try:
             store.delete(file.path)
         except StorageError as error:
@@ -184,17 +184,19 @@ def clean_up(
                 removed += [file] if is_gone else []
                 tracker.advance()
                 tracker.draw()
-    _remove_empty(line, removed)
+    _remove_empty(location, removed)
     attempt.settle(True)
     return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed), left_alone)
 
 
-def _remove_empty(line: Line, removed: Iterable[CleanupFile]) -> None:
+def _remove_empty(location: BranchLocation, removed: Iterable[CleanupFile]) -> None:
     """Remove the folders of indices that have no file any more; best effort."""
     for folder in {_segment(file.path) for file in removed if file.kind == "index"}:
         with suppress(OSError):
-            if not line.store.list_tree(folder):  # parts that wait in a folder below are files, too
-                line.store.delete_tree(folder)
+            if not location.store.list_tree(
+                folder
+            ):  # parts that wait in a folder below are files, too
+                location.store.delete_tree(folder)
 
 
 def _segment(path: str) -> str:
@@ -211,19 +213,19 @@ def _age(path: str) -> int:
     return -parsed[0] if parsed else 0
 
 
-def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
+def _needed_since(location: BranchLocation, plan: CleanupPlan) -> Callable[[str], bool]:
     """Return what tells files that came to be needed since the plan was made.
 
     By new versions, tags, branches and merges, and by lines that read files where they are.
     """
-    found = [v for v in list_versions(line).versions if v > plan.latest]
-    tags = [t.version for t in all_tags(line.root).values() if t.branch == line.branch]
-    forks = all_branches(line.root)
-    parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
+    found = [v for v in list_versions(location).versions if v > plan.latest]
+    tags = [t.version for t in all_tags(location.root).values() if t.branch == location.branch]
+    forks = all_branches(location.root)
+    parents = [b.parent_version for b in forks.values() if b.parent_branch == location.branch]
     planned = set(plan.versions)
-    again = sorted({*tags, *parents, *merge_bases_among(line, planned)} & planned)
-    snapshots = [load_snapshot(line, version) for version in (*found, *again)]
-    kept = references(snapshots) | borrowed_among(line, plan.files)
+    again = sorted({*tags, *parents, *merge_bases_among(location, planned)} & planned)
+    snapshots = [load_snapshot(location, version) for version in (*found, *again)]
+    kept = references(snapshots) | borrowed_among(location, plan.files)
     kept |= {snapshot.manifest_name for snapshot in snapshots}
     folders = tuple(f"{names.branch_folder(name)}/" for name in forks)
     return lambda path: file_key(path) in kept or path.startswith(folders)

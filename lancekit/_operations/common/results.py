@@ -11,7 +11,7 @@ from lancekit._display import Displayed
 from lancekit._lazy import cached_property
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import EngineName
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 
 if TYPE_CHECKING:
     from lancekit._pipeline.merge_strategy import MatchPlan
@@ -73,7 +73,7 @@ class _Landed(Counts):
     attempts: int = 1
     duration: float = 0.0
     engine: EngineName = "local"
-    line: Line | None = field(default=None, repr=False)
+    location: BranchLocation | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -200,7 +200,7 @@ class ApplyResult(MergedChanges):
     branch: str | None = None
     attempts: int = 1
     duration: float = 0.0
-    line: Line | None = field(default=None, repr=False)
+    location: BranchLocation | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -82,7 +82,7 @@ def retried(
             if number == policy.conflict_retries or out_of_time:
                 raise _exhausted(snapshot, number + 1, out_of_time, policy, conflict) from conflict
             clock.sleep(pause)
-            snapshot = latest_snapshot(snapshot.line)
+            snapshot = latest_snapshot(snapshot.location)
     raise AssertionError("the loop returns or raises")
 
 

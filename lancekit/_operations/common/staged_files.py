@@ -14,7 +14,7 @@ from lancekit._format.names import DATA
 from lancekit._legible import shown
 from lancekit._pipeline.write_rows import WriteTarget, WriteTask, delete_fragments
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, InvalidArgumentError, LancekitError
 from lancekit.options import options
@@ -85,7 +85,7 @@ def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePat
 
 
 def chosen_places(
-    line: Line,
+    location: BranchLocation,
     bases: Sequence[BasePath],
     wanted: Sequence[str],
     *,
@@ -115,19 +115,21 @@ def chosen_places(
                 "The dataset has no base paths to write to.",
                 hint="Add some with add_bases(), or write to the dataset's own folder too.",
             )
-        own = (WriteTarget(line.store),) if primary and ordered else ()
-        return (*own, *(_place(line, base) for base in ordered))
+        own = (WriteTarget(location.store),) if primary and ordered else ()
+        return (*own, *(_place(location, base) for base in ordered))
     return tuple(
-        WriteTarget(line.store) if _is_own(line, text) else _place(line, _named(bases, text))
+        WriteTarget(location.store)
+        if _is_own(location, text)
+        else _place(location, _named(bases, text))
         for text in wanted
     )
 
 
-def _is_own(line: Line, text: str) -> bool:
+def _is_own(location: BranchLocation, text: str) -> bool:
     place = text.removeprefix("file://")
     if "://" in place:
-        return place.rstrip("/") == line.uri
-    return "://" not in line.uri and str(Path(place).absolute()) == line.uri
+        return place.rstrip("/") == location.uri
+    return "://" not in location.uri and str(Path(place).absolute()) == location.uri
 
 
 def _named(bases: Sequence[BasePath], text: str) -> BasePath:
@@ -142,5 +144,5 @@ def _named(bases: Sequence[BasePath], text: str) -> BasePath:
     )
 
 
-def _place(line: Line, base: BasePath) -> WriteTarget:
-    return WriteTarget(line.base(base.path), DATA if base.is_dataset_root else "", base.id)
+def _place(location: BranchLocation, base: BasePath) -> WriteTarget:
+    return WriteTarget(location.base(base.path), DATA if base.is_dataset_root else "", base.id)

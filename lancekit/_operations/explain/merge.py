@@ -160,7 +160,7 @@ class _Pending:
             )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
-            return self._merge(latest_snapshot(snapshot.line))
+            return self._merge(latest_snapshot(snapshot.location))
 
         result = self._land(change)
         self._over = f"applied already, as version {result.version}"

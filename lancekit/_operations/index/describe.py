@@ -351,7 +351,7 @@ class _History:
 
     @cached_property
     def _listing(self) -> VersionListing:
-        return list_versions(self._snapshot.line)
+        return list_versions(self._snapshot.location)
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -359,7 +359,7 @@ class _History:
 
     def load(self, place: int) -> Snapshot:
         """Return a version."""
-        return load_snapshot(self._snapshot.line, self._numbers[place], self._listing.naming)
+        return load_snapshot(self._snapshot.location, self._numbers[place], self._listing.naming)
 
     def uncovered(self, name: str, place: int) -> dict[int, int]:
         """Return which fragments an index did not cover."""

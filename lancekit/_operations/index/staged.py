@@ -174,7 +174,7 @@ def commit_parts(
     oldest = min(index.dataset_version for index in segments)
     read = snapshot
     if oldest < snapshot.version:
-        read = load_snapshot(snapshot.line, oldest, snapshot.naming)
+        read = load_snapshot(snapshot.location, oldest, snapshot.naming)
     return put_segments(read, name, named, snapshot.indices)
 
 

@@ -117,7 +117,7 @@ def open_vectors(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | No
     """Open a segment; ``None`` of one that has no vectors yet."""
     if not index.files and not index.fragment_ids:
         return None
-    store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+    store, kept = snapshot.base_store(index.base_id), snapshot.location.open_files
     files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
     return VectorSegment.open(*files)
 
@@ -160,7 +160,7 @@ def _has_positions(snapshot: Snapshot, index: IndexMetadata) -> bool:
 
 
 def _segment(snapshot: Snapshot, index: IndexMetadata, kind: IndexKind) -> Segment:
-    return Segment(index, kind, snapshot.base_store(index.base_id), snapshot.line.open_files)
+    return Segment(index, kind, snapshot.base_store(index.base_id), snapshot.location.open_files)
 
 
 def _load(snapshot: Snapshot, index: IndexMetadata) -> None:

@@ -112,13 +112,13 @@ def apply_changes(
             commit_plan = _commit_columns if plan.changes_columns else _commit_rows
             landed = commit_plan(plan, settled, change, how)
         if landed is None:
-            newest = latest_snapshot(current.line)
+            newest = latest_snapshot(current.location)
             return newest, nothing_done(change, newest, how)
         return landed, replace(result, how="three-way", version=landed.version)
 
     (landed, result), attempts = retried_writing(ours, attempt, policy)
     took = time.monotonic() - started
-    return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+    return landed, replace(result, attempts=attempts, duration=took, location=landed.location)
 
 
 def check_change(change: Changed, ours: Snapshot, how: How) -> None:
@@ -198,7 +198,7 @@ def _commit_rows(plan: ThreeWay, settled: Settled, change: Changed, how: How) ->
         try:
             return commit(ours, pending)
         except IncompatibleConflictError:
-            config = latest_snapshot(ours.line).manifest.config
+            config = latest_snapshot(ours.location).manifest.config
             if not (change.mark and change.mark.has_landed(config)):
                 raise
             return None
@@ -303,7 +303,7 @@ def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
         version=ours.version,
         read_version=ours.version,
         branch=ours.branch,
-        line=ours.line,
+        location=ours.location,
     )
 
 

@@ -25,7 +25,7 @@ from lancekit._operations.lineage.fast_forward import fast_forward, result_of_ta
 from lancekit._operations.lineage.merge_base import merge_base, named_base
 from lancekit._operations.unmerged.waiting import check_merged
 from lancekit._versions.ancestor import unique_name
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.merge_edges import MERGED, REPEATS, check_requirements
 from lancekit._versions.references import Reference
@@ -68,8 +68,8 @@ class BranchMergePlan(MergedChanges):
     ours: tuple[str, int]
     conflicts: Conflicts
     num_unsettled: int
-    _source: Line = field(repr=False)
-    _target: Line = field(repr=False)
+    _source: BranchLocation = field(repr=False)
+    _target: BranchLocation = field(repr=False)
     _how: How = field(repr=False)
     _land: Land = field(repr=False)
 
@@ -135,7 +135,7 @@ def _elsewhere(_: object) -> NoReturn:
     )
 
 
-def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -> Changed:
+def changes_of(source: BranchLocation, target: Snapshot, named: Reference | None = None) -> Changed:
     """Return what a branch has that a version of another does not have yet.
 
     ``named`` is the merge base that the user names.
@@ -148,7 +148,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
         check_requirements(side, "The merge")
     check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
     change = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
-    properties = {**said_of(change.base, theirs), MERGED: unique_name(theirs.line)}
+    properties = {**said_of(change.base, theirs), MERGED: unique_name(theirs.location)}
     if change.is_behind:
         # true of the next version alone: another one has the changes of other writers, too
         properties[REPEATS] = f"{target.version + 1}"
@@ -156,7 +156,7 @@ def changes_of(source: Line, target: Snapshot, named: Reference | None = None) -
 
 
 def merge_branch(
-    source: Line, target: Snapshot, how: How, policy: RetryPolicy
+    source: BranchLocation, target: Snapshot, how: How, policy: RetryPolicy
 ) -> tuple[Snapshot, ApplyResult]:
     """Put what a branch changed into another, in one commit.
 
@@ -176,20 +176,22 @@ def with_key(how: How, ours: Snapshot) -> How:
     key = tuple(field.name for field in schema.primary_key)
     if not key or not set(schema.names).issuperset(key):
         raise InvalidArgumentError(
-            f"A merge without a base (base=0) matches rows by a key, and {ours.line.name} has no "
-            "primary key.",
+            f"A merge without a base (base=0) matches rows by a key, and {ours.location.name} has "
+            "no primary key.",
             hint='Name columns that tell the rows: on=["id"].',
             argument="on",
         )
     return replace(how, on=key)
 
 
-def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePlan:
+def plan_merge(
+    source: BranchLocation, location: BranchLocation, how: How, land: Land
+) -> BranchMergePlan:
     """Return what `merge_branch` would do to the newest version of a line; nothing is written.
 
     ``land`` runs a change on that version, and moves the handles that have to.
     """
-    target = latest_snapshot(line)
+    target = latest_snapshot(location)
     asked, how = how, with_key(how, target)
     change = changes_of(source, target, how.base)
     check_change(change, target, how)
@@ -219,7 +221,7 @@ def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePla
         conflicts=Conflicts(plan),
         num_unsettled=left,
         _source=source,
-        _target=line,
+        _target=location,
         _how=asked,
         _land=land,
     )
@@ -244,33 +246,33 @@ def revert_version(
             hint="ds.checkout_latest() moves it to the newest.",
             version=version,
         )
-    check_merged(latest_snapshot(ours.line), f"To revert version {version}")
-    before, after = _step(ours.line, version)
+    check_merged(latest_snapshot(ours.location), f"To revert version {version}")
+    before, after = _step(ours.location, version)
     change = Changed(base=after, theirs=before, properties=said_of(after, before))
     return apply_changes(ours, lambda _: change, how, policy)
 
 
 def pick_version(
-    ours: Snapshot, line: Line, version: int, how: How, policy: RetryPolicy
+    ours: Snapshot, location: BranchLocation, version: int, how: How, policy: RetryPolicy
 ) -> tuple[Snapshot, ApplyResult]:
     """Put what a version of another line did into a version.
 
     Raises MergeConflictError, SchemaMismatchError: as of `apply_changes`.
     Raises VersionNotFoundError: the version, or the one before, is not there.
     """
-    before, after = _step(line, version)
+    before, after = _step(location, version)
     change = Changed(base=before, theirs=after, properties=said_of(before, after))
     return apply_changes(ours, lambda _: change, how, policy)
 
 
-def _step(line: Line, version: int) -> tuple[Snapshot, Snapshot]:
+def _step(location: BranchLocation, version: int) -> tuple[Snapshot, Snapshot]:
     """Return the version before one, and the one."""
-    after = load_snapshot(line, version)
+    after = load_snapshot(location, version)
     try:
-        return load_snapshot(line, version - 1), after
+        return load_snapshot(location, version - 1), after
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
-            f"{line.uri} has no version {version - 1}, so that nobody can tell what version "
+            f"{location.uri} has no version {version - 1}, so that nobody can tell what version "
             f"{version} did.",
             hint="It was cleaned up, or the first. ds.changes() has what is left together.",
             version=version - 1,

@@ -90,7 +90,10 @@ def check_how(
 def said_in(change: Changed, how: How) -> dict[str, str]:
     """Return the properties of a commit: histories show its message."""
     side = change.base if how.doing == "revert" else change.theirs
-    return {COMMIT_MESSAGE: f"{how.doing} of {side.line.name}:{side.version}", **change.properties}
+    return {
+        COMMIT_MESSAGE: f"{how.doing} of {side.location.name}:{side.version}",
+        **change.properties,
+    }
 
 
 def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
@@ -101,10 +104,10 @@ def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
     """
     said = {}
     for name, side in (("base", base), ("theirs", theirs)):
-        said[f"{APPLIED}.{name}"] = f"{side.line.name}@{side.version}"
+        said[f"{APPLIED}.{name}"] = f"{side.location.name}@{side.version}"
         with suppress(LancekitError):  # of a branch that was deleted nothing has the id
             if side.version:
-                unique = unique_name(side.line)
+                unique = unique_name(side.location)
                 commit = f"{unique} {side.version} {side.transaction_uuid}"
                 said[f"{APPLIED}.{name}.commit"] = commit
     return said

@@ -67,7 +67,7 @@ def fragments_apart(
     mine, theirs = (side.manifest.fragments.encoded for side in (old, new))
     both = set[bytes]()
     alike = old.manifest.base_paths == new.manifest.base_paths
-    if old.line != new.line:  # where a branch or a clone was made
+    if old.location != new.location:  # where a branch or a clone was made
         numbers = dict[tuple[str, bool], int]()
         mine, theirs = _encoded(old, numbers), _encoded(new, numbers)
         alike = True

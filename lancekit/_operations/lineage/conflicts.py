@@ -321,7 +321,7 @@ class Conflicts(Displayed):
             f"{of_all}:",
             details=[*map(_line, self._rows(part)), *(["..."] if number > 5 else [])],
             hint='error.context["conflicts"] has them all; conflicts="ours" keeps the values of '
-            f'{plan.ours.line.name}, "theirs" takes the others, lk.Sides chooses by row and '
+            f'{plan.ours.location.name}, "theirs" takes the others, lk.Sides chooses by row and '
             "column, a function of them makes rows.",
             conflicts=self,
         )

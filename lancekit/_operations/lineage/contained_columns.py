@@ -34,8 +34,8 @@ from lancekit._pipeline.diff.fragments import ColumnPair, FollowedColumns, fits_
 from lancekit._pipeline.diff.recorded_columns import RecordedColumns, columns_of_record
 from lancekit._pipeline.diff.row_values import seen
 from lancekit._versions.ancestor import common_ancestor, origins, parting
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.commit_graph import CommitGraph, merged_by
-from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError, SchemaMismatchError
@@ -60,7 +60,7 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
     of_base, of_side = (
         _origins(KeptColumns(own, one), one) for own, one in zip(ends, (base, side), strict=True)
     )
-    of_ends = _Traces(CommitGraph(ends[1].line)).ids(*ends)
+    of_ends = _Traces(CommitGraph(ends[1].location)).ids(*ends)
     # without the columns that a clone got since
     ids = _joined(of_base, {id_: of_ends[at] for id_, at in of_side.items() if at in of_ends})
     known = {field.id: field for field in seen(base).fields}
@@ -102,9 +102,9 @@ def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot]
         return None
     ends = []
     for one in (base, side):
-        at = next(o for o in origins(one) if o.line.root == start.line.root)
-        is_own = (at.line, at.version) == (one.line, one.version)
-        ends.append(one if is_own else _there(CommitGraph(at.line), at.line, at.version))
+        at = next(o for o in origins(one) if o.location.root == start.location.root)
+        is_own = (at.location, at.version) == (one.location, one.version)
+        ends.append(one if is_own else _there(CommitGraph(at.location), at.location, at.version))
     return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
 
@@ -115,8 +115,8 @@ def _may_be_others(
     own = KeptColumns(ancestor, base)
     if any(own.origin(id_) is None for id_ in fields_by_id(base)):
         return True
-    if base.line.root == side.line.root:
-        return _may_have_come_back(CommitGraph(side.line), ancestor, base, side, pairs)
+    if base.location.root == side.location.root:
+        return _may_have_come_back(CommitGraph(side.location), ancestor, base, side, pairs)
     kept = [pair for pair in pairs if pair.old is not None]
     return len(kept) < min(len(pairs), len(base.manifest.schema.fields))
 
@@ -180,10 +180,10 @@ class _Traces:
 
     def _followed(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
         graph, ancestor = self._graph, common_ancestor(base, side)
-        at = None if ancestor is None else (ancestor.line, ancestor.version)
-        if at == (base.line, base.version):
+        at = None if ancestor is None else (ancestor.location, ancestor.version)
+        if at == (base.location, base.version):
             return _origins(KeptColumns(base, side), side)
-        if at == (side.line, side.version):
+        if at == (side.location, side.version):
             return {was: now for now, was in self.ids(side, base).items()}
         if not graph.vector(side).contains(*graph.vector(base).point):
             return self._by_merge_bases(base, side)
@@ -219,7 +219,7 @@ class _Traces:
         graph = self._graph
         done = None if merged.transaction is None else merged.transaction.operation
         if isinstance(done, Restore):
-            old = graph.load(merged.line, done.version)
+            old = graph.load(merged.location, done.version)
             if old is not None:
                 return self._direct(base, old)
         theirs = _theirs(graph, merged)
@@ -227,7 +227,7 @@ class _Traces:
             of_theirs, brought = self._direct(base, theirs), ids_of_theirs(merged)
             return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
         # the names at the merge tell, or as soon after it as versions are there
-        is_sure = graph.load(merged.line, merged.version - 1) is not None
+        is_sure = graph.load(merged.location, merged.version - 1) is not None
         return by_name(base, merged, self._recorded(base, merged), check=not is_sure)
 
     def _recorded(self, base: Snapshot, merged: Snapshot) -> RecordedColumns | None:
@@ -237,8 +237,8 @@ class _Traces:
         error: SchemaMismatchError | None = None
         # of its own line the versions between tell most
         for edge in sorted(edges, key=lambda edge: edge.source != point[0]):
-            line = graph.line(edge.source)
-            theirs = None if line is None else graph.load(line, edge.version)
+            location = graph.location(edge.source)
+            theirs = None if location is None else graph.load(location, edge.version)
             if theirs is None or edge.uuid not in ("", theirs.transaction_uuid):
                 continue
             if graph.vector(theirs).contains(*point):
@@ -259,18 +259,18 @@ class _Traces:
         Each merge of a line is looked at, the newest first; then those of the lines that came.
         """
         graph, point = self._graph, self._graph.vector(base).point
-        seen, waiting = set[tuple[Line, int, int]](), deque([(side, field.id)])
+        seen, waiting = set[tuple[BranchLocation, int, int]](), deque([(side, field.id)])
         while waiting:
             now, id_ = waiting.popleft()
-            if (now.line, now.version, id_) in seen:
+            if (now.location, now.version, id_) in seen:
                 continue
             known = None
             for at, origin in _line_of(graph, common_ancestor(base, now), now):
                 then = origin(id_)
-                if then is None or (at.line, at.version, then) in seen:
+                if then is None or (at.location, at.version, then) in seen:
                     break
                 id_ = then
-                seen.add((at.line, at.version, id_))
+                seen.add((at.location, at.version, id_))
                 # all versions of a line that contain the base tell the same, and all others
                 contains = graph.vector(at).contains(*point)
                 was = None if contains is known else self._direct(base, at).get(id_)
@@ -307,23 +307,23 @@ class _Traces:
             if was.id not in lost or same or kept.origin(was.id) != there:
                 continue
             # a column that was still there was compared when the merge was made
-            before = before or _there(self._graph, merged.line, merged.version - 1)
+            before = before or _there(self._graph, merged.location, merged.version - 1)
             if before is None or was.id not in self._direct(base, before).values():
                 why = "it came by a merge of a version that is gone"
                 raise untold(field.name, side, was.name, base, why)
 
 
 def _places(base: Snapshot, side: Snapshot) -> Hashable:
-    return tuple((one.line, one.version) for one in (base, side))
+    return tuple((one.location, one.version) for one in (base, side))
 
 
 def _theirs(graph: CommitGraph, merged: Snapshot) -> Snapshot | None:
     """Return the version that a merge brought, if it is there."""
     said = merged_by(merged)
-    line = None if said is None else graph.line(said[0])
-    if said is None or line is None:
+    location = None if said is None else graph.location(said[0])
+    if said is None or location is None:
         return None
-    found = graph.load(line, said[1])
+    found = graph.load(location, said[1])
     return found if found is not None and found.transaction_uuid == said[2] else None
 
 
@@ -332,10 +332,10 @@ def _start_of(graph: CommitGraph, base: Snapshot, merged: Snapshot) -> Snapshot 
 
     A branch that was deleted began at the base of its merge, as far as anything tells.
     """
-    own = {name: version for _, name, version in graph.chain(base.line, base.version)}
+    own = {name: version for _, name, version in graph.chain(base.location, base.version)}
     for said in filter(None, (merged_by(merged, end) for end in ("theirs", "base"))):
-        line = graph.line(said[0])
-        for fork, name, version in () if line is None else graph.chain(line, said[1]):
+        location = graph.location(said[0])
+        for fork, name, version in () if location is None else graph.chain(location, said[1]):
             if name in own and (found := _there(graph, fork, min(version, own[name]))):
                 return found
     return None
@@ -354,15 +354,19 @@ def _line_of(
     before = None if ancestor is None else graph.vector(ancestor).edges
     spans = None if ancestor is None else spans_since(ancestor, side)
     for span in reversed(spans or []):
-        there = set(list_versions(span.line).versions)
+        there = set(list_versions(span.location).versions)
         for version in islice((v for v in reversed(span.versions) if v in there), _READ_VERSIONS):
             done = None if last.transaction is None else last.transaction.operation
-            if isinstance(done, Restore) and last.line == span.line and done.version < version:
+            if (
+                isinstance(done, Restore)
+                and last.location == span.location
+                and done.version < version
+            ):
                 continue
             if graph.vector(last).edges == before:
                 return
-            at = _there(graph, span.line, version)
-            if at is not None and (at.line, at.version) != (side.line, side.version):
+            at = _there(graph, span.location, version)
+            if at is not None and (at.location, at.version) != (side.location, side.version):
                 yield at, KeptColumns(at, last).origin
                 last = at
 
@@ -383,9 +387,9 @@ def _free(pair: ColumnPair, taken: set[str]) -> ColumnPair:
     return replace(pair, old=None, parts=()) if is_taken else pair
 
 
-def _there(graph: CommitGraph, line: Line, version: int) -> Snapshot | None:
+def _there(graph: CommitGraph, location: BranchLocation, version: int) -> Snapshot | None:
     try:
-        return graph.load(line, version)
+        return graph.load(location, version)
     except LancekitError:
         return None
 
@@ -398,10 +402,10 @@ def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Sna
     """
     at = side
     name, version = graph.vector(base).point
-    for line, _, last in graph.chain(side.line, side.version):
-        earlier = [number for number in list_versions(line).versions if number <= last]
+    for location, _, last in graph.chain(side.location, side.version):
+        earlier = [number for number in list_versions(location).versions if number <= last]
         for number in reversed(earlier[-_READ_VERSIONS:]):
-            found = _there(graph, line, number)
+            found = _there(graph, location, number)
             if found is None or not graph.vector(found).contains(name, version):
                 return at
             at = found

@@ -382,7 +382,7 @@ def operations_between(old: Snapshot, new: Snapshot) -> list[object] | None:
     A restore takes back the commits since the version that it restores: they are among them.
     """
     low, high = sorted((old, new), key=lambda side: side.version)
-    if low.line != high.line:
+    if low.location != high.location:
         return None
     first, at = low.version, high
     done = list[object]()
@@ -393,7 +393,7 @@ def operations_between(old: Snapshot, new: Snapshot) -> list[object] | None:
         if isinstance(done[-1], Restore):
             first = min(first, done[-1].version)
         try:
-            at = load_snapshot(low.line, at.version - 1)
+            at = load_snapshot(low.location, at.version - 1)
         except VersionNotFoundError:
             return None
     return done

@@ -132,15 +132,17 @@ def plan_diff(
 
 def shared_ids(old: Snapshot, new: Snapshot) -> SharedIds | None:
     """Return the row ids that the lines of two versions share since a fast-forward."""
-    if old.line == new.line or old.line.root != new.line.root:
+    if old.location == new.location or old.location.root != new.location.root:
         return None
-    return CommitGraph(new.line).shared_ids(old, new)
+    return CommitGraph(new.location).shared_ids(old, new)
 
 
 def _shared(old: Snapshot, new: Snapshot, columns: Sequence[ColumnPair], *, apart: bool) -> Shared:
     """Compare the fragments of both sides by their files."""
     before, after = fragment_sources(old, seen(old)), fragment_sources(new, seen(new))
-    if old.line != new.line and not apart:  # to find fragments alike costs as much as to compare
+    if (
+        old.location != new.location and not apart
+    ):  # to find fragments alike costs as much as to compare
         return shared(before, after, columns)
     places, others = fragments_apart(old, new, None if apart else columns)
     found = shared([before[at] for at in places], [after[at] for at in others], columns)

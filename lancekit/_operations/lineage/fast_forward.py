@@ -88,7 +88,7 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     start = change.start
     if change.is_merged or start is None:
         return None
-    if (start.line, start.version) != (ours.line, ours.version):
+    if (start.location, start.version) != (ours.location, ours.version):
         return None
     mine, other, known = ours.manifest, theirs.manifest, base.manifest.fragments
     same = (
@@ -187,7 +187,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     landed = commit_with_files(pending, copies, theirs, ours)
     bring_again(copies, theirs, ours)
     result = result_of_taken(taken, change, ours, how, landed)
-    return landed, replace(result, version=landed.version, line=landed.line)
+    return landed, replace(result, version=landed.version, location=landed.location)
 
 
 def _operation(
@@ -309,7 +309,7 @@ def _counting_cells(
 
     It loads both versions again, so that the result of a merge holds no manifests.
     """
-    places = [(side.line, side.version) for side in ends]
+    places = [(side.location, side.version) for side in ends]
 
     def count() -> int:
         old, new = (load_snapshot(*place) for place in places)

@@ -49,7 +49,7 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
 
     Raises VersionNotFoundError: it is gone, or there is none: the file of a branch is damaged.
     """
-    graph = CommitGraph(ours.line)
+    graph = CommitGraph(ours.location)
     if graph.is_merged(theirs, ours):
         return _marked(Changed(base=theirs, theirs=theirs, is_merged=True), ours, graph)
     left, right = graph.vector(theirs), graph.vector(ours)
@@ -69,10 +69,10 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
             raise _gone(base, theirs, ours, graph)
         there.append((base, base.snapshot))
     # the first is the one that is shown; the ids of branches, which order the rest, are random
-    order = [theirs.line, ours.line]
+    order = [theirs.location, ours.location]
     there.sort(
         key=lambda one: (
-            order.index(one[0].line) if one[0].line in order else 2,
+            order.index(one[0].location) if one[0].location in order else 2,
             one[1].reference,
         )
     )
@@ -104,14 +104,14 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> Change
     Raises SchemaMismatchError: there is no base, and a column has another name on each side.
     Raises VersionNotFoundError, BranchNotFoundError, TagNotFoundError: there is no such version.
     """
-    graph = CommitGraph(ours.line)
+    graph = CommitGraph(ours.location)
     if reference.version == 0:
         pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
         _check_names(pairs, theirs, ours)
         base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
         found = Changed(base=base, theirs=theirs, twin=_emptied(ours, {p.name for p in pairs}))
     else:
-        base = resolve(ours.line, reference)
+        base = resolve(ours.location, reference)
         name, version = graph.vector(base).point
         for side in (theirs, ours):
             if not graph.vector(side).contains(name, version):
@@ -155,9 +155,9 @@ def _marked(found: Changed, ours: Snapshot, graph: CommitGraph) -> Changed:
     """Return changes with the marks that their merge leaves."""
     theirs = found.theirs
     left, right = graph.vector(theirs), graph.vector(ours)
-    target = graph.chain(ours.line, ours.version)[0][1]
+    target = graph.chain(ours.location, ours.version)[0][1]
     # a branch without versions of its own is the version that it forked from, of another commit
-    own = graph.chain(theirs.line, theirs.version)[0][1]
+    own = graph.chain(theirs.location, theirs.version)[0][1]
     uuid = theirs.transaction_uuid if left.point[0] == own else ""
     edges = merge_edges(left, uuid, right, target)
     marks = [BatchMarker(key=one.key, number=one.version, origin=one.origin) for one in edges]
@@ -185,16 +185,16 @@ def _gone(
     hint = _WITHOUT_A_BASE
     for name in [*left.chain, *right.chain]:
         version = min(left.versions.get(name, 0), right.versions.get(name, 0))
-        line = graph.line(name)
-        if version and line is not None and graph.load(line, version) is not None:
-            older = f"base={(line.name, version)!r}"
+        location = graph.location(name)
+        if version and location is not None and graph.load(location, version) is not None:
+            older = f"base={(location.name, version)!r}"
             hint = (
                 f"{older} counts what both got since as changed by both, and values that one got "
                 f"and took back as unchanged. {hint}"
             )
             break
     why = "was cleaned up, or another version has its number"
-    if base.line is None:
+    if base.location is None:
         why = "was deleted with its branch"
     return VersionNotFoundError(
         f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, "
@@ -206,14 +206,14 @@ def _gone(
 
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     """Return how many versions of one line another does not contain; 0 if nobody can tell."""
-    graph = CommitGraph(source.line)
+    graph = CommitGraph(source.location)
     if graph.is_merged(source, target):
         return 0
     known = graph.vector(target).versions
     # the versions of a branch are counted on
     there = [
         min(known[name], version)
-        for _, name, version in graph.chain(source.line, source.version)
+        for _, name, version in graph.chain(source.location, source.version)
         if name in known
     ]
     return source.version - max(there, default=source.version)
@@ -229,7 +229,7 @@ def _twin(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot |
         return None
     if edge.taken_by == side.version:
         return side
-    return graph.taken_by(edge) if edge.target else graph.load(side.line, edge.taken_by)
+    return graph.taken_by(edge) if edge.target else graph.load(side.location, edge.taken_by)
 
 
 # ---- the config keys that a merge writes, with which columns of the merge are which of each
@@ -265,7 +265,7 @@ def implied_marks(
     A mark whose version is gone says nothing of columns, nor does one of which the versions of
     theirs do not tell all columns.
     """
-    graph = CommitGraph(theirs.line)
+    graph = CommitGraph(theirs.location)
     return tuple(_implied(graph, mark, schema, theirs, columns) for mark in marks)
 
 
@@ -277,12 +277,12 @@ def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[Batc
     """
     mine = ours.manifest
     is_told = bool(mine.schema.primary_key) or not mine.has_stable_row_ids
-    if is_told or theirs.line == ours.line or theirs.line.root != ours.line.root:
+    if is_told or theirs.location == ours.location or theirs.location.root != ours.location.root:
         return ()
-    graph = CommitGraph(ours.line)
-    here = [one for one in (base, ours) if one.line.root == ours.line.root]
+    graph = CommitGraph(ours.location)
+    here = [one for one in (base, ours) if one.location.root == ours.location.root]
     known = [graph.vector(one).rows_of for one in here]
-    target = graph.chain(ours.line, ours.version)[0][1]
+    target = graph.chain(ours.location, ours.version)[0][1]
     return tuple(
         BatchMarker(key=pick_key(name, target), number=version)
         for name, version in newer_versions(graph.vector(theirs).rows_of, known).items()
@@ -295,7 +295,7 @@ def returned_mark(ours: Snapshot) -> BatchMarker:
 
     The commit is the next version.
     """
-    target = unique_name(ours.line)
+    target = unique_name(ours.location)
     return BatchMarker(key=return_key(target, target), number=ours.version + 1)
 
 
@@ -324,8 +324,8 @@ def _source(graph: CommitGraph, mark: BatchMarker, theirs: Snapshot) -> Snapshot
     edge = MergeEdge.parse(mark.key, mark.text, "", "")
     rest = mark.key.removeprefix(MERGE_KEYS)
     name = next((one for one in graph.vector(theirs).versions if rest.startswith(f"{one}.")), "")
-    line = graph.line(name)
-    found = None if line is None else graph.load(line, edge.version)
+    location = graph.location(name)
+    found = None if location is None else graph.load(location, edge.version)
     return found if found is not None and edge.uuid in ("", found.transaction_uuid) else None
 
 

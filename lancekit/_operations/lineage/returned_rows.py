@@ -31,8 +31,8 @@ from lancekit._pipeline.diff.column_identity import spans_since
 from lancekit._pipeline.diff.row_values import Addresses, read_rows
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.ancestor import common_ancestor
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.commit_graph import CommitGraph
-from lancekit._versions.line import Line
 from lancekit._versions.listing import list_versions
 from lancekit._versions.merge_edges import SharedIds
 from lancekit._versions.row_sequences import sequence_of
@@ -110,9 +110,9 @@ def may_return(
         return False
     if not np.isin(rows, inserted).all():
         return True  # ours deleted rows of the base, and theirs changed them
-    if theirs.line.root != ours.line.root:
+    if theirs.location.root != ours.location.root:
         return False
-    graph, sides = CommitGraph(ours.line), (base, theirs, ours)
+    graph, sides = CommitGraph(ours.location), (base, theirs, ours)
     return graph.have_met_since(*sides) or graph.have_undone_since(*sides)
 
 
@@ -123,11 +123,11 @@ def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Num
     no version has the row any more, none knows it as another row, and the fast-forward counts.
     """
     created, left = np.full(len(ids), taken.target, np.uint64), np.arange(len(ids))
-    graph, places = CommitGraph(ours.line), _versions_since(ancestor, ours)
-    for line, version in places[:_READ_VERSIONS]:
+    graph, places = CommitGraph(ours.location), _versions_since(ancestor, ours)
+    for location, version in places[:_READ_VERSIONS]:
         if not len(left):
             return created
-        side, found = graph.load(line, version), np.zeros(len(left), bool)
+        side, found = graph.load(location, version), np.zeros(len(left), bool)
         with suppress(CorruptFileError):  # a cleanup of pylance left the version without its files
             for at, versions, _ in () if side is None else places_of_ids(side, ids[left]):
                 created[left[at]], found[at] = versions, True
@@ -137,12 +137,12 @@ def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Num
     return created
 
 
-def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[Line, int]]:
+def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[BranchLocation, int]]:
     """Return the versions from an ancestor to a side that are there, newest first."""
     return [
-        (span.line, version)
+        (span.location, version)
         for span in reversed(spans_since(ancestor, side) or [])
-        for version in reversed(list_versions(span.line).versions)
+        for version in reversed(list_versions(span.location).versions)
         # a branch begins with a copy of the version that it forked from
         if span.versions.start - 1 <= version < span.versions.stop
     ]
@@ -351,11 +351,11 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     have lost the rows and got them back since.
     """
     sides = between.old, between.new
-    if between.way != "row ids" or sides[0].line.root != sides[1].line.root:
+    if between.way != "row ids" or sides[0].location.root != sides[1].location.root:
         return
     if not (len(theirs.inserted) and len(_untold(between, between.new, ours.inserted))):
         return
-    graph = CommitGraph(between.new.line)
+    graph = CommitGraph(between.new.location)
     have_met = len(_untold(between, between.old, theirs.inserted)) > 0 and (
         graph.have_met_since(base, *sides)
     )
@@ -379,7 +379,7 @@ def check_returned(
         return
     both = np.isin(found.deleted, np.concatenate([changed.deleted, changed.updated[0]])).any()
     has_new = any(pair.old is None for pair in other.columns)
-    if (both or has_new) and CommitGraph(plan.new.line).have_returned_since(bases, plan.new):
+    if (both or has_new) and CommitGraph(plan.new.location).have_returned_since(bases, plan.new):
         why = "changed some of these rows" if both else "has new columns"
         brought = "a merge or a pick brought back rows that the latter had deleted"
         raise _error(plan, f"{brought}, and {other.new.called} {why}")
@@ -408,8 +408,10 @@ def _are_untold(plan: DiffPlan, found: Changes) -> bool:
 
 def _gave_ids_out(plan: DiffPlan) -> bool:
     """Tell whether both sides gave ids out, which can mean other rows on the other side."""
-    ends = {(side.line, side.version) for side in (plan.old, plan.new)}
-    parted = plan.ancestor is not None and (plan.ancestor.line, plan.ancestor.version) not in ends
+    ends = {(side.location, side.version) for side in (plan.old, plan.new)}
+    parted = (
+        plan.ancestor is not None and (plan.ancestor.location, plan.ancestor.version) not in ends
+    )
     return plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
 
 

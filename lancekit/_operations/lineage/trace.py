@@ -25,7 +25,7 @@ from lancekit._pipeline.diff.fragments import ColumnPair, shared
 from lancekit._pipeline.diff.row_values import Addresses, seen
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.ancestor import source_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import ColumnNotFoundError, LancekitError
@@ -92,15 +92,15 @@ def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
     """
     at = snapshot
     while True:
-        listing = list_versions(at.line)
+        listing = list_versions(at.location)
         numbers = [number for number in reversed(listing.versions) if number < at.version]
         last, first = at, at if not numbers and _is_clone(at) else None
-        for last in _loaded(at.line, numbers, listing.naming):
+        for last in _loaded(at.location, numbers, listing.naming):
             if last.version == numbers[-1] and _is_clone(last):
                 first = last
             else:
                 yield last
-        source = source_of(at.line) if first is not None or at.line.branch else None
+        source = source_of(at.location) if first is not None or at.location.branch else None
         if source is not None and first is not None and any(fragments_apart(source, first)):
             source = None  # its files were copied, or another table is in the source's place
         if source is None:
@@ -117,12 +117,14 @@ def _is_clone(snapshot: Snapshot) -> bool:
     return done is not None and isinstance(done.operation, Clone)
 
 
-def _loaded(line: Line, numbers: Sequence[int], naming: ManifestNaming) -> Iterator[Snapshot]:
+def _loaded(
+    location: BranchLocation, numbers: Sequence[int], naming: ManifestNaming
+) -> Iterator[Snapshot]:
     """Yield those versions of a line that can be read."""
 
     def load(number: int) -> Snapshot | None:
         try:
-            return load_snapshot(line, number, naming)
+            return load_snapshot(location, number, naming)
         except LancekitError:  # it went meanwhile, or is damaged
             return None
 

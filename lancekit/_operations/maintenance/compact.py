@@ -132,7 +132,7 @@ def run_tasks(
             if found is None or found.fragment != fragment:
                 raise InvalidArgumentError(
                     f"Fragment {fragment.id} of a compaction task is not in version "
-                    f"{snapshot.version} of {snapshot.line.uri}.",
+                    f"{snapshot.version} of {snapshot.location.uri}.",
                     hint="Execute a task on the dataset that it was planned on.",
                     fragment=fragment.id,
                 )

@@ -188,14 +188,14 @@ def _bases(source: Snapshot, home: Snapshot | None) -> dict[str, int | None]:
     """Return the folders in which files may stay that a version gets, each with its base path."""
     if home is None:
         return {}
-    is_other = source.line.root != home.line.root
+    is_other = source.location.root != home.location.root
     bases = (b.id for b in home.manifest.base_paths if not (is_other and b.is_dataset_root))
     file = DataFile("x", ())
     folders = {
         str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_
         for id_ in (None, *bases)
     }
-    branches = f"{home.line.root.uri}/{names.TREE}/"
+    branches = f"{home.location.root.uri}/{names.TREE}/"
     return {
         folder: id_
         for folder, id_ in folders.items()

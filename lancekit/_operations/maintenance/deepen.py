@@ -42,7 +42,7 @@ from lancekit._pipeline.engine import LocalRunner
 from lancekit._scan.fragments.managed_blobs import managed_blobs
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._storage.base import ObjectInfo, Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
 
@@ -268,17 +268,19 @@ def copy_line(
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
-    line = free_line(source, target, storage_options)
+    location = free_line(source, target, storage_options)
     operation = ops.Clone(
         is_shallow=False,
-        ref_name=source.line.branch,
+        ref_name=source.location.branch,
         ref_version=source.version,
         ref_path=source.store.uri,
     )
-    return deep_clone(source, line, Transaction(source.version, operation), clock)
+    return deep_clone(source, location, Transaction(source.version, operation), clock)
 
 
-def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Clock) -> Snapshot:
+def deep_clone(
+    source: Snapshot, location: BranchLocation, transaction: Transaction, clock: Clock
+) -> Snapshot:
     """Copy all files of a version, in parts, then put the manifest of the clone.
 
     If that fails, what was copied is removed, as far as it can be told that nothing needs it.
@@ -289,6 +291,6 @@ def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Cl
     built = build_manifest(
         manifest, transaction.operation, timestamp_ns=clock.now_ns(), indices=source.indices
     )
-    with undone_unless_landed(lambda: remove_copies(line.store, copies)):
-        LocalRunner().map(lambda copy: carry_out(copy, line.store, source.version), copies)
-        return put_first_manifest(line, built, transaction)
+    with undone_unless_landed(lambda: remove_copies(location.store, copies)):
+        LocalRunner().map(lambda copy: carry_out(copy, location.store, source.version), copies)
+        return put_first_manifest(location, built, transaction)

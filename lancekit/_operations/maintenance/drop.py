@@ -11,7 +11,7 @@ import re
 from lancekit._format import names
 from lancekit._legible import warn
 from lancekit._storage.base import TEMPORARY
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import dataset_exists
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
@@ -35,31 +35,31 @@ _ORDER = (names.DATA, names.TREE, *_RESERVED)
 _TOLD = 5
 
 
-def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
+def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
     """Remove a dataset, and its folder if nothing else is in it; warns of what is left.
 
     Raises DatasetNotFoundError: there is nothing.
     Raises InvalidArgumentError: what is there is no dataset, or is a branch.
     """
-    store = line.store
-    if not dataset_exists(line) and not store.first_names("").names:
+    store = location.store
+    if not dataset_exists(location) and not store.first_names("").names:
         if ignore_not_found:
             return
-        raise DatasetNotFoundError(f"There is nothing at {line.uri} to drop.", uri=line.uri)
+        raise DatasetNotFoundError(f"There is nothing at {location.uri} to drop.", uri=location.uri)
     try:
-        found = resolve(line, parse_reference(None, line))
+        found = resolve(location, parse_reference(None, location))
     except (DatasetNotFoundError, FormatError) as error:
         raise InvalidArgumentError(
-            f"{line.uri} is not dropped: no version of a dataset can be read there.",
+            f"{location.uri} is not dropped: no version of a dataset can be read there.",
             hint="Pass the dataset's own folder; what else is there has to be removed by hand.",
-            uri=line.uri,
+            uri=location.uri,
         ) from error
-    branch = found.line.branch
+    branch = found.location.branch
     if branch is not None:
         raise InvalidArgumentError(
-            f"{line.uri} is not dropped: it is the branch {branch!r} of a dataset.",
+            f"{location.uri} is not dropped: it is the branch {branch!r} of a dataset.",
             hint=f"Delete it from a handle on the dataset: ds.branches.delete({branch!r}).",
-            uri=line.uri,
+            uri=location.uri,
         )
     listed = store.list_tree()
     strange = [f.name for f in listed if not (f.name in _ORDER or _OWN.fullmatch(f.name))]
@@ -82,4 +82,4 @@ def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
         if places:
             more = f" and {len(places) - _TOLD:,} more" if len(places) > _TOLD else ""
             told = ", ".join(sorted(places)[:_TOLD])
-            warn(f"{line.uri} is removed, but not {what}: {told}{more}.")
+            warn(f"{location.uri} is removed, but not {what}: {told}{more}.")

@@ -16,7 +16,7 @@ from lancekit._legible import clean, shown
 from lancekit._pipeline.engine import choose_runner
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidTypeError, LancekitError
@@ -60,14 +60,14 @@ class DataStatistics(Displayed):
 # ---- files
 
 
-def all_files(line: Line) -> Iterator[pa.RecordBatch]:
+def all_files(location: BranchLocation) -> Iterator[pa.RecordBatch]:
     """Yield what there is in a line's own folder."""
-    found = line.store.list_tree()
+    found = location.store.list_tree()
     modified = [round(file.modified * 1e6) for file in found]
     yield _batch(
         ALL_FILES,
         [
-            [line.uri] * len(found),
+            [location.uri] * len(found),
             [file.name for file in found],
             [file.size for file in found],
             pa.array(modified, pa.int64()).cast(ALL_FILES.field("last_modified").type),
@@ -76,14 +76,14 @@ def all_files(line: Line) -> Iterator[pa.RecordBatch]:
 
 
 def tracked_files(
-    line: Line, min_version: int, progress: Callable[[int, int], object] | None
+    location: BranchLocation, min_version: int, progress: Callable[[int, int], object] | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield what each version of a line refers to, newest version first."""
     if progress is not None and not callable(progress):
         raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
-    versions = [v for v in reversed(list_versions(line).versions) if v >= min_version]
+    versions = [v for v in reversed(list_versions(location).versions) if v >= min_version]
     for done, version in enumerate(versions, 1):
-        found = list(_referred(load_snapshot(line, version)))
+        found = list(_referred(load_snapshot(location, version)))
         columns = [list(column) for column in zip(*found, strict=True)]
         yield _batch(TRACKED_FILES, [[version] * len(found), *columns])
         if progress is not None:
@@ -92,7 +92,7 @@ def tracked_files(
 
 def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
     """Yield place, path and kind of each file of a version."""
-    manifest, own = snapshot.manifest, snapshot.line.uri
+    manifest, own = snapshot.manifest, snapshot.location.uri
     yield own, f"{names.VERSIONS}/{snapshot.manifest_name}", "manifest"
     if manifest.transaction_file:
         yield own, f"{names.TRANSACTIONS}/{manifest.transaction_file}", "transaction file"

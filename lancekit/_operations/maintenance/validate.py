@@ -202,7 +202,7 @@ def _error(snapshot: Snapshot, faults: dict[int, list[str]]) -> CorruptFileError
         details.append(f"  {place}: {'; '.join(wrong[:_NAMED])}{more}")
     total = sum(map(len, faults.values()))
     return CorruptFileError(
-        f"Version {snapshot.version} of {snapshot.line.uri} lacks {plural(total, 'file')} of "
+        f"Version {snapshot.version} of {snapshot.location.uri} lacks {plural(total, 'file')} of "
         "other places:",
         details=[*details, ""],
         hint="Bring them back there. Where other versions are whole, ds.deepen() makes copies of "
@@ -219,11 +219,13 @@ def _warn_of_cleanup(snapshot: Snapshot, used: Collection[str]) -> None:
     if clone is None or clone.ref_path not in used:
         return
     try:
-        source = replace(snapshot.line, root=snapshot.line.base(clone.ref_path), branch=None)
+        source = replace(
+            snapshot.location, root=snapshot.location.base(clone.ref_path), branch=None
+        )
         load_snapshot(source, clone.ref_version)
     except VersionNotFoundError:
         warn(
-            f"Version {clone.ref_version} of {clone.ref_path}, which {snapshot.line.uri} was "
+            f"Version {clone.ref_version} of {clone.ref_path}, which {snapshot.location.uri} was "
             "cloned from, was cleaned up: its files are there yet, and the next cleanup may take "
             "them. ds.deepen() copies them."
         )
@@ -232,8 +234,8 @@ def _warn_of_cleanup(snapshot: Snapshot, used: Collection[str]) -> None:
 def _clone(snapshot: Snapshot) -> Clone | None:
     """Return how a dataset was cloned, if it was, and its first version tells."""
     try:
-        first = min(list_versions(snapshot.line).versions, default=None)
-        done = None if first is None else load_snapshot(snapshot.line, first).transaction
+        first = min(list_versions(snapshot.location).versions, default=None)
+        done = None if first is None else load_snapshot(snapshot.location, first).transaction
     except LancekitError:
         return None
     operation = None if done is None else done.operation

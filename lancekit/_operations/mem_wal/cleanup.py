@@ -139,9 +139,9 @@ def _marked_tables(newest: Snapshot) -> tuple[set[str], set[str]]:
     All versions that are there count, because a restore can bring each of them back.
     """
     waiting, emptied = set[str](), set[str]()
-    for version in list_versions(newest.line).versions:
+    for version in list_versions(newest.location).versions:
         with suppress(VersionNotFoundError):  # a cleanup was first
-            snapshot = load_snapshot(newest.line, version)
+            snapshot = load_snapshot(newest.location, version)
             waiting |= set(map(str, quarantine_ids(snapshot)))
             emptied |= {str(one) for one, mark in Marks(snapshot).merged.items() if mark == EMPTIED}
     return waiting, emptied

@@ -73,7 +73,7 @@ def replaced(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> I
     new: tuple[SsTable, ...] = ()
     if rows is not None:
         version = snapshot.manifest.new_file_version
-        index = MaintainedIndices(snapshot.line)
+        index = MaintainedIndices(snapshot.location)
         new = (write_generation(shard, *rows, table.generation, version, index),)
         report = replace(report, rows=0, keys=None, read_by="")
     copies = [copy_aside(shard, entry.position) for entry in entries] if rows is None else []

@@ -36,7 +36,7 @@ from lancekit._operations.mem_wal.settings import WriterSettings, WriterStats
 from lancekit._operations.mem_wal.table_watch import TableWatch
 from lancekit._shards.manifests import change
 from lancekit._shards.schema import TOMBSTONE, Shard
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError, ShardError
@@ -57,7 +57,7 @@ class Flushes:
     epoch: int
     schema: LanceSchema
     storage_version: str
-    table: Line
+    table: BranchLocation
     watch: TableWatch
 
     def flush(self, memtable: Memtable) -> None:
@@ -218,7 +218,7 @@ class MaintainedIndices:
     left out, which is logged, and the generation is written.
     """
 
-    table: Line
+    table: BranchLocation
 
     def __call__(self, generation: Snapshot) -> tuple[IndexMetadata, ...]:
         """Write the files of the indices; return what the generation's manifest says of them."""
@@ -253,6 +253,6 @@ def _made(
         return write_segment(target, content, [fragment], uuid=new)
     except Exception as error:  # whatever it is, rows come first
         delete_segment(generation.store, new)
-        uri, name = table.line.uri, like.name
+        uri, name = table.location.uri, like.name
         LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)
         return None

@@ -55,7 +55,7 @@ def flush_logs(
 
     Raises InvalidArgumentError: the table has no MemWAL.
     """
-    newest = latest_snapshot(snapshot.line)
+    newest = latest_snapshot(snapshot.location)
     settings = writer_settings(details_beside(newest, shards).defaults)
     deadline = monotonic() + timeout.total_seconds()
     failed: list[LancekitError] = []

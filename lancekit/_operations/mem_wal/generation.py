@@ -35,7 +35,7 @@ from lancekit._shards.entry import Entry
 from lancekit._shards.log import entry_rows, lacking_columns
 from lancekit._shards.schema import Shard, generation_schema, primary_key
 from lancekit._storage.base import Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot, snapshot_of
 from lancekit.errors import (
     CorruptFileError,
@@ -170,7 +170,7 @@ def _put_version(
     store: Store, operation: Overwrite, hidden: BitMap, storage_version: str, indexed: Indexed
 ) -> None:
     """Put the one version, some rows of whose fragment are deleted from the beginning."""
-    line = Line(root=store)
+    location = BranchLocation(root=store)
     now = time.time_ns()
     empty = first_manifest(operation, storage_version)
     built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
@@ -181,9 +181,9 @@ def _put_version(
         built = build_manifest(built.manifest, shown, timestamp_ns=now)
         built = built._replace(manifest=replace(built.manifest, version=_VERSION))
     named, data = ManifestNaming.V2, encode_manifest_file(built.manifest)
-    indices = indexed(snapshot_of(line, built.manifest, named, data))
+    indices = indexed(snapshot_of(location, built.manifest, named, data))
     pending = Pending(operation=operation)
-    put_first_manifest(line, built._replace(indices=indices), pending.transaction(0), named)
+    put_first_manifest(location, built._replace(indices=indices), pending.transaction(0), named)
 
 
 def _remove(store: Store, folder: str) -> None:
@@ -215,7 +215,7 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
     store = shard.store.child(table.path)
     try:
         is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
-        snapshot = load_snapshot(Line(root=store), _VERSION) if is_whole else None
+        snapshot = load_snapshot(BranchLocation(root=store), _VERSION) if is_whole else None
         fault = "its checksum is another"
         if snapshot is not None:
             fault = _fault(snapshot.manifest, table, schema)

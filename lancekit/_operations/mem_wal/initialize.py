@@ -111,7 +111,7 @@ def initialize(
     def attempt(current: Snapshot) -> Snapshot:
         if mem_wal_entry(current.indices) is not None:
             raise IndexExistsError(
-                f"{current.line.uri} is initialized for write-ahead logs already.",
+                f"{current.location.uri} is initialized for write-ahead logs already.",
                 hint="Put rows with ds.mem_wal_upsert(rows). To give rows to other shards, "
                 f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
                 index=MEM_WAL,
@@ -152,11 +152,11 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
     if details is None:
         dropped_logs(snapshot)  # else the hint of this error leads to that one
         raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
+            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL: "
             "it takes no rows into shards yet.",
             hint="Initialize it first: ds.initialize_mem_wal(). All rows go to one shard unless "
             "arguments say otherwise.",
-            uri=snapshot.line.uri,
+            uri=snapshot.location.uri,
         )
     return details
 
@@ -233,11 +233,11 @@ def _check_as_before(
         return
     names = {field.id: field.name for field in current.manifest.schema.fields}
     raise InvalidArgumentError(
-        f"{current.line.uri} has rows that wait in other shards: {_words(before, names)}. "
+        f"{current.location.uri} has rows that wait in other shards: {_words(before, names)}. "
         "Newer rows of the same keys would go to new shards, and nothing tells which are newer.",
         hint="Call ds.initialize_mem_wal() without a sharding, which takes these shards up. Then "
         f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
-        uri=current.line.uri,
+        uri=current.location.uri,
     )
 
 

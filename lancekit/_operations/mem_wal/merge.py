@@ -125,7 +125,7 @@ def merge_generations(
         version=current.version,
         read_version=read_version,
         branch=current.branch,
-        line=current.line,
+        location=current.location,
         duration=time.monotonic() - started,
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
         waiting=replace(waiting_rows(current), refused=any(map(is_refusal, failed.values()))),
@@ -193,7 +193,7 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
     """
     # manifests first: whatever is drained since then, the newest version has
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
-    current = latest_snapshot(snapshot.line)
+    current = latest_snapshot(snapshot.location)
     merged, marks = details_beside(current, list(manifests)).merged, Marks(current)
     for shard, manifest in manifests.items():
         done = merged.get(shard.id, 0)

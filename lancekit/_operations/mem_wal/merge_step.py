@@ -119,7 +119,7 @@ class Step:
             raise
         except LancekitError as error:
             # another merger may have been first: then a mark excludes mine, or files are gone
-            if self._left(latest_snapshot(current.line)) == left:
+            if self._left(latest_snapshot(current.location)) == left:
                 raise
             raise RetryableConflictError(
                 f"Generations of shard {left[0].shard.id} were merged by another merger: "
@@ -146,7 +146,7 @@ class Step:
                 return _land(current, left, rows, chosen, held)
             except OF_ROWS as error:
                 # a constraint may have landed meanwhile
-                current = latest_snapshot(current.line)
+                current = latest_snapshot(current.location)
                 if self._left(current) != left:
                     raise
                 found = _refused_rows(current, chosen)

@@ -80,7 +80,7 @@ def open_writer(
         schema=manifest.schema,
         # files of 2.0 have no null structs, which are what deleted rows have
         storage_version="2.1" if version == "2.0" else version,
-        table=snapshot.line,
+        table=snapshot.location,
         watch=watch,
     )
     return Writer(log, flushes, claimed, settings), rows

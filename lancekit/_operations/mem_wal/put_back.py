@@ -243,10 +243,10 @@ def leave_quarantine(
         try:
             return _land(current, leaving, emptied)
         except IncompatibleConflictError:
-            _check_unchanged(leaving, latest_snapshot(current.line), emptied)
+            _check_unchanged(leaving, latest_snapshot(current.location), emptied)
             raise
 
-    landed, _ = retried(latest_snapshot(snapshot.line), attempt, policy)
+    landed, _ = retried(latest_snapshot(snapshot.location), attempt, policy)
     return landed, int(leaving.leave.sum())
 
 
@@ -261,9 +261,9 @@ def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID
         return
     what = "rows were put back or discarded" if same_columns else "the table has other columns"
     raise IncompatibleConflictError(
-        f"The quarantine of {current.line.uri} changed since it was read: {what}.",
+        f"The quarantine of {current.location.uri} changed since it was read: {what}.",
         hint="Read the quarantine again: ds.mem_wal_quarantine().",
-        uri=current.line.uri,
+        uri=current.location.uri,
     )
 
 

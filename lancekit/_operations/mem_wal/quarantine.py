@@ -136,11 +136,11 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     """
     if dropped := dropped_quarantine(snapshot):
         raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL, and no quarantine: the "
+            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL, and no quarantine: the "
             f"MemWAL was dropped while {plural(dropped, 'row')} waited in quarantine.",
             hint="ds.initialize_mem_wal() takes the rows up again.",
             rows=dropped,
-            uri=snapshot.line.uri,
+            uri=snapshot.location.uri,
         )
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)

@@ -33,7 +33,7 @@ from lancekit._operations.mem_wal.writer_messages import AFTER_PUT, not_put, not
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._shards.schema import shard_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     FencedError,
@@ -70,11 +70,11 @@ def sharding_of(snapshot: Snapshot) -> ShardingSpec:
     for one in spec.fields:
         if not there.issuperset(one.source_ids):
             raise InvalidArgumentError(
-                f"{snapshot.called} of {snapshot.line.uri} gives rows to shards by the "
+                f"{snapshot.called} of {snapshot.location.uri} gives rows to shards by the "
                 f"{one.transform} of a column that was dropped.",
                 hint=f"Call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}), then "
                 "ds.initialize_mem_wal() with a column that the table has.",
-                uri=snapshot.line.uri,
+                uri=snapshot.location.uri,
             )
     return spec
 
@@ -369,10 +369,10 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
 _MOST = 8
 
 #: replaced as a whole, so that threads need no lock, which a fork could leave locked
-_kept: tuple[tuple[Line, Options, Router], ...] = ()
+_kept: tuple[tuple[BranchLocation, Options, Router], ...] = ()
 
 
-def kept_router(line: Line, now: Snapshot) -> Router | None:
+def kept_router(location: BranchLocation, now: Snapshot) -> Router | None:
     """Return the kept writers of a table, if a handle at a version of it can use them.
 
     They were opened with the options in force now, a writer is open, and the table is still there
@@ -380,15 +380,15 @@ def kept_router(line: Line, now: Snapshot) -> Router | None:
     """
     current = options.current()
     for place, said, router in _kept:
-        if router.is_of_this_process and place == line and said == current:
+        if router.is_of_this_process and place == location and said == current:
             # a version without logs fits nothing, and is seen by the look
             usable = router.is_live() and (now.version <= router.version or router.fits(now))
             return router if usable else None
     return None
 
 
-def keep_router(line: Line, router: Router) -> None:
+def keep_router(location: BranchLocation, router: Router) -> None:
     """Keep the writers of a table, in the place of others with the same options."""
     global _kept  # noqa: PLW0603  # it stands for the process
-    entry = (line, options.current(), router)
+    entry = (location, options.current(), router)
     _kept = (*(one for one in _kept if one[:2] != entry[:2]), entry)[-_MOST:]

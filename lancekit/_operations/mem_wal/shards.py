@@ -159,7 +159,7 @@ def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False)
     wanted = [_id_of(one) for one in ids]
     if unknown := [one for one in wanted if one not in by_id]:
         raise InvalidArgumentError(
-            f"{snapshot.line.uri} has no shard {unknown[0]}.",
+            f"{snapshot.location.uri} has no shard {unknown[0]}.",
             hint="ds.mem_wal_shards() lists those that there are.",
             shard=str(unknown[0]),
         )

@@ -128,7 +128,7 @@ class TableWatch:
     def _look(self, seen: Snapshot) -> None:
         entry = mem_wal_entry(seen.indices)
         try:
-            newest = latest_snapshot(seen.line)
+            newest = latest_snapshot(seen.location)
             known = None if seen.version > newest.version else _loaded(seen, seen.version)
         except (DatasetNotFoundError, VersionNotFoundError) as error:
             raise self._ended("is not there any more", gone=True) from error
@@ -153,31 +153,31 @@ class TableWatch:
             "constraints": _newer(self._constraints, _constraints(newest)),
         }
         return " ".join(
-            f"The {what} of {newest.line.uri} changed since the writer of shard {self._shard.id} "
-            f"was opened: {how}."
+            f"The {what} of {newest.location.uri} changed since the writer of shard "
+            f"{self._shard.id} was opened: {how}."
             for what, how in said.items()
             if how
         )
 
     def _ended(self, what: str, *, gone: bool = False, left: str = "") -> FencedError:
-        line = self._seen.snapshot.line
+        location = self._seen.snapshot.location
         first = f"Move {left} to another place, or remove it: its rows are of the table before. "
         hint = (first if left else "") + (
-            f"Put the rows into the table that is there now: ds = {line.code}, then "
+            f"Put the rows into the table that is there now: ds = {location.code}, then "
             "ds.mem_wal_upsert(rows), or open a writer with ds.mem_wal_writer(shard)."
         )
         if gone:
             hint = (
                 "It was deleted or moved, with its logs. Restore it, then put the rows by a new "
-                f"handle: ds = {line.code}. Or put them into another table or branch, which "
+                f"handle: ds = {location.code}. Or put them into another table or branch, which "
                 "lancekit.write_dataset or ds.create_branch makes."
             )
         return FencedError(
-            f"{line.uri} {what} since the writer of shard {self._shard.id} was opened: "
+            f"{location.uri} {what} since the writer of shard {self._shard.id} was opened: "
             "the writer cannot write any more. These rows were not written.",
             hint=hint,
             shard=str(self._shard.id),
-            uri=line.uri,
+            uri=location.uri,
             ended=True,
         )
 
@@ -252,7 +252,7 @@ def _newer(before: Mapping[str, Constraint], now: Mapping[str, Constraint]) -> s
 def _loaded(seen: Snapshot, version: int) -> Snapshot | None:
     """Return another version of a table; ``None`` if it was cleaned up."""
     try:
-        return load_snapshot(seen.line, version, seen.naming)
+        return load_snapshot(seen.location, version, seen.naming)
     except VersionNotFoundError:
         return None
 
@@ -296,10 +296,10 @@ def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
     if not has_rows:
         return None
     raise ShardError(
-        f"{snapshot.line.uri} has rows in the logs of a table that has ended: {ended_by}.",
+        f"{snapshot.location.uri} has rows in the logs of a table that has ended: {ended_by}.",
         hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
         f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
-        uri=snapshot.line.uri,
+        uri=snapshot.location.uri,
     )
 
 

@@ -15,7 +15,7 @@ from lancekit._lazy import cached_property
 from lancekit._shards.manifests import latest, lost_manifests
 from lancekit._shards.schema import Shard, shard_of
 from lancekit._versions.ancestor import clone_of, source_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import (
@@ -41,7 +41,7 @@ class Marks:
     @cached_property
     def inherited(self) -> Mapping[UUID, int]:
         """What of that a branch or a clone began with: of shards that are not its own."""
-        source = source_of(self.snapshot.line)
+        source = source_of(self.snapshot.location)
         return {} if source is None else Marks(source).merged
 
     def has(self, shard: UUID, generation: int) -> bool:
@@ -71,8 +71,8 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     if not marked or LOGS not in snapshot.store.list_folders(""):
         return []
     try:
-        oldest = min(list_versions(snapshot.line).versions)
-        before = Marks(load_snapshot(snapshot.line, oldest)).merged
+        oldest = min(list_versions(snapshot.location).versions)
+        before = Marks(load_snapshot(snapshot.location, oldest)).merged
     except (LancekitError, ValueError):  # the table ends, or cannot tell
         return []
     own = (shard_of(snapshot.store, id_) for id_ in marked if merged[id_] > before.get(id_, 0))
@@ -143,7 +143,7 @@ def _opened(snapshot: Snapshot) -> Iterator[_QuarantineTable]:
         try:
             yield _QuarantineTable(id_, quarantine_table(snapshot, id_))
         except CorruptFileError as error:
-            is_own = snapshot.line.branch is None and clone_of(snapshot.line) is None
+            is_own = snapshot.location.branch is None and clone_of(snapshot.location) is None
             if is_own or not error.context.get("missing"):
                 raise
             # the mark is inherited, and the source cannot be read any more
@@ -157,7 +157,7 @@ def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
     store = snapshot.store.child(f"{QUARANTINE}/{id_}")
     kept = f"it has rows that {snapshot.called} keeps in quarantine"
     try:
-        return load_snapshot(Line(root=store), 1)
+        return load_snapshot(BranchLocation(root=store), 1)
     except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
         raise CorruptFileError(
             f"{store.uri} is missing: {kept}.",
@@ -225,7 +225,7 @@ def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
 
     def read(version: int) -> Snapshot | None:
         try:
-            found = load_snapshot(snapshot.line, version)
+            found = load_snapshot(snapshot.location, version)
         except VersionNotFoundError:
             return None
         _ = found.indices, found.transaction  # which are kept

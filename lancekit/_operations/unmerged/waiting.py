@@ -28,7 +28,7 @@ from lancekit._shards.manifests import latest
 from lancekit._shards.schema import Shard, shard_of, shards_of
 from lancekit._storage.base import Store
 from lancekit._storage.local import LocalStore
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, LancekitError
 
@@ -141,14 +141,14 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
             f"{doing} would lose rows that are in no version yet: {found.words}.",
             hint=f"Merge them first: {call}{fences}.",
             shard=str(found.shard),
-            uri=newest.line.uri,
+            uri=newest.location.uri,
         )
     if drained and (rows := quarantined_rows(newest)):
         raise InvalidArgumentError(
             f"{doing} would lose rows that are in no version: {plural(rows, 'row')} in quarantine.",
             hint="Put these rows back or discard them first: ds.mem_wal_quarantine().",
             rows=rows,
-            uri=newest.line.uri,
+            uri=newest.location.uri,
         )
 
 
@@ -243,7 +243,7 @@ def _has_files(store: Store) -> bool:
     Nothing else is looked at: damage within them is an error when they are read.
     """
     try:
-        for source in fragment_sources(load_snapshot(Line(root=store), 1)):
+        for source in fragment_sources(load_snapshot(BranchLocation(root=store), 1)):
             deletion = [] if source.deletion is None else [source.deletion]
             for file in (*source.files, *deletion):
                 _, size = file.store.tail(file.name, 1)

@@ -18,7 +18,7 @@ from lancekit._format.schema import LanceField
 from lancekit._lazy import cached_property
 from lancekit._pipeline.diff.fragments import can_be_retyped
 from lancekit._versions.ancestor import branch_origins, origins
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.merge_edges import APPLIED
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
@@ -160,7 +160,7 @@ def _stored(side: Snapshot) -> set[tuple[str, int]]:
 class Span:
     """Versions of a line that follow each other."""
 
-    line: Line
+    location: BranchLocation
     versions: range
 
 
@@ -173,8 +173,8 @@ def _followed(ancestor: Snapshot, side: Snapshot) -> Ids:
     last = ancestor
     for span in spans:
         for version in span.versions:
-            at = side if (span.line, version) == (side.line, side.version) else None
-            at = at or _loaded(span.line, version)
+            at = side if (span.location, version) == (side.location, side.version) else None
+            at = at or _loaded(span.location, version)
             if at is not None:
                 kept[version] = _kept_by(at, last, kept, ancestor)
                 last = at
@@ -192,7 +192,7 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
     if isinstance(done, Restore):
         if done.version in kept:
             return kept[done.version]
-        old = _loaded(at.line, done.version)
+        old = _loaded(at.location, done.version)
         if old is not None:
             return _restored(_followed(old, ancestor), ancestor, after)
     if isinstance(done, Overwrite):
@@ -321,7 +321,7 @@ def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
     known = set(fields_by_id(merged))
     if done is not None and not isinstance(done.operation, Merge):
         # another writer may have added columns before it landed
-        read = _loaded(merged.line, done.read_version)
+        read = _loaded(merged.location, done.read_version)
         known &= known if read is None else set(fields_by_id(read))
     alike = known - others.keys() - set(others.values())
     found = {**others, **{id_: id_ for id_ in alike}}
@@ -351,9 +351,9 @@ def called(field: LanceField) -> tuple[str, str, int]:
 
 def spans_since(ancestor: Snapshot, side: Snapshot) -> list[Span] | None:
     """Return the versions after an ancestor, oldest first; ``None`` if the way is not known."""
-    if ancestor.line == side.line:
-        return [Span(side.line, range(ancestor.version + 1, side.version + 1))]
-    forked = branch_origins(ancestor.line, ancestor.version)
+    if ancestor.location == side.location:
+        return [Span(side.location, range(ancestor.version + 1, side.version + 1))]
+    forked = branch_origins(ancestor.location, ancestor.version)
     # a branch begins with the version that it forked from
     places = {one.place for one in forked if one.version == ancestor.version}
     spans: list[Span] = []
@@ -361,14 +361,14 @@ def spans_since(ancestor: Snapshot, side: Snapshot) -> list[Span] | None:
     for at, origin in enumerate(steps):
         found = origin.place in places
         first = ancestor.version if found else steps[at + 1].version if at + 1 < len(steps) else -1
-        spans.append(Span(origin.line, range(first + 1, origin.version + 1)))
+        spans.append(Span(origin.location, range(first + 1, origin.version + 1)))
         if found:
             return spans[::-1]
     return None
 
 
-def _loaded(line: Line, version: int) -> Snapshot | None:
+def _loaded(location: BranchLocation, version: int) -> Snapshot | None:
     try:
-        return load_snapshot(line, version)
+        return load_snapshot(location, version)
     except LancekitError:
         return None

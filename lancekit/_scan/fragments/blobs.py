@@ -318,7 +318,7 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
         # the store is the base of the data file, whose blobs lie below it wherever its rows go
         return BlobPlace(FileLocation(file.store, _managed_name(row, file)), position, size)
     if kind == _MANAGED_ELSEWHERE:
-        base = source.line.base(_base_path(row, source))
+        base = source.location.base(_base_path(row, source))
         return BlobPlace(FileLocation(base, _managed_name(row, file)), position, size)
     raise CorruptFileError(
         f"{file} describes a blob of kind {kind} with id {row['blob_id']}, which is not known.",
@@ -341,8 +341,8 @@ def _managed_name(row: dict[str, object], file: FileLocation) -> str:
 def _outside(uri: str, source: FragmentSource) -> FileLocation:
     folder, slash, name = uri.rpartition("/")
     try:
-        check_trusted_file(uri, source.line.root)
-        store = source.line.base(folder or slash or ".")
+        check_trusted_file(uri, source.location.root)
+        store = source.location.base(folder or slash or ".")
     except ValueError as error:  # of ours, or of Python for a path with a NUL
         raise CorruptFileError(
             f"{source.where} has a blob at {uri!r}, which is no place: {error}", uri=uri

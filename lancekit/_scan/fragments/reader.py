@@ -269,7 +269,7 @@ class FragmentReader:
         if reader is None:
             location = self.source.files[file_index]
             try:
-                files = self.source.line.open_files
+                files = self.source.location.open_files
                 reader = files.open(
                     location.store, location.name, location.size, compared=self.source.compared
                 )
@@ -342,7 +342,11 @@ class FragmentReader:
 
         source = self.source
         return read_sequence(
-            source.fragment, name, open_file=self.file, line=source.line, version=source.version
+            source.fragment,
+            name,
+            open_file=self.file,
+            location=source.location,
+            version=source.version,
         )
 
     def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:

@@ -17,7 +17,7 @@ from lancekit._format.schema import LanceSchema
 from lancekit._lazy import cached_property
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._storage.local import LocalStore
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation, Snapshot
 
 Numbers = npt.NDArray[np.uint64]
@@ -41,7 +41,7 @@ class FragmentSource:
     stable_row_ids: bool
     first_row: int
     version: int
-    line: Line
+    location: BranchLocation
     base_paths: tuple[BasePath, ...]
     with_deleted: bool = False
     compared: bool = False
@@ -119,7 +119,7 @@ class FragmentSources(Sequence[FragmentSource]):
             stable_row_ids=self.stable_row_ids,
             first_row=int(self.ends[place - 1]) if place else 0,
             version=snapshot.version,
-            line=snapshot.line,
+            location=snapshot.location,
             base_paths=snapshot.manifest.base_paths,
         )
 

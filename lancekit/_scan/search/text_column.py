@@ -280,7 +280,7 @@ class TextColumn:
 
 def _opened(snapshot: Snapshot, index: IndexMetadata) -> OpenSegment | None:
     def opened() -> OpenSegment:
-        store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+        store, kept = snapshot.base_store(index.base_id), snapshot.location.open_files
         segment = open_segment(Segment(index, INVERTED, store, kept))
         analyzer(segment.settings)  # which may be one that is not known
         return segment

@@ -258,7 +258,7 @@ def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | Non
 
 def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
     def opened() -> VectorSegment:
-        store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+        store, kept = snapshot.base_store(index.base_id), snapshot.location.open_files
         files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
         return VectorSegment.open(*files)
 

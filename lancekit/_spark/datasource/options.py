@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lancekit._spark.jobs.shipment import spark_bytes
-from lancekit._versions.line import Line, open_line
+from lancekit._versions.branch_location import BranchLocation, open_location
 from lancekit._versions.listing import list_versions, version_as_of
 from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
@@ -193,10 +193,10 @@ class SourceOptions:
         """Return a ``with`` block in which these options are in force."""
         return options(**asdict(self.in_force()))
 
-    def line(self) -> Line:
+    def location(self) -> BranchLocation:
         """Return the line of the branch; nothing is read."""
-        line = open_line(self.path, self.storage or None)
-        return line if self.branch is None else line.on(self.branch)
+        location = open_location(self.path, self.storage or None)
+        return location if self.branch is None else location.on(self.branch)
 
     def snapshot(self) -> Snapshot:
         """Open the version that is asked for.
@@ -210,10 +210,13 @@ class SourceOptions:
             raise InvalidArgumentError(
                 f"The options {' and '.join(named)} were both given.", hint="Give one of the two."
             )
-        line = self.line()
+        location = self.location()
         if self.asof is None:
             return resolve(
-                line.on(None), Reference(version=self.version, branch=line.branch, tag=self.tag)
+                location.on(None),
+                Reference(version=self.version, branch=location.branch, tag=self.tag),
             )
-        listing = list_versions(line)
-        return version_as_of(listing, self.asof, lambda v: load_snapshot(line, v, listing.naming))
+        listing = list_versions(location)
+        return version_as_of(
+            listing, self.asof, lambda v: load_snapshot(location, v, listing.naming)
+        )

@@ -45,7 +45,7 @@ class ChangeLog:
 
     def __init__(self, asked: SourceOptions) -> None:
         self._asked = asked
-        self._line = asked.line()
+        self._location = asked.location()
         self._sizes: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
 
     def load(self, version: int, since: int) -> Snapshot:
@@ -54,11 +54,11 @@ class ChangeLog:
         Raises VersionNotFoundError: the version was cleaned up.
         """
         try:
-            return load_snapshot(self._line, version)
+            return load_snapshot(self._location, version)
         except VersionNotFoundError:
             raise VersionNotFoundError(
-                f"Version {version} of {self._line.uri} was cleaned up before the stream, which is "
-                f"at version {since}, had read it.",
+                f"Version {version} of {self._location.uri} was cleaned up before the stream, "
+                f"which is at version {since}, had read it.",
                 hint="Keep versions longer than the stream may lag behind (a tag keeps one); to go "
                 "on, start with a new checkpoint.",
                 version=version,
@@ -123,7 +123,7 @@ class ChangeLog:
         if self._asked.skip_rewrites:
             return []
         raise NotOfferedError(
-            f"Version {at.version} of {at.line.uri} is no append ({type(operation).__name__}), "
+            f"Version {at.version} of {at.location.uri} is no append ({type(operation).__name__}), "
             "and without stable row ids it cannot be told which rows it changed.",
             hint='Pass option("skipRewrites", "true") to leave its rows out, or start after it '
             "with a new checkpoint; a dataset made with enable_stable_row_ids=True tells them.",

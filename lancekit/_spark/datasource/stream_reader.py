@@ -226,7 +226,7 @@ class LanceStreamReader(
 
     def _versions(self) -> tuple[int, ...]:
         with self._asked.on_this():
-            return list_versions(self._asked.line()).versions
+            return list_versions(self._asked.location()).versions
 
     # ---- batches
 

@@ -47,7 +47,7 @@ from lancekit._spark.frames.scan import Piece, read_piece, scan_batch, scan_piec
 from lancekit._spark.frames.types import arrow_schema, restore, spark_schema
 from lancekit._spark.jobs.failures import Sent, briefly
 from lancekit._spark.jobs.worker import enter_worker, of_partition
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.options import Options
@@ -123,15 +123,17 @@ class _Landing:
     `read_version` is the version that the rows are cast for, ``None`` if there is no dataset yet.
     """
 
-    line: Line
+    location: BranchLocation
     read_version: int | None
     settings: WriteSettings
 
     def commit(self, casts: CastPlan, task: WriteTask, fragments: Sequence[Fragment]) -> None:
         """Commit what the tasks wrote; small files are joined before."""
-        read = None if self.read_version is None else load_snapshot(self.line, self.read_version)
+        read = (
+            None if self.read_version is None else load_snapshot(self.location, self.read_version)
+        )
         plan = WritePlan(
-            line=self.line, current=read, casts=casts, task=task, settings=self.settings
+            location=self.location, current=read, casts=casts, task=task, settings=self.settings
         )
         commit_rows(plan, join_small_files(task, fragments))
 
@@ -155,10 +157,10 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> La
         message=asked.commit_message,
     )
     with asked.on_this():
-        line = asked.line()
-        plan = plan_write(rows, asked.snapshot() if line.branch else line, settings)
+        location = asked.location()
+        plan = plan_write(rows, asked.snapshot() if location.branch else location, settings)
     landing = _Landing(
-        line=plan.line,
+        location=plan.location,
         read_version=None if plan.current is None else plan.current.version,
         settings=settings,
     )

@@ -285,7 +285,7 @@ def _subject(owner: object) -> str:
         return ""  # rows: a DataFrame takes any name for a column's
     snapshot = getattr(owner, "_snapshot", None)
     if isinstance(snapshot, Snapshot):
-        place = snapshot.line.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
+        place = snapshot.location.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
         branch, version = snapshot.reference
         return f"{place} {branch}:{version}"
     held = (getattr(owner, holder, None) for holder in _HOLDERS)

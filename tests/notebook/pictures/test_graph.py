@@ -64,9 +64,9 @@ def test_merges_are_found_in_few_of_many_versions(tmp_path):
         for j in range(5):
             ds.insert({"id": [1000 + 10 * i + j]})
     reader = Reader(200)
-    found = list(merges_into(ds._line, ds.versions().numbers, reader))
+    found = list(merges_into(ds._location, ds.versions().numbers, reader))
     assert [(one.of, one.into) for one in found] == wanted[::-1]
-    assert list(merges_into(ds._line, ds.versions().numbers, Reader(0))) == []
+    assert list(merges_into(ds._location, ds.versions().numbers, Reader(0))) == []
 
 
 def test_a_clone_knows_its_source(ds):

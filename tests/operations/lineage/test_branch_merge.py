@@ -75,7 +75,7 @@ def test_a_branch_comes_home_again_and_again(ds: lk.LanceDataset) -> None:
     )
     lance.dataset(ds.uri).delete("id = 2")  # the reference goes on
     lance.write_dataset(
-        lance.dataset(exp._line.uri).to_table().slice(0, 0), exp._line.uri, mode="append"
+        lance.dataset(exp._location.uri).to_table().slice(0, 0), exp._location.uri, mode="append"
     )
     assert ds.branches.merge("exp").how == "three-way"  # which changed no row
     assert ds.branches.merge("exp").how == "nothing to do"
@@ -170,8 +170,8 @@ def test_each_merged_into_the_other_at_once(ds: lk.LanceDataset) -> None:
     other = lk.dataset(ds.uri + "-2")
     other.branches.rebase("exp")
     # as if both had read what was there before
-    shutil.rmtree(exp._line.uri)
-    shutil.copytree(ds.uri + "-2/tree/exp", exp._line.uri)
+    shutil.rmtree(exp._location.uri)
+    shutil.copytree(ds.uri + "-2/tree/exp", exp._location.uri)
     assert ds.branches.merge("exp").num_conflicts == 0
     ds.update({"age": "50"}, where="id = 5")
     exp = lk.dataset(ds.uri).checkout_version(("exp", None))
@@ -235,7 +235,7 @@ def test_what_was_merged_last_is_gone(ds: lk.LanceDataset) -> None:
     ds.delete("id = 2")
     ds.branches.merge("exp")
     exp.delete("id = 3")
-    lance.dataset(exp._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    lance.dataset(exp._location.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     with pytest.raises(VersionNotFoundError, match="up to which it was merged"):
         ds.branches.merge("exp")
 
@@ -275,7 +275,7 @@ def test_the_last_changes_are_not_looked_for_elsewhere(ds: lk.LanceDataset) -> N
     side = clone.create_branch("side")
     clone.delete("id = 3")
     side.delete("id = 4")
-    assert changes_of(clone._line, side._snapshot).base.line == clone._line
+    assert changes_of(clone._location, side._snapshot).base.location == clone._location
     clone.branches.merge("side")
     assert by_id(clone) == {}
 
@@ -372,7 +372,7 @@ def test_a_column_that_both_sides_added(ds: lk.LanceDataset, library: str) -> No
         exp.add_columns([pa.field("x", pa.int64())])
         exp.update({"name": "'A'", "x": "7"}, where="id = 1")
     else:
-        other = lance.dataset(exp._line.uri)
+        other = lance.dataset(exp._location.uri)
         other.add_columns(pa.schema([pa.field("x", pa.int64())]))
         other.update({"name": "'A'", "x": "7"}, where="id = 1")
     exp.checkout_latest()
@@ -501,7 +501,7 @@ def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
     merged = CompactedSsTable(shard, 1)
     mine = ds.checkout_version(("exp", None))
     operation = Update(compacted_sstables=(merged,))
-    lk.LanceDataset.commit(mine._line.uri, operation, read_version=mine.version)
+    lk.LanceDataset.commit(mine._location.uri, operation, read_version=mine.version)
     ds.branches.merge("exp")
     assert ds.branches.merge("exp").how == "nothing to do"
 
@@ -511,7 +511,7 @@ def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
 
 def files_below(ds: lk.LanceDataset) -> dict[str, int]:
     """Return the data and deletion files of a line, with how many names each has on the disk."""
-    at = Path(ds._line.uri)
+    at = Path(ds._location.uri)
     return {
         str(path.relative_to(at)): path.stat().st_nlink
         for folder in ("data", "_deletions")
@@ -523,7 +523,7 @@ def files_below(ds: lk.LanceDataset) -> dict[str, int]:
 def told(ds: lk.LanceDataset) -> dict[int, tuple[int, int, int]]:
     """Return the row id, and by which versions it was created and changed, of each row."""
     names = ["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-    rows = lance.dataset(ds._line.uri, version=ds.version).to_table(columns=names).to_pylist()
+    rows = lance.dataset(ds._location.uri, version=ds.version).to_table(columns=names).to_pylist()
     return {one["id"]: tuple(one[name] for name in names[1:]) for one in rows}
 
 
@@ -592,14 +592,14 @@ def test_files_that_stay_with_the_branch(ds: lk.LanceDataset, clean: str) -> Non
         """Nothing is lost by a cleanup, and both libraries read every version."""
         for line in (ds, exp):
             line.checkout_latest()
-            for past in lance.dataset(line._line.uri).versions()[1:]:
-                rows = lance.dataset(line._line.uri, version=past["version"]).to_table()
+            for past in lance.dataset(line._location.uri).versions()[1:]:
+                rows = lance.dataset(line._location.uri, version=past["version"]).to_table()
                 assert rows.num_rows == line.at(past["version"]).to_table().num_rows
         for line in (ds, exp):
             if clean == "lancekit":
                 line.cleanup_old_versions(timedelta(0), delete_unverified=True)
             else:
-                lance.dataset(line._line.uri).cleanup_old_versions(
+                lance.dataset(line._location.uri).cleanup_old_versions(
                     timedelta(0), delete_unverified=True
                 )
             line.checkout_latest()
@@ -1037,7 +1037,7 @@ def test_cleanups_of_the_reference_between_all_steps(ds: lk.LanceDataset, *, kee
         before = by_id(ds), by_id(exp)
         for line in (ds, exp):
             line.checkout_latest()
-            lance.dataset(line._line.uri).cleanup_old_versions(
+            lance.dataset(line._location.uri).cleanup_old_versions(
                 timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
             )
         assert (by_id(ds), by_id(exp)) == before

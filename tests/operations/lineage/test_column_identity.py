@@ -35,7 +35,7 @@ class Side:
     def step(self, draw: Callable[..., Any]) -> None:
         what = draw(st.sampled_from(STEPS))
         library = draw(st.sampled_from(["lancekit", "pylance"]))
-        handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._line.uri)
+        handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._location.uri)
         free = [name for name in NAMES if name not in self.columns.values()]
         known = sorted(self.columns)
         if what == "rename" and known and free:
@@ -144,7 +144,7 @@ def test_a_column_with_the_id_of_a_dropped_one_takes_none_of_its_values(
     ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id")
     exp = ds.create_branch("exp")
     one, other = (ds, exp) if side == "ours" else (exp, ds)
-    handle: Any = one if library == "lancekit" else lance.dataset(one._line.uri)
+    handle: Any = one if library == "lancekit" else lance.dataset(one._location.uri)
     handle.drop_columns(["m"])
     handle.update({"n": "n + 1"})  # no file has the column any more
     handle.add_columns({"k": "id * 7"})

@@ -168,7 +168,7 @@ def test_a_key_of_a_column_in_which_the_other_side_wrote_nulls(
     ds = two_keys(tmp_path / "t")
     exp = ds.create_branch("exp")
     one, other = (ds, exp) if side == "ours" else (exp, ds)
-    with_key("code")(library.dataset(one._line.uri))
+    with_key("code")(library.dataset(one._location.uri))
     other.alter_columns({"path": "code", "nullable": True})
     NULLS[wrote](other)
     for line in (ds, exp):

@@ -55,7 +55,7 @@ CHANGES: dict[str, tuple[Change, dict[str, Any]]] = {
         {"columns_added": ("note",)},
     ),
     "not nullable": (
-        lambda exp: lance.dataset(exp._line.uri).add_columns({"twice": "id * 2"}),
+        lambda exp: lance.dataset(exp._location.uri).add_columns({"twice": "id * 2"}),
         {"columns_added": ("twice",)},
     ),
     "dropped": (lambda exp: exp.drop_columns(["age"]), {"columns_dropped": ("age",)}),
@@ -256,7 +256,7 @@ class Side:
     def step(self, draw: Any) -> None:
         what = draw(st.sampled_from(STEPS))
         library = draw(st.sampled_from(["lancekit", "pylance"]))
-        handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._line.uri)
+        handle: Any = self.ds if library == "lancekit" else lance.dataset(self.ds._location.uri)
         known = sorted(self.columns)
         one = draw(st.sampled_from(known)) if known else None
         keys = draw(st.sets(st.integers(0, 9), min_size=1, max_size=3))
@@ -878,7 +878,7 @@ def test_a_written_column_takes_no_nulls_beside_rows_that_the_merge_deletes(
 ) -> None:
     ds = lk.write_dataset({"id": [0, 1, 2, 3]}, tmp_path / "t", primary_key="id")
     exp = ds.create_branch("exp")
-    lance.dataset(exp._line.uri).add_columns({"x": "id * 2"})
+    lance.dataset(exp._location.uri).add_columns({"x": "id * 2"})
     exp.checkout_latest()
     exp.delete("id < 2")
     ds.insert({"id": [4]}, mode="append")

@@ -39,7 +39,7 @@ def crossed(path: Path, change: Change, other: Change | None = None) -> list[lk.
 
 def read(library: Any, ds: lk.LanceDataset, **at: Any) -> tuple[dict[str, str], Rows]:
     """Return the types of columns and the rows of the newest version, as a library reads them."""
-    found = library.dataset(ds._line.uri, **at).to_table()
+    found = library.dataset(ds._location.uri, **at).to_table()
     rows = {row["id"]: row for row in found.to_pylist()}
     return {field.name: str(field.type) for field in found.schema}, rows
 

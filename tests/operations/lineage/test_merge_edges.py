@@ -26,7 +26,7 @@ def table(folder: Path, *, stable: bool = False) -> lk.LanceDataset:
 
 
 def values(ds: Any) -> dict[int, int]:
-    found = lance.dataset(ds.uri).checkout_version((ds._line.branch or "main", None)).to_table()
+    found = lance.dataset(ds.uri).checkout_version((ds._location.branch or "main", None)).to_table()
     return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
 
 

@@ -20,7 +20,7 @@ from lancekit.errors import (
 
 
 def rows(ds: lk.LanceDataset) -> dict[int, int]:
-    found = lance.dataset(ds._line.uri).to_table().to_pydict()
+    found = lance.dataset(ds._location.uri).to_table().to_pydict()
     return dict(zip(found["id"], found["n"], strict=True))
 
 
@@ -39,7 +39,7 @@ def gone(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[lk.LanceDatase
     exp.insert({"id": [5], "n": [5]}, mode="append")
     exp.delete("id = 3")
     ds.delete("id = 4")
-    lance.dataset(exp._line.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    lance.dataset(exp._location.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     return ds, exp
 
 

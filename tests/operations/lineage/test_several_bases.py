@@ -84,9 +84,11 @@ def test_random_merges_with_several_bases(whole: bool) -> None:
         for line in (ds, exp):
             line.checkout_latest()
             change(line, chance)
-        bases = CommitGraph(ds._line).merge_bases(exp._snapshot, ds._snapshot)
+        bases = CommitGraph(ds._location).merge_bases(exp._snapshot, ds._snapshot)
         several += len(bases) > 1
-        olds = [rows_of(ds.checkout_version((b.line.name, b.version))) for b in bases if b.line]
+        olds = [
+            rows_of(ds.checkout_version((b.location.name, b.version))) for b in bases if b.location
+        ]
         expected = merged(rows_of(exp), rows_of(ds), olds, by, whose)
         plan = ds.branches.merge("exp", dry_run=True, by=by, conflicts=whose)
         assert len(plan.conflicts.sample(99)) == len(plan.conflicts)
@@ -141,7 +143,7 @@ def test_a_merge_and_a_rebase_at_the_same_moment(tmp_path: Path) -> None:
         for line in (ds, exp):
             line.checkout_latest()
             assert rows_of(line) == {i: {"id": i, "v": number} for i in (1, 2)}
-            assert lance.dataset(line._line.uri).to_table()["v"].to_pylist() == [number] * 2
+            assert lance.dataset(line._location.uri).to_table()["v"].to_pylist() == [number] * 2
 
 
 def test_a_cast_that_is_new_with_regard_to_each_base(tmp_path: Path) -> None:

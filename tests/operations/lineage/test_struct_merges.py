@@ -172,7 +172,7 @@ def test_a_changed_part_beside_changed_rows(
 def check(ds: lk.LanceDataset, wanted: Rows) -> None:
     """Check the rows, as lancekit and pylance read them, and a filter on each part."""
     rows = [wanted[key] for key in sorted(wanted)]
-    for found in (ds, lance.dataset(ds._line.uri)):
+    for found in (ds, lance.dataset(ds._location.uri)):
         assert found.to_table().sort_by("id").to_pylist() == rows
         for path, value in paths(rows):
             literal = f"'{value}'" if isinstance(value, str) else value

@@ -33,7 +33,7 @@ WAYS = ("key", "ids", "both")
 
 def as_read(ds: lk.LanceDataset) -> list[Row]:
     """Return the rows as the reference reads them."""
-    other = lance.dataset(ds._line.uri, version=ds.version)
+    other = lance.dataset(ds._location.uri, version=ds.version)
     names = ds.schema.names
     if ds.has_stable_row_ids:
         ids = other.to_table(with_row_id=True)["_rowid"].to_pylist()
@@ -70,7 +70,7 @@ class Written:
         if what in ("update", "pylance"):
             column, value = draw(st.sampled_from("vw")), draw(st.integers(0, 2))
             if what == "pylance":
-                lance.dataset(self.ds._line.uri).update(
+                lance.dataset(self.ds._location.uri).update(
                     {column: str(value)}, where=f"id IN ({listed})"
                 )
                 self.ds.checkout_latest()
@@ -169,7 +169,7 @@ def check(ours: Written, theirs: Written, start: dict[Any, Row], by: Any, whose:
 
 def told_rows(ds: lk.LanceDataset) -> list[Row]:
     names = ["id", "v", "w", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-    found: list[Row] = lance.dataset(ds._line.uri).to_table(columns=names).to_pylist()
+    found: list[Row] = lance.dataset(ds._location.uri).to_table(columns=names).to_pylist()
     return found
 
 
@@ -204,7 +204,7 @@ def test_a_diff_makes_one_side_of_the_other(whole: bool) -> None:
 
 
 def lance_rows(ds: lk.LanceDataset) -> list[Row]:
-    found: list[Row] = lance.dataset(ds._line.uri, version=ds.version).to_table().to_pylist()
+    found: list[Row] = lance.dataset(ds._location.uri, version=ds.version).to_table().to_pylist()
     return found
 
 

@@ -118,7 +118,7 @@ def merge_both_ways(tmp_path: Path) -> tuple[lk.LanceDataset, lk.LanceDataset]:
         ds.branches.merge("side")
     for one in (main, side):
         one.checkout_latest()
-    assert len(CommitGraph(main._line).merge_bases(side._snapshot, main._snapshot)) == 2
+    assert len(CommitGraph(main._location).merge_bases(side._snapshot, main._snapshot)) == 2
     return main, side
 
 

@@ -111,7 +111,7 @@ def test_chosen_shards_alone_are_flushed(ds: Any) -> None:
 def test_the_log_of_a_sealed_shard_is_merged(ds: Any) -> None:
     theirs = lance.dataset(ds.uri).mem_wal_writer(ONE, max_wal_flush_interval_ms=50)
     theirs.put(rows(1))
-    shard = shard_of(ds._line.store, uuid.UUID(ONE))
+    shard = shard_of(ds._location.store, uuid.UUID(ONE))
     change(shard, None, lambda found: replace(found, status=1))
     assert ds.merge_mem_wal(flush=True).num_inserted_rows == 1
     assert ds.mem_wal_shards()[0].sealed

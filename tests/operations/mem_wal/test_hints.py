@@ -52,7 +52,7 @@ def of_a_branch(path: Path) -> Any:
 def sealed(path: Path) -> Any:
     ds = made(path)
     ds.mem_wal_upsert({"id": [2], "v": ["b"]})
-    (shard,) = shards_of(ds._line.store)
+    (shard,) = shards_of(ds._location.store)
     change(shard, None, lambda found: replace(found, status=1))
     return lk.dataset(ds.uri)
 
@@ -261,7 +261,7 @@ def test_every_row_is_there_after_the_advice(tmp_path: Path) -> None:
     ds.mem_wal_upsert({"id": [4], "v": ["d"], "w": [5]})
     found = ds.to_table(include_mem_wal=True, order_by=["id"])
     assert found["w"].to_pylist() == [2, 3, 4, 5]
-    assert shard_of(ds._line.store, uuid.UUID(ONE)) in shards_of(ds._line.store)
+    assert shard_of(ds._location.store, uuid.UUID(ONE)) in shards_of(ds._location.store)
 
 
 def fact(of: Any) -> str:

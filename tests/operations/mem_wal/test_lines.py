@@ -20,7 +20,7 @@ SHARD = uuid.UUID(int=1)
 def values(ds: lk.LanceDataset) -> list[float]:
     """Return the values of a table by key, as both libraries read it."""
     found = ds.to_table().sort_by("id")["v"].to_pylist()
-    theirs = lance.dataset(ds._line.uri).to_table().sort_by("id")["v"].to_pylist()
+    theirs = lance.dataset(ds._location.uri).to_table().sort_by("id")["v"].to_pylist()
     assert found == theirs
     return found
 

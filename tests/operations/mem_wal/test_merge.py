@@ -415,7 +415,7 @@ def test_a_shard_that_lancekit_began_goes_on_above_it(tmp_path: Path) -> None:
     branch = lk.dataset(ds.uri).create_branch("b")
     schema = wal_schema(branch._snapshot.manifest.schema)
     claim(shard_of(branch._snapshot.store, uuid.UUID(ONE)), schema, merged=2)
-    write_with_pylance(lance.dataset(branch._line.uri), ONE, {5: (500.0, None)}, [])
+    write_with_pylance(lance.dataset(branch._location.uri), ONE, {5: (500.0, None)}, [])
     done = branch.merge_mem_wal()
     assert [shard.generations for shard in done.shards] == [(3,)]
     assert branch.to_table(filter="id = 5")["v"].to_pylist() == [500.0]

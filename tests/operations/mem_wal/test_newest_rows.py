@@ -16,7 +16,7 @@ from lancekit._operations.mem_wal.newest_rows import NewestRows, newest_rows, se
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import generation_schema, shard_of
 from lancekit._storage.local import LocalStore
-from lancekit._versions.line import open_line
+from lancekit._versions.branch_location import open_location
 from lancekit._versions.snapshot import load_snapshot
 from tests.support.mem_wal_model import SCHEMA, table_of, write_with_pylance
 
@@ -68,7 +68,7 @@ def test_a_generation_without_marks(tmp_path: Path, rows: int) -> None:
     """What is not said to be deleted lives."""
     table = table_of({key: (float(key), None) for key in range(rows)})
     ds = lance.write_dataset(table, str(tmp_path / "t"))
-    snapshot = load_snapshot(open_line(ds.uri), 1)
+    snapshot = load_snapshot(open_location(ds.uri), 1)
     found = newest_rows([snapshot], snapshot.manifest.schema)
     assert found.reader().read_all().equals(table)
 

@@ -293,7 +293,7 @@ def test_a_cursor_of_the_reference_before_rows_of_its_generation(
     """The reference lists a generation with rows of an entry that it is still writing."""
     left = by_the_reference(tmp_path)
     left.close()  # a generation has entries 5, 6 and 7 then
-    shard = shard_of(lk.dataset(tmp_path)._line.store, UUID(SHARD))
+    shard = shard_of(lk.dataset(tmp_path)._location.store, UUID(SHARD))
     change(shard, None, lambda found: replace(found, replay_after=found.replay_after - 2))
     ds = lk.dataset(tmp_path)
     assert read(tmp_path) == [*ALL, 101]

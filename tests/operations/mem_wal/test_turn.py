@@ -32,7 +32,7 @@ def ds(tmp_path: Path) -> Any:
 
 
 def shard(ds: Any) -> Shard:
-    return shard_of(latest_snapshot(ds._line).store, ONE)
+    return shard_of(latest_snapshot(ds._location).store, ONE)
 
 
 def waited(turn: Turn, of: Shard) -> float:
@@ -105,7 +105,7 @@ def test_rows_that_were_flushed_end_the_turn(ds: Any) -> None:
 
 
 def test_of_two_claims_after_one_epoch_one_succeeds(ds: Any) -> None:
-    newest, settings = latest_snapshot(ds._line), WriterSettings()
+    newest, settings = latest_snapshot(ds._location), WriterSettings()
     writer, _ = open_writer(newest, ONE, settings, after=0)
     for epoch in (0, 7):
         with pytest.raises(FencedError, match="Another writer has shard"):

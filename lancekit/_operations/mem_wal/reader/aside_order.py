@@ -175,7 +175,7 @@ class _Known:
 
     def _same_table(self, note: Note) -> bool:
         """Tell whether the table has the logs that it had when a file was moved."""
-        now, line = mem_wal_entry(self.current.indices), self.current.line
+        now, location = mem_wal_entry(self.current.indices), self.current.location
         if now is None or note.version > self.current.version:
             return False
         if note.logs == str(now.uuid) or note.created == str(now.created_at):
@@ -183,7 +183,7 @@ class _Known:
         # the reference makes the entry anew at each merge
         try:
             between = range(note.version, self.current.version)
-            return all(mem_wal_entry(load_snapshot(line, one).indices) for one in between)
+            return all(mem_wal_entry(load_snapshot(location, one).indices) for one in between)
         except VersionNotFoundError:
             return False
 
@@ -197,7 +197,7 @@ class _Known:
         if version == self.current.version:
             return self.now
         try:
-            return self._digests(load_snapshot(self.current.line, version))
+            return self._digests(load_snapshot(self.current.location, version))
         except VersionNotFoundError:
             return None
 

@@ -37,7 +37,7 @@ from lancekit._shards.aside import Aside, files_aside, read_aside_entry
 from lancekit._shards.log import by_id, lacking_columns
 from lancekit._shards.schema import TOMBSTONE, Shard, generation_schema, wal_schema
 from lancekit._storage.base import Bytes, Store
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
@@ -157,7 +157,7 @@ def _read_entry(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
 
 
 def _read_generation(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
-    opened = load_snapshot(Line(root=shard.store.child(aside.name)), 1)
+    opened = load_snapshot(BranchLocation(root=shard.store.child(aside.name)), 1)
     found = GenerationRows.read([opened], snapshot.manifest.schema)
     rows = found.rows(np.ones(found.keys.num_rows, bool))
     whole = aside.note is not None and aside.note.whole
@@ -374,6 +374,6 @@ def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str)
         stable_row_ids=False,
         first_row=0,
         version=base.version,
-        line=base.line,
+        location=base.location,
         base_paths=(),
     )

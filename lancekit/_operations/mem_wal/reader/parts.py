@@ -219,7 +219,7 @@ def known_by(identity: Hashable | None, *more: Hashable) -> Hashable | None:
 
 def _opened_by(fragment: FragmentSource, open_files: OpenFiles) -> FragmentSource:
     """Return a fragment whose files are kept open with others: what is remembered keeps none."""
-    return replace(fragment, line=replace(fragment.line, open_files=open_files))
+    return replace(fragment, location=replace(fragment.location, open_files=open_files))
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:

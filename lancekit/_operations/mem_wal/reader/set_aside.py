@@ -27,7 +27,7 @@ from lancekit._operations.mem_wal.shares import ShardRows, cast_columns, opened_
 from lancekit._operations.mem_wal.writer import Writer
 from lancekit._shards.aside import Aside, Note, put_note
 from lancekit._shards.schema import TOMBSTONE, Shard, primary_key
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, RetriesExhaustedError
@@ -257,7 +257,9 @@ class MemWalPutBack:
         return MemWalPutBack(**sums)
 
 
-def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) -> MemWalPutBack:
+def put_back_aside(
+    location: BranchLocation, shard: Shard, given: GivenRows, *, unsure: bool
+) -> MemWalPutBack:
     """Put rows of a shard back into its log, unless a newer row of the key is there.
 
     line: the table.
@@ -269,12 +271,12 @@ def put_back_aside(line: Line, shard: Shard, given: GivenRows, *, unsure: bool) 
     Raises LancekitError: the table refuses a row: none of the shard are put back.
     """
     for attempt in range(_ATTEMPTS):
-        current = latest_snapshot(line)
+        current = latest_snapshot(location)
         if not _chosen(judged_rows(current, shard), given, unsure).any():
             break
         try:
             with _claimed(current, shard) as (writer, form):
-                judged = judged_rows(latest_snapshot(line), shard)
+                judged = judged_rows(latest_snapshot(location), shard)
                 chosen = _chosen(judged, given, unsure)
                 done = _put(writer, form, judged, given.rows(judged, chosen), chosen)
         except (FencedError, RetriesExhaustedError):

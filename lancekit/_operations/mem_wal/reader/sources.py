@@ -36,7 +36,7 @@ from lancekit._shards.entry import Entry
 from lancekit._shards.log import replayable, told_torn
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import Shard, shard_of, shards_of
-from lancekit._versions.line import Line
+from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
@@ -79,7 +79,7 @@ class ReadSet:
         """The parts as fragments of the table, behind its own."""
         before, found = self.base.manifest.num_rows, []
         for number, part in enumerate(self.parts):
-            found.append(part.seen(number, self.base.line.open_files, before))
+            found.append(part.seen(number, self.base.location.open_files, before))
             before += found[-1].num_rows
         return tuple(found)
 
@@ -110,7 +110,9 @@ class ReadSet:
         return tuple(part.generation for part in self.parts)
 
 
-def newest_read_set(line: Line, writers: Mapping[UUID, Sequence[Memory]] | None = None) -> ReadSet:
+def newest_read_set(
+    location: BranchLocation, writers: Mapping[UUID, Sequence[Memory]] | None = None
+) -> ReadSet:
     """Return what a table is at this moment, its shards included.
 
     line: the table.
@@ -121,18 +123,18 @@ def newest_read_set(line: Line, writers: Mapping[UUID, Sequence[Memory]] | None 
     known = writers or {}
 
     def read() -> ReadSet:
-        shards = {shard.id: shard for shard in shards_of(line.store)}
-        shards |= {id_: shard_of(line.store, id_) for id_ in known}
+        shards = {shard.id: shard for shard in shards_of(location.store)}
+        shards |= {id_: shard_of(location.store, id_) for id_ in known}
         states = [_state(shards[id_], known.get(id_)) for id_ in sorted(shards)]
-        base = latest_snapshot(line)
+        base = latest_snapshot(location)
         check_shards(base, {one.shard.id for one in states if one})
         if details_of(base.indices) is not None:
             return read_set(base, filter(None, states))
         # what an overwrite left is not its; and the reference drops a MemWAL while rows wait
         if any(one and (one.sstables or one.entries or one.memory) for one in states):
             warn(
-                f"{line.uri} has rows in {line.store.uri}/{LOGS} and no MemWAL: they were not "
-                "read. ds.initialize_mem_wal() takes the logs up, or says why it cannot."
+                f"{location.uri} has rows in {location.store.uri}/{LOGS} and no MemWAL: they were "
+                "not read. ds.initialize_mem_wal() takes the logs up, or says why it cannot."
             )
         return read_set(base, ())
 

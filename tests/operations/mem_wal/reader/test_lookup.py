@@ -24,7 +24,7 @@ def test_each_key_gives_its_newest_row_or_none(tmp_path: Path, pairs: bool, inde
         lk.dataset(table.path).create_scalar_index("id", "BTREE")
     for _ in range(30):
         table.step()
-    wanted, of = table.rows(), newest_read_set(lk.dataset(table.path)._line)
+    wanted, of = table.rows(), newest_read_set(lk.dataset(table.path)._location)
     assert of.parts
     outputs = plan_columns(of.base.manifest.schema, None)
     types = [table.schema.field(name).type for name in table.keys]

@@ -146,7 +146,7 @@ def test_hidden_columns_are_of_the_tables_own_rows(table: ShardedTable) -> None:
 
 def test_parts_that_have_no_key_that_is_wanted_are_not_looked_at(table: ShardedTable) -> None:
     ds = lk.dataset(table.path)
-    of = newest_read_set(ds._line)
+    of = newest_read_set(ds._location)
     schema = ds.schema
     assert parts_for(of, None).parts == parts_for(of, Predicate.parse("v = 1", schema)).parts
     for number in range(-1, 60):

@@ -48,7 +48,7 @@ def test_only_what_is_new_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def read() -> tuple[ReadSet, list[int]]:
         time.sleep(0.1)  # files settle
         opened.clear()
-        return newest_read_set(ds._line), list(opened)
+        return newest_read_set(ds._location), list(opened)
 
     with all_remembered():
         put(ds, (1, 10))
@@ -64,9 +64,11 @@ def test_only_what_is_new_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         lk.dataset(ds.uri).insert(rows((4, 4)))  # another version may have other columns
         assert read()[1] == [3, 2, 1]
         # nothing of the handle that came first is kept open by what is remembered
-        assert all(part.fragment.line.open_files is not ds._line.open_files for part in first.parts)
+        assert all(
+            part.fragment.location.open_files is not ds._location.open_files for part in first.parts
+        )
         ds.merge_mem_wal()
-        assert not newest_read_set(ds._line).parts
+        assert not newest_read_set(ds._location).parts
 
 
 def test_a_generation_that_is_put_in_the_place_of_another_is_seen(tmp_path: Path) -> None:

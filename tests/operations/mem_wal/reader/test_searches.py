@@ -140,7 +140,7 @@ def test_indices_of_generations_are_asked(tmp_path: Path) -> None:
     ds = table_of_texts(tmp_path / "d")
     put(ds, {2: "sun and snow", 5: None, 7: "frost", 9: "frost"}, 6)
     put(ds, {7: "snow"})
-    of = newest_read_set(ds._snapshot.line)
+    of = newest_read_set(ds._snapshot.location)
     scan = merged_scan(planned(of.base, ScanArguments(filter="v = 7")), of)
     assert scan.read.num_rows == 4  # two of shards, two that no index has
     assert scan.to_table()["text"].to_pylist() == ["snow"]

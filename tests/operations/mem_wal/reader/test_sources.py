@@ -303,14 +303,14 @@ def test_a_branch_reads_its_own_shards_and_none_of_main(tmp_path: Path) -> None:
     put(path, (1, 100))
     branch = lk.dataset(path).create_branch("b")
     assert branch.to_table(include_mem_wal=True, order_by=["id"])["v"].to_pylist() == [10, 20, 30]
-    assert newest_read_set(branch._line).parts == ()
+    assert newest_read_set(branch._location).parts == ()
 
 
 def test_rows_of_a_writer_of_this_process_are_read_and_not_its_log(tmp_path: Path) -> None:
     table = ShardedTable(tmp_path / "d", Random(5), shards=1)
     for _ in range(12):
         table.put()
-    line = lk.dataset(table.path)._line
+    line = lk.dataset(table.path)._location
     (state,) = [sources._state(shard, None) for shard in sources.shards_of(line.store)]
     assert state is not None
     held = state.held(sources.latest_snapshot(line).manifest.schema)
@@ -362,6 +362,6 @@ def test_what_a_writer_held_does_not_hide_what_it_flushed_since(tmp_path: Path) 
     held = writer._writer.memtables()
     writer.put(rows((1, 101)))
     writer.close()
-    of = newest_read_set(ds._line, {opened(path).id: held})
+    of = newest_read_set(ds._location, {opened(path).id: held})
     found = LsmScanner(ds._snapshot, lambda: of).to_table().to_pydict()
     assert dict(zip(found["id"], found["v"], strict=True)) == {1: 101, 2: 20, 3: 30}

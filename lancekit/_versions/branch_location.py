@@ -47,7 +47,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class BranchLocation:
     """Where versions live: `root` is the dataset's main folder, `store` that of the branch.
 
     Tags and branches are listed below `root`, whatever the branch.  `committer` decides which of
@@ -81,7 +81,7 @@ class Line:
         """The branch's name, ``main`` for the main line."""
         return self.branch or MAIN
 
-    def on(self, branch: str | None) -> Line:
+    def on(self, branch: str | None) -> BranchLocation:
         """Return another line of the same dataset."""
         return replace(self, branch=None if branch == MAIN else branch)
 
@@ -89,7 +89,7 @@ class Line:
         """Open a base path; ``UntrustedBaseError`` if it is in a store that is not trusted."""
         return open_base(path, self.root, self.storage_options)
 
-    def anchored(self, branch: str | None) -> Line:
+    def anchored(self, branch: str | None) -> BranchLocation:
         """Return the line with its true root, once the manifest has told the branch.
 
         A branch's folder is a dataset of its own and can be opened by its path.
@@ -101,42 +101,43 @@ class Line:
         return replace(self, root=root, branch=branch)
 
 
-def open_line(
+def open_location(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
     *,
     manifest_store: ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
-) -> Line:
+) -> BranchLocation:
     """Return the line at a path or URI; nothing is read yet.
 
     Raises InvalidTypeError: the manifest store or the lock is not one.
     Raises InvalidArgumentError: both are given: one has to decide.
     """
     root = open_store(uri, storage_options)
-    return Line(
+    return BranchLocation(
         root=root,
         storage_options=dict(storage_options) if storage_options else None,
         committer=_committer(manifest_store, commit_lock),
     )
 
 
-def check_new_place(line: Line) -> None:
+def check_new_place(location: BranchLocation) -> None:
     """Raise ``InvalidArgumentError`` if the reference could not open a dataset at a place.
 
     Its paths have no control characters, whatever a disk allows.
     """
-    found = _CONTROL.search(line.uri)
+    found = _CONTROL.search(location.uri)
     if found:
         raise InvalidArgumentError(
-            f"{shown(line.uri)} has the character {found[0]!r}: no other Lance reader opens that.",
+            f"{shown(location.uri)} has the character {found[0]!r}: no other Lance reader opens "
+            "that.",
             hint="Choose a place without control characters, such as line breaks and tabs.",
-            uri=line.uri,
+            uri=location.uri,
         )
 
 
 def check_same_place(
-    line: Line,
+    location: BranchLocation,
     storage_options: Mapping[str, str] | None,
     manifest_store: ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
@@ -147,8 +148,8 @@ def check_same_place(
     """
     committer = _committer(manifest_store, commit_lock)
     differing = {
-        "storage_options": storage_options and dict(storage_options) != line.storage_options,
-        "manifest_store or commit_lock": committer not in (_CONDITIONAL, line.committer),
+        "storage_options": storage_options and dict(storage_options) != location.storage_options,
+        "manifest_store or commit_lock": committer not in (_CONDITIONAL, location.committer),
     }
     for name, differs in differing.items():
         if differs:
