@@ -223,8 +223,8 @@ class LsmScanner(Displayed):
     def explain(self) -> Explanation:
         """Tell what the scan would read, and where."""
         of = self._read()
-        told = explain_scan(of.base, self._scan(of))
-        return replace(told, notes=(of.told, *told.notes))
+        found = explain_scan(of.base, self._scan(of))
+        return replace(found, notes=(of.describe, *found.notes))
 
     def _run(self, work: Callable[[Scan], T]) -> T:
         """Do something with the scan; anew if what it reads was merged and cleaned up meanwhile."""

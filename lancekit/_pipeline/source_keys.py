@@ -15,7 +15,14 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._format.paths import parse_path, path_field, pick
-from lancekit._index.search.question import Flags, Joint, Question, Questions, Reach, ranks_of
+from lancekit._index.search.index_query import (
+    ColumnCondition,
+    CombinedConditions,
+    Flags,
+    IndexQuery,
+    IntervalSet,
+    ranks_of,
+)
 from lancekit._legible import count, literals
 from lancekit._pipeline.hashed_keys import Hashes, comparable, hash_rows, known_rows
 from lancekit._pipeline.probe import KeyTable, Matches, key_values, show_keys
@@ -302,21 +309,21 @@ def key_lookup(snapshot: Snapshot, keys: KeyTable) -> IndexLookup | None:
         and any(fits(keys.columns[place].type) for fits in _TYPES)
     }
 
-    def asked() -> Questions:
-        parts = [_question(keys, place, name) for name, place in places.items()]
-        return Joint(tuple(parts), all_of=True, whole=False)
+    def make_query() -> IndexQuery:
+        parts = [_key_condition(keys, place, name) for name, place in places.items()]
+        return CombinedConditions(tuple(parts), all_of=True, whole=False)
 
-    return lookup_of(snapshot, places, asked, exact=True)
+    return lookup_of(snapshot, places, make_query, exact=True)
 
 
-def _question(keys: KeyTable, place: int, name: str) -> Question:
+def _key_condition(keys: KeyTable, place: int, name: str) -> ColumnCondition:
     values = ak.drop_null(keys.columns[place]).unique()
     ranks = ranks_of(values)
-    return Question(
+    return ColumnCondition(
         column=name,
         type=values.type,
-        holds=partial(_are_keys, keys, place),
-        reach=None if ranks is None else Reach.points(ranks),
+        matches=partial(_are_keys, keys, place),
+        interval_set=None if ranks is None else IntervalSet.points(ranks),
     )
 
 

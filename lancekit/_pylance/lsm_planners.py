@@ -104,16 +104,16 @@ class LsmPointLookupPlanner(Displayed):
             outputs = plan_columns(of.base.manifest.schema, with_keys(columns, of))
             return resolved(look_up(of, key, outputs))
 
-        def told() -> str:
+        def describe() -> str:
             of = self._read()
-            return f"look-up of one key: {of.told}; then in the table, if no part has the key"
+            return f"look-up of one key: {of.describe}; then in the table, if no part has the key"
 
         names = None if columns is None else list(columns)
         if names is not None:
             names += [f.name for f in self._schema.primary_key if f.name not in names]
         outputs = plan_columns(self._schema, names)
         schema = resolved_schema(pa.schema([output.field for output in outputs]))
-        return ExecutionPlan(schema, resolved_schema(self._schema.to_arrow()), told, run)
+        return ExecutionPlan(schema, resolved_schema(self._schema.to_arrow()), describe, run)
 
 
 def _key(fields: tuple[LanceField, ...], given: object) -> tuple[pa.Array, ...]:
@@ -234,17 +234,17 @@ class LsmVectorSearchPlanner(Displayed):
         def scan(of: ReadSet) -> Scan:
             return merged_scan(planned(of.base, options.but(columns=with_keys(columns, of))), of)
 
-        def told() -> str:
+        def describe() -> str:
             of = self._read()
             found = explain_scan(of.base, scan(of), operation="search")
-            return str(replace(found, notes=(of.told, *found.notes)))
+            return str(replace(found, notes=(of.describe, *found.notes)))
 
         keys = tuple(field.name for field in self._snapshot.manifest.schema.primary_key)
         alone = scan(ReadSet(base=self._snapshot, keys=keys, parts=()))
         return ExecutionPlan(
             resolved_schema(alone.request.schema),
             resolved_schema(self._snapshot.manifest.schema.to_arrow()),
-            told,
+            describe,
             lambda: resolved(scan(self._read()).to_table()),
         )
 

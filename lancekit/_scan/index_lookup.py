@@ -17,8 +17,8 @@ from lancekit._format.paths import find_field
 from lancekit._format.schema import LanceSchema
 from lancekit._index.kinds import IndexKind, kind_of
 from lancekit._index.row_sets import Rows, joined
-from lancekit._index.search.asked import ASKED
-from lancekit._index.search.question import Question, Questions
+from lancekit._index.search.index_query import ColumnCondition, IndexQuery
+from lancekit._index.search.registry import REGISTRY
 from lancekit._index.search.reuse import Reuse, covered_now, reuse_of
 from lancekit._index.segment import Segment
 from lancekit._lazy import cached_property
@@ -41,7 +41,7 @@ class IndexLookup:
     """Asks the indices of a version which rows are wanted, once that is needed.
 
     snapshot: the version.
-    asked: makes what the indices are asked; ``None`` if any row may be wanted.
+    make_query: makes what the indices are asked; ``None`` if any row may be wanted.
     segments: those that may know, by the column that they are of.
     reuse: tells where rows went that compactions moved without telling the indices.
     indexed_only: whether rows that no index covers are left out, and indices asked even where it
@@ -51,14 +51,14 @@ class IndexLookup:
     """
 
     snapshot: Snapshot
-    asked: Callable[[], Questions | None]
+    make_query: Callable[[], IndexQuery | None]
     segments: Mapping[str, tuple[Segment, ...]]
     reuse: Reuse | None = None
     indexed_only: bool = False
     others: Mapping[int, IndexLookup] = field(default_factory=dict)
     filtered: bool = False
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say which indices are asked for what; nothing is read for it."""
         by_name = {
             segment.index.name: f"{segment.index.name} ({segment.kind.label}) of {column}"
@@ -86,8 +86,8 @@ class IndexLookup:
     @cached_property
     def found(self) -> RowSet:
         """What the indices tell; nothing if they know nothing."""
-        questions = self.asked()
-        found = None if questions is None else self._answer(questions)
+        query = self.make_query()
+        found = None if query is None else self._answer(query)
         return RowSet() if found is None else found
 
     @cached_property
@@ -113,37 +113,37 @@ class IndexLookup:
             return fragment is not None
         return _pays(count, fragment.physical_rows, fragment_id in self.found.exact)
 
-    def _answer(self, questions: Questions) -> RowSet | None:
-        if isinstance(questions, Question):
-            return self._ask(questions)
-        known = [found for part in questions.parts if (found := self._answer(part)) is not None]
-        if not known or (len(known) < len(questions.parts) and not questions.all_of):
+    def _answer(self, query: IndexQuery) -> RowSet | None:
+        if isinstance(query, ColumnCondition):
+            return self._ask(query)
+        known = [found for part in query.parts if (found := self._answer(part)) is not None]
+        if not known or (len(known) < len(query.parts) and not query.all_of):
             return None
-        found = reduce(and_ if questions.all_of else or_, known)
-        whole = questions.whole and len(known) == len(questions.parts)
+        found = reduce(and_ if query.all_of else or_, known)
+        whole = query.whole and len(known) == len(query.parts)
         return found if whole else found.inexact()
 
-    def _ask(self, question: Question) -> RowSet | None:
+    def _ask(self, condition: ColumnCondition) -> RowSet | None:
         """Ask all indices of a column, exact ones first, until one knows of every fragment."""
         by_name: dict[str, list[Segment]] = {}
-        for segment in self.segments.get(question.column, ()):
+        for segment in self.segments.get(condition.column, ()):
             by_name.setdefault(segment.index.name, []).append(segment)
         found = RowSet()
         for segments in sorted(by_name.values(), key=lambda some: not some[0].kind.exact):
             if self._live <= found.known:
                 break
             for segment in segments:
-                if (part := self._search(segment, question)) is not None:
+                if (part := self._search(segment, condition)) is not None:
                     found = found.filled_by(part)
         return found if found.known else None
 
-    def _search(self, segment: Segment, question: Question) -> RowSet | None:
+    def _search(self, segment: Segment, condition: ColumnCondition) -> RowSet | None:
         covered = self._covered(segment)
         if not covered:
             return None
-        search = ASKED[segment.kind.name].search()
+        search = REGISTRY[segment.kind.name].search()
         try:
-            rows = search(segment, question, always=self.indexed_only)
+            rows = search(segment, condition, always=self.indexed_only)
             if rows is None:
                 return None
             stable = self.snapshot.manifest.has_stable_row_ids
@@ -211,19 +211,19 @@ def row_lookup(
     if predicate is None or not snapshot.indices:
         return None
 
-    def asked() -> Questions | None:
-        from lancekit._scan.index_questions import questions_of  # loads the kernels
+    def make_query() -> IndexQuery | None:
+        from lancekit._scan.index_queries import index_query_of  # loads the kernels
 
-        return questions_of(predicate)
+        return index_query_of(predicate)
 
     stored = predicate.stored_in(snapshot.manifest.schema)
-    return lookup_of(snapshot, stored, asked, indexed_only=indexed_only)
+    return lookup_of(snapshot, stored, make_query, indexed_only=indexed_only)
 
 
 def lookup_of(
     snapshot: Snapshot,
     columns: Iterable[str],
-    asked: Callable[[], Questions | None],
+    make_query: Callable[[], IndexQuery | None],
     *,
     exact: bool = False,
     indexed_only: bool = False,
@@ -232,7 +232,7 @@ def lookup_of(
     """Return what asks the indices of some columns, ``None`` if there is none to ask.
 
     columns: names or paths.
-    asked: makes what they are asked.
+    make_query: makes what they are asked.
     exact: whether only those are that tell rows, and no ranges of them.
     schema: what the columns are called in; by default the version's.
     """
@@ -257,7 +257,7 @@ def lookup_of(
             return None
     return IndexLookup(
         snapshot=snapshot,
-        asked=asked,
+        make_query=make_query,
         segments=segments,
         reuse=reuse,
         indexed_only=indexed_only,
@@ -267,7 +267,7 @@ def lookup_of(
 def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
     for index in snapshot.indices:
         kind: IndexKind | None = kind_of(index) if index.fields == (field_id,) else None
-        if kind is None or kind.name not in ASKED or not index.fragment_ids:
+        if kind is None or kind.name not in REGISTRY or not index.fragment_ids:
             continue
         if not is_known(index, kind):
             continue

@@ -57,7 +57,7 @@ class Search(Protocol):
     def prefilter(self) -> bool:
         """Whether the scan's filter is asked before."""
 
-    def told(self, scan: Scan) -> str:
+    def describe(self, scan: Scan) -> str:
         """Say what is done with the rows of a scan."""
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:

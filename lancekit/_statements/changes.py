@@ -132,7 +132,7 @@ def _computed(
 
 
 def _how_it_went(done: MergeResult) -> dict[str, Any]:
-    names = ("version", "branch", "attempts", "duration", "engine", "line")
+    names = ("version", "branch", "attempts", "duration", "engine", "location")
     return {name: getattr(done, name) for name in names}
 
 

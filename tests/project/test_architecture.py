@@ -117,7 +117,7 @@ DOORS = (
 )
 #: modules that load others, or functions of others, by a table of names; what all names begin with
 TABLES = {
-    "lancekit._index.search.asked": "",
+    "lancekit._index.search.registry": "",
     "lancekit._notebook.cards": "lancekit._notebook.cards.",
     "lancekit._statements.statement": "lancekit._statements.",
 }
@@ -251,7 +251,7 @@ GATES = """
     _scan.expressions.bind  _scan.expressions.columns  _scan.expressions.condition
     _scan.expressions.evaluate  _scan.expressions.predicate
     _scan.fragments.joint_reader  _scan.fragments.reader  _scan.index_lookup
-    _scan.index_questions  _scan.read  _spark.datasource.datasource  _spark.session.preflight
+    _scan.index_queries  _scan.read  _spark.datasource.datasource  _spark.session.preflight
     _statements.relations  _statements.run  _storage.places  _versions.branch_location
     _versions.old_counts  _versions.references  _versions.snapshot  _wiring  lancekit
 """

@@ -19,7 +19,7 @@ import lancekit as lk
 from lancekit._scan.expressions import bind
 from lancekit._scan.expressions.kernels.operators import modulo
 from lancekit._scan.expressions.predicate import Predicate, compile_expression
-from lancekit._scan.index_questions import questions_of
+from lancekit._scan.index_queries import index_query_of
 from lancekit.errors import InvalidTypeError, PredicateError
 
 NAN = float("nan")
@@ -294,7 +294,7 @@ def test_a_condition_is_sent_however_deep_it_is(form: tuple[str, str, str]) -> N
     sent = pickle.loads(pickle.dumps(deepest))
     assert sent == deepest
     assert sent.mask(rows) == deepest.mask(rows)
-    questions_of(sent)
+    index_query_of(sent)
 
 
 def test_arrow_expressions():
@@ -531,7 +531,9 @@ def test_a_filter_is_compiled_once(monkeypatch):
     assert wanted.schema.names == ["x"]
     assert wanted.mask(rows).to_pylist() == [False, True, False]
     assert pickle.loads(pickle.dumps(wanted)).mask(rows).to_pylist() == [False, True, False]
-    assert questions_of(wanted).parts[0].reach.intervals == ((1, None),)  # asking indices too
+    assert index_query_of(wanted).parts[0].interval_set.intervals == (
+        (1, None),
+    )  # asking indices too
     twice = compile_expression("x * 7717", rows.schema)
     assert twice.evaluate(rows).to_pylist() == [7717, 15434, None]
     assert len(made) == 2

@@ -17,7 +17,7 @@ from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._cache import VALUES, cache_limit
 from lancekit._file.kernels.memory import owned, ranges
 from lancekit._index.row_sets import Rows, rows_of
-from lancekit._index.search.question import Question, Ranks, Reach, filled, ranks_of
+from lancekit._index.search.index_query import ColumnCondition, IntervalSet, Ranks, filled, ranks_of
 from lancekit._index.segment import IndexFileReader, Segment, held_bytes
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
@@ -53,21 +53,21 @@ class _Pages:
     def bytes_held(self) -> int:
         return held_bytes(self.least, self.greatest, self.begins_null, self.has_values, self.nulls)
 
-    def that_may_hold(self, question: Question) -> npt.NDArray[np.bool_]:
+    def that_may_hold(self, condition: ColumnCondition) -> npt.NDArray[np.bool_]:
         """Return which pages have a value that is asked for, as far as their ends tell."""
         wanted = self.has_values
-        if question.reach is not None and wanted.any():
+        if condition.interval_set is not None and wanted.any():
             # behind nulls any value may come that is no greater than the last
             least = np.where(self.begins_null, self.greatest, self.least)
-            below = question.reach.touches(least, self.greatest)
+            below = condition.interval_set.touches(least, self.greatest)
             if self.begins_null.any():
                 below |= self.begins_null
             wanted = wanted & below
         some_null = self.nulls > 0
-        return wanted | some_null if some_null.any() and question.of_null else wanted
+        return wanted | some_null if some_null.any() and condition.of_null else wanted
 
 
-def search(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds.
 
     ``None`` if it pays to look at the column itself, unless it is `always` to be answered.
@@ -75,14 +75,14 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     Raises LancekitError, OSError: the files cannot be read.
     """
     pages, num_rows = _known(segment)
-    wanted = np.flatnonzero(pages.that_may_hold(question))
-    narrow = _single_values(question, len(wanted))
+    wanted = np.flatnonzero(pages.that_may_hold(condition))
+    narrow = _single_values(condition, len(wanted))
     values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
     if not always and values > max(_FEW, num_rows * _SHARE):
         return None
     if len(wanted) <= _FEW_PAGES:
         found = [_of_page(segment, int(page), pages.page_rows, num_rows) for page in wanted]
-        parts = [ids[question.holds(values)] for values, ids in found]
+        parts = [ids[condition.matches(values)] for values, ids in found]
         return rows_of(np.concatenate(parts)) if parts else {}
     data = segment.file(DATA)
     rows = (
@@ -90,7 +90,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
         if narrow is None
         else _narrowed(data, narrow, pages, wanted, num_rows)
     )
-    places = np.flatnonzero(question.holds(data.read("values", rows)))
+    places = np.flatnonzero(condition.matches(data.read("values", rows)))
     if not len(places):
         return {}
     chosen = places + rows.start if isinstance(rows, range) else rows[places]
@@ -117,17 +117,17 @@ def _known(segment: Segment) -> tuple[_Pages, int]:
     return pages, num_rows
 
 
-def _single_values(question: Question, pages: int) -> Reach | None:
+def _single_values(condition: ColumnCondition, pages: int) -> IntervalSet | None:
     """Return where wanted values lie if few of each page are: of a range all would be."""
-    reach = question.reach
-    if reach is None or not _MANY_PAGES < pages <= 2 * len(reach.intervals):
+    interval_set = condition.interval_set
+    if interval_set is None or not _MANY_PAGES < pages <= 2 * len(interval_set.intervals):
         return None
-    return reach
+    return interval_set
 
 
 def _narrowed(
     data: IndexFileReader,
-    reach: Reach,
+    interval_set: IntervalSet,
     pages: _Pages,
     wanted: npt.NDArray[np.intp],
     num_rows: int,
@@ -142,9 +142,9 @@ def _narrowed(
         any_value=pages.nulls[wanted] > 0,
     )
     for _ in range(_GUESSES if pages.least.dtype != object else 0):
-        found = found.cut(data, reach, found.guesses(reach))
+        found = found.cut(data, interval_set, found.guesses(interval_set))
     for step in _STEPS:
-        found = found.cut(data, reach, found.steps(step))
+        found = found.cut(data, interval_set, found.steps(step))
     return ranges(found.starts, found.stops - found.starts)
 
 
@@ -167,9 +167,9 @@ class _Stretches:
         within = ranges(np.ones(len(count), np.int64), count)
         return np.repeat(self.starts, count) + step * within
 
-    def guesses(self, reach: Reach) -> npt.NDArray[np.int64]:
+    def guesses(self, interval_set: IntervalSet) -> npt.NDArray[np.int64]:
         """Return where to cut: close before and behind wanted values if values grow evenly."""
-        lows, first, count = reach.begins(self.least, self.greatest)
+        lows, first, count = interval_set.begins(self.least, self.greatest)
         rows = self.stops - self.starts
         count[self.any_value | (rows <= 4 * _CLOSE)] = 0
         owners = np.repeat(np.arange(len(rows)), count)
@@ -180,7 +180,9 @@ class _Stretches:
         places, owners = np.concatenate([guess - _CLOSE, guess + _CLOSE]), np.tile(owners, 2)
         return places[(places > self.starts[owners]) & (places < self.stops[owners])]
 
-    def cut(self, data: IndexFileReader, reach: Reach, places: npt.NDArray[np.int64]) -> _Stretches:
+    def cut(
+        self, data: IndexFileReader, interval_set: IntervalSet, places: npt.NDArray[np.int64]
+    ) -> _Stretches:
         """Cut them inside, and return the parts that may be wanted."""
         if not len(places):
             return self
@@ -191,7 +193,7 @@ class _Stretches:
         least[is_new] = _ranks_at(data, starts[is_new], least.dtype)
         greatest = np.where(is_last, self.greatest[owners], np.roll(least, -1))
         any_value = self.any_value[owners]
-        some = reach.touches(least, greatest) | any_value
+        some = interval_set.touches(least, greatest) | any_value
         return _Stretches(
             starts=starts[some],
             stops=np.where(is_last, self.stops[owners], np.roll(starts, -1))[some],

@@ -17,7 +17,7 @@ from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._file.kernels.memory import owned
 from lancekit._index.row_sets import Rows, SetForm, bitmaps, common, decoded_set, rows_of, union
-from lancekit._index.search.question import Question
+from lancekit._index.search.index_query import ColumnCondition
 from lancekit._index.segment import IndexFileReader, Segment
 from lancekit._index.trigrams import trigrams
 from lancekit.errors import CorruptFileError
@@ -28,10 +28,10 @@ _BITMAP_FILE = "bitmap_page_lookup.lance"
 _MOST_KEYS = 1 << 14
 
 
-def search_bitmap(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search_bitmap(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds, as `btree.search` does."""
     keys = load_bitmap(segment)
-    held = np.flatnonzero(question.holds(keys))
+    held = np.flatnonzero(condition.matches(keys))
     if not always and len(held) > _MOST_KEYS:
         return None
     return union(rows_at(segment.file(_BITMAP_FILE), held))
@@ -79,18 +79,18 @@ def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
 # See docs/format/indices.md, 11.
 
 
-def search_labels(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search_labels(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds, as `btree.search` does.
 
     A question that is not of items has no answer, `always` or not.
     """
     del always
-    if not question.items:
+    if not condition.items:
         return None
     keys = load_labels(segment)
-    lists = _one_each(keys, question.type)
+    lists = _one_each(keys, condition.type)
     file = segment.file(_BITMAP_FILE)
-    found = (union(rows_at(file, np.flatnonzero(holds(lists)))) for holds in question.items)
+    found = (union(rows_at(file, np.flatnonzero(matches(lists)))) for matches in condition.items)
     return reduce(common, found)
 
 
@@ -112,13 +112,13 @@ _SURE = re.compile("[0-9A-Za-z]{3,}")
 _MOST_TOKENS = 8
 
 
-def search_ngrams(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search_ngrams(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return rows among which are those of which a question holds, as `btree.search` does.
 
     A question of texts without three letters or digits in a row has no answer, `always` or not.
     """
     del always
-    sure = [part for run in question.runs for part in _SURE.findall(run)]
+    sure = [part for run in condition.runs for part in _SURE.findall(run)]
     if not sure:
         return None
     wanted = np.unique(trigrams(pa.array(sure))[0])[:_MOST_TOKENS]

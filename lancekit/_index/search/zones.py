@@ -19,7 +19,14 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of, numbers_of
 from lancekit._format.key_filter import bit_places
 from lancekit._index.row_sets import Rows, bitmaps, union
-from lancekit._index.search.question import Question, Ranks, Reach, filled, float_ranks, ranks_of
+from lancekit._index.search.index_query import (
+    ColumnCondition,
+    IntervalSet,
+    Ranks,
+    filled,
+    float_ranks,
+    ranks_of,
+)
 from lancekit._index.segment import IndexFileReader, Segment, held_bytes
 from lancekit.errors import CorruptFileError
 
@@ -125,17 +132,19 @@ class _Filters:
         return found
 
 
-def search_bloom(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search_bloom(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return rows among which are those of which a question holds, as `btree.search` does.
 
     A question that is not of single values has no answer, `always` or not.
     """
     del always
-    hashes = None if question.reach is None else _hashes(question.reach, question.type)
+    hashes = (
+        None if condition.interval_set is None else _hashes(condition.interval_set, condition.type)
+    )
     if hashes is None:
         return None
     known = load_bloom(segment)
-    nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if question.of_null else None
+    nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if condition.of_null else None
     return wanted_rows(
         lambda: segment.file(_BLOOM_FILE), known.zones, known.that_may_have(hashes), nulls
     )
@@ -159,11 +168,11 @@ def _filters_of(file: IndexFileReader) -> _Filters:
     return _Filters(zones, blocks, flags_of(with_nulls.fill_null(True)))
 
 
-def _hashes(reach: Reach, kind: pa.DataType) -> npt.NDArray[np.uint64] | None:
+def _hashes(interval_set: IntervalSet, kind: pa.DataType) -> npt.NDArray[np.uint64] | None:
     """Return the hashes of single values, of which there are not too many; else ``None``."""
     zeros = tuple(float_ranks([-0.0, 0.0]).tolist())
     ranks: list[Any] = []
-    for low, high in reach.intervals:
+    for low, high in interval_set.intervals:
         if (low, high) == zeros and pa.types.is_floating(kind):
             ranks += zeros
         elif low is None or low != high:
@@ -213,21 +222,21 @@ class _Map:
         places = self.zones.fragments, self.zones.starts, self.zones.lengths
         return held_bytes(*places, self.least, self.greatest, self.bounded, self.nulls, self.nans)
 
-    def that_may_hold(self, question: Question) -> Flags:
+    def that_may_hold(self, condition: ColumnCondition) -> Flags:
         """Return which zones may have a value that is asked for."""
         wanted = self.nulls < self.zones.lengths
-        if question.reach is not None and self.bounded.any():
-            wanted &= ~self.bounded | question.reach.touches(self.least, self.greatest)
-        return wanted | (self.nans > 0) if question.of_nan() else wanted
+        if condition.interval_set is not None and self.bounded.any():
+            wanted &= ~self.bounded | condition.interval_set.touches(self.least, self.greatest)
+        return wanted | (self.nans > 0) if condition.of_nan() else wanted
 
 
-def search_zone_map(segment: Segment, question: Question, *, always: bool) -> Rows | None:
+def search_zone_map(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return rows among which are those of which a question holds, as `btree.search` does."""
-    if question.reach is None and not always:
+    if condition.interval_set is None and not always:
         return None
     known = load_zone_map(segment)
-    wanted = known.that_may_hold(question)
-    nulls = (lambda: known.nulls > 0) if question.of_null else None
+    wanted = known.that_may_hold(condition)
+    nulls = (lambda: known.nulls > 0) if condition.of_null else None
     return wanted_rows(lambda: segment.file(_MAP_FILE), known.zones, wanted, nulls)
 
 

@@ -30,7 +30,7 @@ class Counts(Displayed, dict[str, int]):
 
     def __getstate__(self) -> dict[str, object]:
         # what is sent elsewhere tells what was done, and needs no store
-        return {**self.__dict__, "line": None}
+        return {**self.__dict__, "location": None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancekit._format.paths import find_field
 from lancekit._index.kinds import BTREE, LABEL_LIST, NGRAM, IndexKind
-from lancekit._index.search.question import Question, Questions
+from lancekit._index.search.index_query import ColumnCondition, IndexQuery
 from lancekit._index.trigrams import trigrams
 from lancekit._legible import count, shown
 from lancekit._operations.explain.explanation import (
@@ -89,7 +89,7 @@ def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
         node = read_node(snapshot, asked, read)
         if predicate is not None and search.prefilter:
             node = _filter_node(predicate, node)
-        node = PlanNode("Search", search.told(scan), inputs=(node,))
+        node = PlanNode("Search", search.describe(scan), inputs=(node,))
         if predicate is not None and not search.prefilter:
             node = _filter_node(predicate, node)
         node = fetch_node(snapshot, rest, read, node)
@@ -109,8 +109,8 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
         return explanation(
             snapshot, "count_rows", METADATA_ONLY, notes=["the manifest says how many there are"]
         )
-    told = explain_scan(snapshot, scan, operation="count_rows")
-    return replace(told, plan=PlanNode("Count", inputs=tuple(filter(None, [told.plan]))))
+    describe = explain_scan(snapshot, scan, operation="count_rows")
+    return replace(describe, plan=PlanNode("Count", inputs=tuple(filter(None, [describe.plan]))))
 
 
 # ---- the nodes that a plan is shown as: each is made of what the plan runs with
@@ -150,7 +150,7 @@ def _lookup_node(snapshot: Snapshot, read: Read, lookup: IndexLookup) -> PlanNod
     manifest = snapshot.manifest
     return PlanNode(
         "IndexLookup",
-        f"{lookup.told()}; {read.num_rows:,} of {manifest.num_rows:,} rows are left, in "
+        f"{lookup.describe()}; {read.num_rows:,} of {manifest.num_rows:,} rows are left, in "
         f"{len(read.fragments):,} of {len(manifest.fragments):,} fragments"
         f"{', and need no filter' if read.is_exact else ''}",
     )
@@ -160,7 +160,7 @@ def _filter_node(predicate: Predicate, node: PlanNode) -> PlanNode:
     """Return the node of a filter; for rows in shards it is asked of the newest row of a key."""
     newest = newest_in(predicate)
     if newest is not None:
-        node = PlanNode("NewestPerKey", newest.told, inputs=(node,))
+        node = PlanNode("NewestPerKey", newest.describe, inputs=(node,))
         if isinstance(predicate.expr, Apply):  # nothing else is asked
             return node
     return PlanNode("Filter", str(predicate.source), inputs=(node,))
@@ -211,10 +211,10 @@ def advice(
         return []
     if lookup is not None:
         return _freshened(lookup, rows)
-    from lancekit._scan.index_questions import questions_of  # loads the kernels
+    from lancekit._scan.index_queries import index_query_of  # loads the kernels
 
-    questions = questions_of(predicate)
-    found = None if questions is None else _helpful(questions)
+    conditions = index_query_of(predicate)
+    found = None if conditions is None else _helpful(conditions)
     return [] if not found else list(_proposed(snapshot, found))
 
 
@@ -229,9 +229,9 @@ def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
     ]
 
 
-def _helpful(asked: Questions) -> list[tuple[Question, IndexKind]]:
+def _helpful(asked: IndexQuery) -> list[tuple[ColumnCondition, IndexKind]]:
     """Return the questions that an index would answer with few rows; none if not enough are."""
-    if isinstance(asked, Question):
+    if isinstance(asked, ColumnCondition):
         kind = _kind_for(asked)
         return [] if kind is None else [(asked, kind)]
     parts = [_helpful(part) for part in asked.parts]
@@ -240,12 +240,12 @@ def _helpful(asked: Questions) -> list[tuple[Question, IndexKind]]:
     return [each for part in parts for each in part][:_MOST]
 
 
-def _kind_for(asked: Question) -> IndexKind | None:
+def _kind_for(asked: ColumnCondition) -> IndexKind | None:
     """Return which index tells few rows: of an open range nobody knows how many it has."""
     if asked.items:
         return LABEL_LIST
-    if asked.reach is not None:
-        closed = all(None not in interval for interval in asked.reach.intervals)
+    if asked.interval_set is not None:
+        closed = all(None not in interval for interval in asked.interval_set.intervals)
         return BTREE if closed and BTREE.fits(asked.type) else None
     if asked.runs and NGRAM.fits(asked.type):
         _, ends = trigrams(pa.array(asked.runs, pa.string()))
@@ -253,7 +253,7 @@ def _kind_for(asked: Question) -> IndexKind | None:
     return None
 
 
-def _proposed(snapshot: Snapshot, found: list[tuple[Question, IndexKind]]) -> Iterator[str]:
+def _proposed(snapshot: Snapshot, found: list[tuple[ColumnCondition, IndexKind]]) -> Iterator[str]:
     sources, schema = fragment_sources(snapshot), snapshot.manifest.schema
     rows = snapshot.manifest.num_rows
     for column, kind in dict.fromkeys((asked.column, kind.name) for asked, kind in found):

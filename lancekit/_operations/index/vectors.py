@@ -22,7 +22,7 @@ from lancekit._index.ivf.codes import product_codes
 from lancekit._index.ivf.segment import VectorSegment
 from lancekit._index.ivf.training import trained_centroids, trained_words
 from lancekit._index.kinds import INVERTED, VECTORS, IndexKind, first_of, kept_up_as
-from lancekit._index.search.asked import ASKED
+from lancekit._index.search.registry import REGISTRY
 from lancekit._index.segment import Segment, open_index_file
 from lancekit._operations.index.create import check_name, commit_segments, default_name, segments_of
 from lancekit._operations.index.segments import (
@@ -170,7 +170,7 @@ def _load(snapshot: Snapshot, index: IndexMetadata) -> None:
     if kind is VECTORS:
         open_vectors(snapshot, index)
         return
-    load = _load_texts if kind is INVERTED else ASKED[kind.name].load()
+    load = _load_texts if kind is INVERTED else REGISTRY[kind.name].load()
     load(_segment(snapshot, index, kind))
 
 

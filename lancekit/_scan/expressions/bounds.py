@@ -127,7 +127,7 @@ def _fits(value: pa.DataType, column: pa.DataType) -> bool:
 Points: TypeAlias = frozenset[int] | None
 
 
-def row_points(expr: Expr, column: str) -> Points:
+def point_lookup(expr: Expr, column: str) -> Points:
     """Return the values of a column that rows must have one of, ``None`` if it may have any.
 
     Examples
@@ -141,7 +141,7 @@ def row_points(expr: Expr, column: str) -> Points:
     """
     match expr:
         case Call(function="AND" | "OR" as name):
-            found = [row_points(part, column) for part in expr.args]
+            found = [point_lookup(part, column) for part in expr.args]
             known = [points for points in found if points is not None]
             if name == "AND":
                 return frozenset.intersection(*known) if known else None

@@ -239,9 +239,9 @@ class Predicate:
         """
         if column not in self.columns or column in self.schema.names:
             return None
-        from lancekit._scan.expressions.bounds import row_points  # few filters have points
+        from lancekit._scan.expressions.bounds import point_lookup  # few filters have points
 
-        return row_points(self.expr, column)
+        return point_lookup(self.expr, column)
 
     def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
         """Tell of blocks of rows whether one may be wanted, by the bounds of a column."""

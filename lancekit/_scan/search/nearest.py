@@ -15,11 +15,11 @@ from pyroaring import BitMap
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import item_field
 from lancekit._index.distances import METRICS_OF, Distances, Vectors, distances
+from lancekit._scan.address_map import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import Output, column_names
-from lancekit._scan.places import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit._scan.scan import Scan
 from lancekit._scan.search.vector_index import Best, IndexedVectors, Kept, Wanted
 from lancekit._scan.take import rows_at
@@ -90,7 +90,7 @@ class NearestSearch:
             names = [QUERY_INDEX.name, *(name for name in names if name != QUERY_INDEX.name)]
         return {name: asked.get(name, name) for name in names} if isinstance(asked, dict) else names
 
-    def told(self, scan: Scan) -> str:
+    def describe(self, scan: Scan) -> str:
         """Say what is done."""
         index, rows = self._index_of(scan), sum(source.num_rows for source in scan.sources)
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
@@ -99,7 +99,7 @@ class NearestSearch:
         if index is not None and index.covered:
             return (
                 f"search for the {self.k:,} nearest rows{each} by {self.metric} in "
-                f"{index.told(self.k)}; of what it does not cover "
+                f"{index.describe(self.k)}; of what it does not cover "
                 + ("nothing is read" if index.only else "all vectors are read")
             )
         return (

@@ -31,13 +31,13 @@ from lancekit._index.row_sets import among
 from lancekit._index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit._index.segment import Segment
 from lancekit._lazy import cached_property
+from lancekit._scan.address_map import AddressMap
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.external_table import ExternalTable
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import Output
-from lancekit._scan.places import Places
 from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit._scan.unused_indices import opened_or_told
@@ -210,20 +210,20 @@ class TextColumn:
         return found_reuse(self.snapshot)
 
     @cached_property
-    def _stored(self) -> list[tuple[StoredPartition, Places]]:
+    def _stored(self) -> list[tuple[StoredPartition, AddressMap]]:
         """The documents that are indexed, and where their rows are."""
-        found: list[tuple[StoredPartition, Places]] = []
+        found: list[tuple[StoredPartition, AddressMap]] = []
         for covered, segment in self._segments:
             mine = [source for source in self.sources if source.fragment.id in covered]
-            here = Places(mine, self._reuse)
+            here = AddressMap(mine, self._reuse)
             found += [(partition, here) for partition in segment.partitions]
         return found
 
     @cached_property
-    def _of_tables(self) -> list[tuple[StoredPartition, Places]]:
+    def _of_tables(self) -> list[tuple[StoredPartition, AddressMap]]:
         """The documents that indices of external tables have."""
         return [
-            (partition, Places([table.source], table))
+            (partition, AddressMap([table.source], table))
             for table, segment in self._table_segments
             for partition in segment.partitions
         ]
@@ -298,7 +298,7 @@ class _Located:
     """Finds the rows of documents that count, of which it asks no more than it has to."""
 
     partition: StoredPartition
-    places: Places
+    places: AddressMap
     holds: _PartitionCheck | None
 
     def best(self, found: Matches, most: int | None) -> Scored:

@@ -13,10 +13,10 @@ import pyarrow as pa
 from lancekit._index.inverted.bm25 import Statistics, weights
 from lancekit._index.inverted.fst import Spelling
 from lancekit._legible import warn
+from lancekit._scan.address_map import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import Output, column_names
-from lancekit._scan.places import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit._scan.scan import Scan
 from lancekit._scan.search.text_column import (
     Documents,
@@ -104,7 +104,7 @@ class FullTextSearch:
         names = list(stored) if asked is None else column_names(asked)
         return [*names, *(name for name in mine if name not in names)]
 
-    def told(self, scan: Scan) -> str:
+    def describe(self, scan: Scan) -> str:
         """Say what is done."""
         rows = sum(source.num_rows for source in scan.sources)
         return (

@@ -19,9 +19,9 @@ from lancekit._index.row_sets import among
 from lancekit._index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit._index.segment import open_index_file
 from lancekit._lazy import cached_property
+from lancekit._scan.address_map import AddressMap, MovedRows
 from lancekit._scan.external_table import ExternalTable
 from lancekit._scan.fragments.source import FragmentSource
-from lancekit._scan.places import Moves, Places
 from lancekit._scan.unused_indices import opened_or_told
 from lancekit._versions.snapshot import Snapshot
 
@@ -72,13 +72,13 @@ class Wanted:
     """
 
     count: int
-    places: tuple[Places, ...]
+    places: tuple[AddressMap, ...]
     allowed: Numbers | None = None
     kept: Kept | None = None
     lower: float | None = None
     upper: float | None = None
 
-    def leave_out(self, far: Distances, error: float, looked: _Looked, places: Places) -> None:
+    def leave_out(self, far: Distances, error: float, looked: _Looked, places: AddressMap) -> None:
         """Make NaN of the distances of rows that do not count, if they may be wrong by so much."""
         if self.lower is not None:
             far[far < self.lower - error] = np.nan
@@ -148,7 +148,7 @@ class IndexedVectors:
         return replace(self, tables=tables) if tables else self
 
     @cached_property
-    def opened(self) -> tuple[tuple[VectorSegment, BitMap, Moves | None], ...]:
+    def opened(self) -> tuple[tuple[VectorSegment, BitMap, MovedRows | None], ...]:
         """What can be used, each with the fragments that it covers, and where its rows are."""
         live = BitMap(self.snapshot.manifest.fragments.ids.tolist())
         found = []
@@ -160,7 +160,7 @@ class IndexedVectors:
                 live -= covered  # a row is proposed once
         return (*found, *self._of_tables()) if self.indices else ()
 
-    def _of_tables(self) -> Iterator[tuple[VectorSegment, BitMap, Moves]]:
+    def _of_tables(self) -> Iterator[tuple[VectorSegment, BitMap, MovedRows]]:
         fields = self.indices[0].fields
         for table in self.tables:
             for index in table.indices(VECTORS, fields[0]):
@@ -187,7 +187,7 @@ class IndexedVectors:
         """Whether the distances that are proposed are those of the vectors."""
         return all(segment.codes.are_exact for segment, *_ in self.opened)
 
-    def told(self, count: int) -> str:
+    def describe(self, count: int) -> str:
         """Say what is looked at if so many rows are wanted."""
         names = sorted({index.name for index in self.indices})
         parts = sum(len(segment.centroids) for segment, *_ in self.opened)
@@ -213,15 +213,15 @@ class IndexedVectors:
             if best is not None:
                 yield best
 
-    def places(self, sources: Sequence[FragmentSource]) -> tuple[Places, ...]:
+    def places(self, sources: Sequence[FragmentSource]) -> tuple[AddressMap, ...]:
         """Return where the rows of each segment are, in some fragments."""
         return tuple(
-            Places([one for one in sources if one.fragment.id in covered], moves)
+            AddressMap([one for one in sources if one.fragment.id in covered], moves)
             for _, covered, moves in self.opened
         )
 
 
-def _best(looked: _Looked, wanted: Wanted, places: Places) -> Proposed:
+def _best(looked: _Looked, wanted: Wanted, places: AddressMap) -> Proposed:
     """Return the nearest rows that there are."""
     far, error = looked.distances()
     wanted.leave_out(far, error, looked, places)

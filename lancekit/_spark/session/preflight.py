@@ -107,8 +107,9 @@ def _found_on(session: SparkSession) -> dict[str, str]:
         found, why = "", ""
         try:
             # what an import finds first is what the tasks use, whatever else is installed
+            import obstore  # noqa: F401  # tasks import it where a store needs it
+
             from lancekit._spark.jobs import worker  # noqa: F401  # each task needs it
-            from lancekit._storage import clients  # noqa: F401  # needs obstore, loaded late
             from lancekit._version import __version__
 
             found = __version__

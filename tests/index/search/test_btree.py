@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._index.search import btree
-from lancekit._index.search.question import Question, Reach, ranks_of
+from lancekit._index.search.index_query import ColumnCondition, IntervalSet, ranks_of
 from lancekit._scan.index_lookup import lookup_of
 from lancekit.indices import IndexConfig
 
@@ -46,14 +46,16 @@ def test_single_values_of_many_pages(
     assert ranks is not None
     read: list[int] = []
 
-    def holds(found: pa.Array) -> npt.NDArray[np.bool_]:
+    def matches(found: pa.Array) -> npt.NDArray[np.bool_]:
         read.append(len(found))
         return np.asarray(pc.is_in(found, wanted))
 
-    question = Question(column="x", type=values.type, holds=holds, reach=Reach.points(ranks))
-    choice = lookup_of(ds._snapshot, ["x"], lambda: question)
+    condition = ColumnCondition(
+        column="x", type=values.type, matches=matches, interval_set=IntervalSet.points(ranks)
+    )
+    choice = lookup_of(ds._snapshot, ["x"], lambda: condition)
     assert choice is not None
-    found = btree.search(choice.segments["x"][0], question, always=True)
+    found = btree.search(choice.segments["x"][0], condition, always=True)
     assert found is not None
     expected = np.flatnonzero(np.asarray(pc.is_in(values, wanted))).tolist()
     assert [*found.get(0, [])] == expected

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lancekit._index.search.question import INFINITIES, float_ranks, ranks_of
+from lancekit._index.search.index_query import INFINITIES, float_ranks, ranks_of
 
 ASCENDING = {
     "bool": pa.array([False, True]),

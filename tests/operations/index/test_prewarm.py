@@ -20,7 +20,7 @@ VECTORS = pa.FixedSizeListArray.from_arrays(
     pa.array(np.random.default_rng(0).standard_normal(2400).astype(np.float32)), 4
 )
 #: of each kind a column, which is called like it, and what asks it
-ASKED: dict[str, tuple[pa.Array, dict[str, Any]]] = {
+REGISTRY: dict[str, tuple[pa.Array, dict[str, Any]]] = {
     "BTREE": (NUMBERS, {"filter": "BTREE = 77"}),
     "BITMAP": (NUMBERS, {"filter": "BITMAP = 77"}),
     "ZONEMAP": (NUMBERS, {"filter": "ZONEMAP = 77"}),
@@ -40,9 +40,9 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def ds(tmp_path_factory: pytest.TempPathFactory) -> lk.LanceDataset:
-    columns = {kind: column for kind, (column, _) in ASKED.items()}
+    columns = {kind: column for kind, (column, _) in REGISTRY.items()}
     found = lk.write_dataset(columns, tmp_path_factory.mktemp("prewarmed") / "t")
-    for kind in ASKED:
+    for kind in REGISTRY:
         if kind == "IVF_FLAT":
             found.create_index(kind, kind, num_partitions=2)
         else:
@@ -54,14 +54,14 @@ def missed() -> int:
     return lk.cache_info().kinds["indices"].misses
 
 
-@pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("kind", REGISTRY)
 def test_what_searches_need_is_remembered(ds: lk.LanceDataset, kind: str) -> None:
     lk.clear_cache()
     ds.prewarm_index(f"{kind}_idx")
     known, before = ds.session().index_cache_size_bytes(), missed()
     ds.prewarm_index(f"{kind}_idx")
     assert (ds.session().index_cache_size_bytes(), missed()) == (known, before)
-    assert ds.to_table([kind], **ASKED[kind][1]).num_rows
+    assert ds.to_table([kind], **REGISTRY[kind][1]).num_rows
     # of texts the posting list of a word is read when it is asked for
     assert missed() == before or kind == "INVERTED"
 

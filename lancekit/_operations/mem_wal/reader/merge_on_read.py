@@ -91,7 +91,7 @@ def _with_tables(
         found = lookup_of(
             table.snapshot,
             lookup.segments,
-            lookup.asked,
+            lookup.make_query,
             indexed_only=lookup.indexed_only,
             schema=schema,
         )

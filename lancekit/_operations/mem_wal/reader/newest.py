@@ -126,7 +126,7 @@ class IsNewest:
         return booleans_of(mask)
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """What it does, in words."""
         return (
             f"of the table and its shards each row is looked at whether it is the newest row of "

@@ -84,7 +84,7 @@ class ReadSet:
         return tuple(found)
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """What is read with the table, in words."""
         if not self.parts:
             return "no rows of shards are left to be read with the table"

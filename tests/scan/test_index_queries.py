@@ -9,9 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lancekit._index.search.question import INFINITIES, Joint, Question, Questions, float_ranks
+from lancekit._index.search.index_query import (
+    INFINITIES,
+    ColumnCondition,
+    CombinedConditions,
+    IndexQuery,
+    float_ranks,
+)
 from lancekit._scan.expressions.predicate import Predicate
-from lancekit._scan.index_questions import questions_of
+from lancekit._scan.index_queries import index_query_of
 
 SCHEMA = pa.schema(
     {
@@ -28,23 +34,23 @@ SCHEMA = pa.schema(
 )
 
 
-def _asked(text: str) -> Questions | None:
-    return questions_of(Predicate.parse(text, SCHEMA))
+def _asked(text: str) -> IndexQuery | None:
+    return index_query_of(Predicate.parse(text, SCHEMA))
 
 
-def _one(text: str) -> Question:
+def _one(text: str) -> ColumnCondition:
     found = _asked(text)
-    assert isinstance(found, Question)
+    assert isinstance(found, ColumnCondition)
     return found
 
 
 def _reach(text: str) -> Any:
-    reach = _one(text).reach
-    return None if reach is None else reach.intervals
+    interval_set = _one(text).interval_set
+    return None if interval_set is None else interval_set.intervals
 
 
 @pytest.mark.parametrize(
-    ("text", "reach"),
+    ("text", "interval_set"),
     [
         ("i = 3", ((3, 3),)),
         ("3 = i", ((3, 3),)),
@@ -84,8 +90,8 @@ def _reach(text: str) -> Any:
         ("NOT (u >= -3)", None),
     ],
 )
-def test_a_condition_asks_for_values_that_lie_somewhere(text: str, reach: Any) -> None:
-    assert _reach(text) == reach
+def test_a_condition_asks_for_values_that_lie_somewhere(text: str, interval_set: Any) -> None:
+    assert _reach(text) == interval_set
 
 
 def test_floats_lie_where_their_bits_put_them() -> None:
@@ -101,12 +107,12 @@ def test_floats_lie_where_their_bits_put_them() -> None:
 
 
 def test_a_question_holds_of_what_the_filter_is_true_for() -> None:
-    held = _one("NOT (i = 3)").holds(pa.array([1, 3, None], pa.int32()))
+    held = _one("NOT (i = 3)").matches(pa.array([1, 3, None], pa.int32()))
     assert held.tolist() == [True, False, False]
     assert _one("i IS NULL").of_null
     assert not _one("i <> 3").of_null
     values = pa.array([math.nan, -math.nan, 1.0, None])
-    assert _one("f > 2").holds(values).tolist() == [True, True, False, False]
+    assert _one("f > 2").matches(values).tolist() == [True, True, False, False]
 
 
 def test_moments_of_other_units_lie_near() -> None:
@@ -125,11 +131,11 @@ def test_other_conditions_ask_for_nothing(text: str) -> None:
 
 def test_and_asks_what_it_can_and_or_all_or_nothing() -> None:
     found = _asked("i = 3 AND abs(j) = 4")
-    assert isinstance(found, Joint)
-    assert ([part.column for part in found.parts if isinstance(part, Question)]) == ["i"]
+    assert isinstance(found, CombinedConditions)
+    assert ([part.column for part in found.parts if isinstance(part, ColumnCondition)]) == ["i"]
     assert not found.whole
     found = _asked("NOT (i = 3 AND j = 4)")
-    assert isinstance(found, Joint)
+    assert isinstance(found, CombinedConditions)
     assert (found.all_of, found.whole, len(found.parts)) == (False, True, 2)
     assert _asked("i = 3 OR abs(j) = 4") is None
 
@@ -143,7 +149,7 @@ def test_long_lists_and_chains_are_points() -> None:
 
 def test_an_expression_of_arrow_asks_for_nothing() -> None:
     condition = pc.field("i") == 3
-    assert questions_of(Predicate.parse(condition, SCHEMA)) is None
+    assert index_query_of(Predicate.parse(condition, SCHEMA)) is None
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ Positions = npt.NDArray[np.int64]
 _ABSENT = -1
 
 
-class Moves(Protocol):
+class MovedRows(Protocol):
     """What tells where the rows that an index names are."""
 
     def moved(self, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
@@ -37,7 +37,7 @@ class Moves(Protocol):
 
 
 @dataclass(frozen=True)
-class Places:
+class AddressMap:
     """Finds rows by their ids in some fragments; `sources` are those that an index covers.
 
     `reuse` tells where rows went since the index was made, if that is still to be followed, or
@@ -45,7 +45,7 @@ class Places:
     """
 
     sources: Sequence[FragmentSource]
-    reuse: Moves | None = None
+    reuse: MovedRows | None = None
 
     def positions(self, row_ids: Numbers) -> Positions:
         """Return the positions of rows in the dataset, -1 for what is deleted or elsewhere."""

@@ -24,15 +24,15 @@ from pyarrow import types as pt
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import array_of, flags_of, numbers_of, scalar_of
 from lancekit._format.arrow_parts import IsKind, decimal_size, unit_and_zone
-from lancekit._index.search.question import (
+from lancekit._index.search.index_query import (
     INFINITIES,
+    ColumnCondition,
+    CombinedConditions,
     Flags,
-    Holds,
+    IndexQuery,
     Interval,
-    Joint,
-    Question,
-    Questions,
-    Reach,
+    IntervalSet,
+    ValueTest,
     common,
     either,
     float_ranks,
@@ -46,77 +46,79 @@ from lancekit.errors import LancekitError
 
 
 @lru_cache(maxsize=64)
-def _questions(expr: Expr) -> Questions | None:
+def _index_query(expr: Expr) -> IndexQuery | None:
     try:
-        return _asked(expr, negated=False)
+        return _split(expr, negated=False)
     except LancekitError:
         return None
 
 
-def questions_of(predicate: Predicate) -> Questions | None:
-    """Return what a filter asks of single columns, ``None`` if rows with any values may be wanted.
+def index_query_of(predicate: Predicate) -> IndexQuery | None:
+    """Split a filter into conditions of single columns; ``None`` if it bounds no column.
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> schema = pa.schema({"x": pa.int8(), "y": pa.int8()})
-    >>> asked = questions_of(Predicate.parse("NOT (x < 3 OR x > 5) AND x + y > 4", schema))
-    >>> [part.column for part in asked.parts], asked.parts[0].reach.intervals, asked.whole
+    >>> query = index_query_of(Predicate.parse("NOT (x < 3 OR x > 5) AND x + y > 4", schema))
+    >>> [part.column for part in query.parts], query.parts[0].interval_set.intervals, query.whole
     (['x'], ((3, 5),), False)
     """
-    return _questions(predicate.expr)
+    return _index_query(predicate.expr)
 
 
 # ---- AND, OR and NOT
 
 
-def _asked(expr: Expr, *, negated: bool) -> Questions | None:
+def _split(expr: Expr, *, negated: bool) -> IndexQuery | None:
     while isinstance(expr, Call) and expr.function == "NOT":
         negated = not negated
         (expr,) = expr.args
     if isinstance(expr, Call) and expr.function in ("AND", "OR"):
         all_of = (expr.function == "AND") is not negated
-        return _joint([_asked(part, negated=negated) for part in expr.args], all_of)
+        return _combined([_split(part, negated=negated) for part in expr.args], all_of)
     return _condition(expr, negated)
 
 
-def _joint(parts: Sequence[Questions | None], all_of: bool) -> Questions | None:
+def _combined(parts: Sequence[IndexQuery | None], all_of: bool) -> IndexQuery | None:
     known = [part for part in parts if part is not None]
     if not known or (len(known) < len(parts) and not all_of):
         return None
-    by_column: dict[object, list[Question]] = {}
-    joints: list[Joint] = []
+    by_column: dict[object, list[ColumnCondition]] = {}
+    combined: list[CombinedConditions] = []
     for part in known:
-        if isinstance(part, Question):
-            # what is asked in a form of its own stays a question of its own
+        if isinstance(part, ColumnCondition):
+            # conditions on texts or items stay apart: only some indices can answer them
             key = part.column if not (part.runs or part.items) else (part.column, id(part))
             by_column.setdefault(key, []).append(part)
         else:
-            joints.append(part)
-    merged = [_merged(questions, all_of) for questions in by_column.values()]
-    whole = len(known) == len(parts) and all(one.whole for one in joints)
-    joined = Joint((*merged, *joints), all_of, whole)
+            combined.append(part)
+    merged = [_merged(conditions, all_of) for conditions in by_column.values()]
+    whole = len(known) == len(parts) and all(one.whole for one in combined)
+    joined = CombinedConditions((*merged, *combined), all_of, whole)
     return joined.parts[0] if len(joined.parts) == 1 and joined.whole else joined
 
 
-def _merged(questions: Sequence[Question], all_of: bool) -> Question:
-    if len(questions) == 1:
-        return questions[0]
-    holds = tuple(question.holds for question in questions)
-    reaches = [question.reach for question in questions]
-    known = [reach for reach in reaches if reach is not None]
-    reach = None
+def _merged(conditions: Sequence[ColumnCondition], all_of: bool) -> ColumnCondition:
+    if len(conditions) == 1:
+        return conditions[0]
+    matches = tuple(condition.matches for condition in conditions)
+    bounds = [condition.interval_set for condition in conditions]
+    known = [interval_set for interval_set in bounds if interval_set is not None]
+    interval_set = None
     if all_of and known:
-        reach = reduce(common, known)
-    elif known and len(known) == len(reaches):
-        reach = reduce(either, known)
+        interval_set = reduce(common, known)
+    elif known and len(known) == len(bounds):
+        interval_set = reduce(either, known)
     join = np.logical_and if all_of else np.logical_or
     return replace(
-        questions[0], holds=lambda values: join.reduce([one(values) for one in holds]), reach=reach
+        conditions[0],
+        matches=lambda values: join.reduce([one(values) for one in matches]),
+        interval_set=interval_set,
     )
 
 
-# ---- conditions that relate one column with constants, as questions: what holds, and of which
+# ---- conditions of one column and constants
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,30 +131,30 @@ class _Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """The column of a condition, and where its values lie; as in `Question`."""
+    """The column of a condition, and where its values lie; as in `ColumnCondition`."""
 
     column: _Column
-    reach: Reach | None = None
+    interval_set: IntervalSet | None = None
     runs: tuple[str, ...] = ()
-    items: tuple[Holds, ...] = ()
+    items: tuple[ValueTest, ...] = ()
 
 
-def _condition(expr: Expr, negated: bool) -> Question | None:
+def _condition(expr: Expr, negated: bool) -> ColumnCondition | None:
     """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
     found = _place(expr, negated)
     if found is None:
         return None
-    column, reach = found.column, found.reach
+    column, interval_set = found.column, found.interval_set
     if columns_of(expr) != {column.path}:
         return None
-    holds = _holds(expr, negated)
-    if reach is not None and pt.is_floating(column.type):
-        reach = _with_nans(reach, holds, column.type)
-    return Question(
+    matches = _matches(expr, negated)
+    if interval_set is not None and pt.is_floating(column.type):
+        interval_set = _with_nans(interval_set, matches, column.type)
+    return ColumnCondition(
         column=column.path,
         type=column.type,
-        holds=holds,
-        reach=reach,
+        matches=matches,
+        interval_set=interval_set,
         runs=found.runs,
         items=found.items,
     )
@@ -167,7 +169,7 @@ def _place(expr: Expr, negated: bool) -> _Place | None:
     return _flag(expr, negated)
 
 
-def _holds(expr: Expr, negated: bool) -> Holds:
+def _matches(expr: Expr, negated: bool) -> ValueTest:
     return partial(_true_for, lambda values: value_of(expr, lambda _path: values), negated)
 
 
@@ -218,7 +220,7 @@ def _comparison(expr: Call, negated: bool) -> _Place | None:
         return _Place(column)
     low, high = ends
     interval = {"<": (None, high), ">": (low, None)}.get(name[0], ends)
-    return _Place(column, Reach.of([interval]))
+    return _Place(column, IntervalSet.of([interval]))
 
 
 def _in(expr: InList, negated: bool) -> _Place | None:
@@ -233,12 +235,12 @@ def _in(expr: InList, negated: bool) -> _Place | None:
         if found is None:
             return _Place(column)
         intervals += found
-    return _Place(column, Reach.of(intervals))
+    return _Place(column, IntervalSet.of(intervals))
 
 
 def _is_null(expr: Call, negated: bool) -> _Place | None:
     column = _column(expr.args[0])
-    return None if column is None else _Place(column, None if negated else Reach(()))
+    return None if column is None else _Place(column, None if negated else IntervalSet(()))
 
 
 def _is(expr: Call, negated: bool) -> _Place | None:
@@ -253,12 +255,12 @@ def _flag(expr: Expr, negated: bool) -> _Place | None:
     return _Place(column, _of_flags(column, expr, negated))
 
 
-def _of_flags(column: _Column, expr: Expr, negated: bool) -> Reach | None:
+def _of_flags(column: _Column, expr: Expr, negated: bool) -> IntervalSet | None:
     """Return which of the two booleans a condition holds of."""
     if not pt.is_boolean(column.type):
         return None
-    held = _holds(expr, negated)(pa.array([False, True]))
-    return Reach.of((place, place) for place in np.flatnonzero(held).tolist())
+    held = _matches(expr, negated)(pa.array([False, True]))
+    return IntervalSet.of((place, place) for place in np.flatnonzero(held).tolist())
 
 
 def _like(expr: Call, negated: bool) -> _Place | None:
@@ -268,8 +270,10 @@ def _like(expr: Call, negated: bool) -> _Place | None:
     if negated:
         return _Place(column)
     begin, *runs = _runs(pattern)
-    reach = _equal_to(column, begin) if not runs and begin == pattern else _beginning(column, begin)
-    return _Place(column, reach, tuple(filter(None, [begin, *runs])))
+    interval_set = (
+        _equal_to(column, begin) if not runs and begin == pattern else _beginning(column, begin)
+    )
+    return _Place(column, interval_set, tuple(filter(None, [begin, *runs])))
 
 
 def _text(expr: Expr) -> str | None:
@@ -306,20 +310,20 @@ def _call(expr: Call, negated: bool) -> _Place | None:
     return _Place(column, _beginning(column, text) if begins else None, (text,))
 
 
-def _equal_to(column: _Column, text: str) -> Reach | None:
+def _equal_to(column: _Column, text: str) -> IntervalSet | None:
     ends = _ends(column, array_of([text], column.type))
-    return None if ends is None else Reach.of([ends])
+    return None if ends is None else IntervalSet.of([ends])
 
 
-def _beginning(column: _Column, text: str) -> Reach | None:
+def _beginning(column: _Column, text: str) -> IntervalSet | None:
     """Return the reach of texts that begin with some text, up to the next that does not."""
     if not text or not (pt.is_string(column.type) or pt.is_large_string(column.type)):
         return None
     low = text.encode()
-    return Reach.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
+    return IntervalSet.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
 
 
-def _one_for_each(_expr: Call, value: pa.Array) -> tuple[Holds, ...]:
+def _one_for_each(_expr: Call, value: pa.Array) -> tuple[ValueTest, ...]:
     """Return for each wanted item that a list has it."""
     wanted = value[0].values if isinstance(value[0], pa.ListScalar) else None
     return tuple(partial(_true_for, partial(_has, item), False) for item in wanted or ())
@@ -332,13 +336,13 @@ def _has(item: pa.Scalar, lists: pa.Array) -> Value:
 
 
 _OF_TEXTS = ("contains", "starts_with", "ends_with")
-_OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[Holds, ...]]] = {
+_OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[ValueTest, ...]]] = {
     **dict.fromkeys(
         (
             *("array_has", "array_contains", "list_has", "list_contains"),
             *("array_has_any", "list_has_any", "arrays_overlap"),
         ),
-        lambda expr, _value: (_holds(expr, negated=False),),
+        lambda expr, _value: (_matches(expr, negated=False),),
     ),
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
@@ -435,10 +439,10 @@ _EXACT_FLOATS = 1 << 52
 _NAN = INFINITIES[1] + 1
 
 
-def _with_nans(reach: Reach, holds: Holds, kind: pa.DataType) -> Reach:
+def _with_nans(interval_set: IntervalSet, matches: ValueTest, kind: pa.DataType) -> IntervalSet:
     """Put the NaNs where they are in an index, at both ends: a condition takes all for one."""
-    reach = common(reach, Reach((INFINITIES,)))
-    if not holds(array_of([math.nan], kind))[0]:
-        return reach
+    interval_set = common(interval_set, IntervalSet((INFINITIES,)))
+    if not matches(array_of([math.nan], kind))[0]:
+        return interval_set
     below, above = INFINITIES
-    return either(reach, Reach(((None, below - 1), (above + 1, None))))
+    return either(interval_set, IntervalSet(((None, below - 1), (above + 1, None))))

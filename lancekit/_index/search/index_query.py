@@ -1,4 +1,4 @@
-"""What an index is asked: where values lie, as intervals of numbers in their order."""
+"""The query that an index answers: conditions of columns, and the intervals of their values."""
 
 from __future__ import annotations
 
@@ -19,73 +19,75 @@ from lancekit._arrow_values import numbers_of
 from lancekit._lazy import cached_property
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-#: which of some values something is true for
-Holds: TypeAlias = Callable[[pa.Array], Flags]
+#: returns for each value whether it meets a condition
+ValueTest: TypeAlias = Callable[[pa.Array], Flags]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Question:
-    """A condition of one column.
+class ColumnCondition:
+    """A condition on the values of one column.
 
     column: the column's path.
-    type: the type of its values, as `holds` takes them.
-    holds: tells of which values it holds: the filter's own kernels, so that an index finds what a
-        scan would.  A value for which the condition is null is none.
-    reach: where the values lie of which it may hold, ``None`` if they may lie anywhere.  Nulls lie
-        nowhere: `holds` is to be asked.
-    runs: texts that are somewhere in each value of which it holds.
-    items: of lists: conditions of lists of one item.  It holds of a list if each of these does of
-        one of its items; if there are none, it asks for something else.
+    type: the type of the values that `matches` takes.
+    matches: returns which values meet the condition, by the filter's own kernels, so that an index
+        finds what a scan finds.  A value for which the condition is null does not meet it.
+    interval_set: intervals outside of which no value meets the condition, ``None`` for no bounds.
+        Nulls are in no interval: `of_null` says if they meet the condition.
+    runs: texts that every value that meets the condition contains.
+    items: for a column of lists: conditions of lists of one item.  A list meets the condition if
+        each of these holds for one of its items; without items, no index of items can help.
     """
 
     column: str
     type: pa.DataType
-    holds: Holds
-    reach: Reach | None = None
+    matches: ValueTest
+    interval_set: IntervalSet | None = None
     runs: tuple[str, ...] = ()
-    items: tuple[Holds, ...] = ()
+    items: tuple[ValueTest, ...] = ()
 
     @cached_property
     def of_null(self) -> bool:
-        """Whether it holds of a null."""
-        return bool(self.holds(pa.nulls(1, self.type))[0])
+        """Whether a null meets the condition."""
+        return bool(self.matches(pa.nulls(1, self.type))[0])
 
     def of_nan(self) -> bool:
-        """Return whether it holds of a NaN."""
+        """Return whether a NaN meets the condition."""
         if not pa.types.is_floating(self.type):
             return False
-        return bool(self.holds(pa.array([math.nan], self.type))[0])
+        return bool(self.matches(pa.array([math.nan], self.type))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joint:
-    """Parts of which all have to hold, or one; if `whole`, they say all that is asked."""
+class CombinedConditions:
+    """Conditions joined by AND (`all_of`) or OR.
 
-    parts: tuple[Questions, ...]
+    whole: whether they are the whole filter.  If not, rows that meet them are filtered again.
+    """
+
+    parts: tuple[IndexQuery, ...]
     all_of: bool
     whole: bool = True
 
 
-Questions: TypeAlias = "Question | Joint"
+IndexQuery: TypeAlias = "ColumnCondition | CombinedConditions"
 
-# ---- where the values lie that a question may hold of: intervals of ranks (`order`), both ends
-# in
+# ---- intervals of ranks (`ranks_of`) that contain the values that meet a condition
 #
-# They may hold more than the values asked for, never less: what they lead to is asked again.
+# Both ends belong to an interval.  Other values may be in it, too: rows are filtered again.
 
 #: ``None`` is an end that is open
 Interval: TypeAlias = tuple[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
-    """Intervals that ascend and do not meet."""
+class IntervalSet:
+    """Ascending intervals that do not overlap."""
 
     intervals: tuple[Interval, ...]
 
     @classmethod
-    def of(cls, intervals: Iterable[Interval]) -> Reach:
-        """Put intervals in order, and together where they meet; empty ones are left out."""
+    def of(cls, intervals: Iterable[Interval]) -> IntervalSet:
+        """Sort intervals, merge those that overlap, and drop empty ones."""
         found = [(low, high) for low, high in intervals if None in (low, high) or low <= high]
         found.sort(key=lambda interval: (interval[0] is not None, interval[0]))
         joined: list[Interval] = []
@@ -98,8 +100,8 @@ class Reach:
         return cls(tuple(joined))
 
     @classmethod
-    def points(cls, ranks: Ranks) -> Reach:
-        """Return the reach of single values."""
+    def points(cls, ranks: Ranks) -> IntervalSet:
+        """Return an interval of its own for each value."""
         return cls(tuple((rank, rank) for rank in sorted(set(ranks.tolist()))))
 
     @cached_property
@@ -108,12 +110,12 @@ class Reach:
         return lows, [high for _, high in self.intervals if high is not None]
 
     def touches(self, least: Ranks, greatest: Ranks) -> npt.NDArray[np.bool_]:
-        """Return which of some ranges of values it meets, each given by both its ends.
+        """Return which ranges of values overlap an interval; a range is given by both its ends.
 
         Examples
         --------
-        >>> reach = Reach.of([(None, 3), (8, 9)])
-        >>> reach.touches(np.array([1, 4, 4]), np.array([2, 7, 8])).tolist()
+        >>> intervals = IntervalSet.of([(None, 3), (8, 9)])
+        >>> intervals.touches(np.array([1, 4, 4]), np.array([2, 7, 8])).tolist()
         [True, False, True]
         """
         lows, highs = (_array(ends, least.dtype) for ends in self._ends)
@@ -123,23 +125,23 @@ class Reach:
     def begins(
         self, least: Ranks, greatest: Ranks
     ) -> tuple[Ranks, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the lower ends, and which begin within some ranges: the first, and how many."""
+        """Return the lower ends, and for each range the first one within it, and how many are."""
         lows = _array(self._ends[0], least.dtype)
         first = np.searchsorted(lows, least)
         return lows, first, np.maximum(np.searchsorted(lows, greatest, "right") - first, 0)
 
 
-def common(one: Reach, other: Reach) -> Reach:
-    """Return what is within both."""
-    return Reach.of(_overlaps(one, other))
+def common(one: IntervalSet, other: IntervalSet) -> IntervalSet:
+    """Return the intersection of two interval sets."""
+    return IntervalSet.of(_overlaps(one, other))
 
 
-def either(one: Reach, other: Reach) -> Reach:
-    """Return what is within one of them."""
-    return Reach.of([*one.intervals, *other.intervals])
+def either(one: IntervalSet, other: IntervalSet) -> IntervalSet:
+    """Return the union of two interval sets."""
+    return IntervalSet.of([*one.intervals, *other.intervals])
 
 
-def _overlaps(one: Reach, other: Reach) -> Iterable[Interval]:
+def _overlaps(one: IntervalSet, other: IntervalSet) -> Iterable[Interval]:
     mine, theirs = list(one.intervals), list(other.intervals)
     at = beside = 0
     while at < len(mine) and beside < len(theirs):
@@ -160,11 +162,11 @@ def _array(ends: list[Any], kind: np.dtype) -> Ranks:
     return array
 
 
-# ---- numbers that are ordered as the values of a column are in an index
+# ---- ranks: numbers in the order that an index gives the values of a column
 #
-# Whole numbers, times and booleans stand for themselves.  Floats are ordered by their bits: the
-# NaNs with a sign come first, then ``-inf`` to ``-0.0``, ``0.0`` to ``inf``, and the other NaNs
-# last. Texts are ordered as bytes, decimals as whole numbers of their smallest unit.
+# The rank of an integer, a time or a boolean is its number.  Floats are ordered by their bits: NaNs
+# with a sign first, then ``-inf`` to ``-0.0``, ``0.0`` to ``inf``, and the other NaNs last.  Texts
+# are ordered as bytes, decimals as integers of their smallest unit.
 
 Ranks = npt.NDArray[np.generic]
 
@@ -172,7 +174,7 @@ _LOW_BITS = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 def float_ranks(values: npt.ArrayLike) -> Ranks:
-    """Return whole numbers that are ordered as floats are in an index."""
+    """Return the ranks of floats: integers in the order of an index."""
     bits = np.ascontiguousarray(np.asarray(values, np.float64)).view(np.int64)
     return bits ^ ((bits >> 63) & _LOW_BITS)
 
@@ -181,14 +183,14 @@ def float_ranks(values: npt.ArrayLike) -> Ranks:
 _EXACT = Context(prec=100)
 _WHOLE = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
-#: the ranks of ``-inf`` and ``inf``: what lies outside of them are NaNs
+#: the ranks of ``-inf`` and ``inf``: the ranks outside are NaNs
 INFINITIES: tuple[int, int] = tuple(float_ranks([-np.inf, np.inf]).tolist())
 
 
 def ranks_of(values: pa.Array) -> Ranks | None:
-    """Return what the values are ordered by, ``None`` for types that are in no order.
+    """Return the ranks of values, ``None`` for types without an order.
 
-    What stands for a null means nothing.
+    The rank of a null is arbitrary.
 
     Examples
     --------
@@ -217,7 +219,7 @@ def ranks_of(values: pa.Array) -> Ranks | None:
 
 
 def filled(ranks: Ranks, known: npt.NDArray[np.bool_]) -> Ranks:
-    """Put something that can be compared in the place of what is not known, if anything is."""
+    """Replace unknown ranks of objects by a known one, so that all can be compared."""
     if ranks.dtype != object or known.all() or not known.any():
         return ranks
     return np.where(known, ranks, ranks[known][0])
