@@ -297,7 +297,7 @@ class MemWal(Handle):
         from lancekit._commit.protocol import check_not_replaced
         from lancekit._format.mem_wal.names import mem_wal_entry
         from lancekit._operations.mem_wal.initialize import initialized
-        from lancekit._operations.mem_wal.router import Router, keep_router, kept_router
+        from lancekit._operations.mem_wal.router import Router, cache_router, cached_router
         from lancekit._operations.mem_wal.settings import writer_settings
 
         # of threads that come first at once each would make one, and these take shards away; after
@@ -309,7 +309,7 @@ class MemWal(Handle):
             is_first = router is None
             if is_first:
                 check_not_replaced(now)  # the rows are meant for the table of the handle
-                router = self._router = kept_router(self._location, now)
+                router = self._router = cached_router(self._location, now)
             newer = router is not None and now.version > router.version
             if router is not None and router is stale and not router.ended:
                 newer, now = True, latest_snapshot(self._location)
@@ -331,7 +331,7 @@ class MemWal(Handle):
                     newest = self._initialized()
                 router = Router(newest, writer_settings(initialized(newest).defaults))
                 self._router = router
-                keep_router(self._location, router)
+                cache_router(self._location, router)
             return router
 
     def _initialized(self) -> Snapshot:

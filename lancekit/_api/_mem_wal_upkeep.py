@@ -186,12 +186,12 @@ class MemWalUpkeep(Handle):
         """
         from lancekit._format.mem_wal.details import details_of
         from lancekit._operations.mem_wal.cleanup import clean_quarantine, clean_shards
-        from lancekit._operations.mem_wal.initialize import details_beside
+        from lancekit._operations.mem_wal.initialize import details_with_shards
         from lancekit._operations.mem_wal.shards import chosen_shards
 
         check_wait("grace", grace)
         chosen = chosen_shards(self._snapshot, shards)
-        details_beside(self._snapshot, chosen)
+        details_with_shards(self._snapshot, chosen)
         done = clean_shards(chosen, grace)
         if shards is not None or details_of(self._snapshot.indices) is None:
             return done

@@ -341,7 +341,7 @@ def _row_at(of: ReadSet, address: np.uint64, request: ScanRequest) -> pa.Table:
         return no_rows(request.schema)
     id_, offset = row_address.parts(int(address))
     part = of.parts[id_ - FIRST_ID]
-    reader = FragmentReader(part.seen(id_ - FIRST_ID, of.base.location.open_files))
+    reader = FragmentReader(part.as_fragment(id_ - FIRST_ID, of.base.location.open_files))
     if offset in reader.deleted:
         return no_rows(request.schema)
     return project(reader, request.outputs, np.array([offset]))

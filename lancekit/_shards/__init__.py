@@ -1,1 +1,1 @@
-"""Files of shards: manifests, entries of logs, schemas (docs/format/memwal.md, 1)."""
+"""Files of shards: manifests, log entries, schemas (docs/format/memwal.md, 1)."""

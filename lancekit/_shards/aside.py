@@ -1,7 +1,7 @@
-"""Files of a shard that were moved aside, and the note that a repair puts beside each.
+"""Files of a shard that were moved aside, and the note that a repair writes for each.
 
-A file is a copy of an entry or the folder of a generation, below `set_aside`.  Its note says what
-the table had when the file was moved: later nobody can know that any more.
+A file is a copy of an entry, or the folder of a generation, below `set_aside`.  Its note records
+the state of the table when the file was moved, which cannot be found out later.
 
 See docs/format/memwal.md, 3.
 """
@@ -28,16 +28,16 @@ _NOTE = ".json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a repair knew when it moved a file.
+    """The state of the table when a repair moved a file, and how far its rows were put back.
 
     version: the newest version of the table.
-    logs, created: the UUID and the time of the MemWAL of that version, as text.
+    logs, created: the UUID and the time of that version's MemWAL, as text.
     merged: the last generation of the shard that this version had merged.
-    whole: whether the file was moved for another reason than damage of its own.
-    done: whether its rows were put back or discarded.
-    back: without a primary key: the number of its first rows that are in the log again.
-    epoch, entry, rows: the writer that put the rows after these, the position of its entry, and
-        their number: the entry may be there or not.
+    whole: True if the file itself is not damaged, and was moved for another reason.
+    done: True if the rows were put back or discarded.
+    back: without a primary key: the number of the file's first rows that are in the log again.
+    epoch, entry, rows: the put that follows these rows: the writer's epoch, the entry's position,
+        and the number of rows.  The entry may not have been written.
     """
 
     version: int
@@ -56,10 +56,10 @@ class Note:
 class Aside:
     """A file or folder below `set_aside`.
 
-    name: its name below the shard.
-    position: the position of an entry in the log; ``None`` of a generation.
-    generation: the number of a generation; ``None`` of an entry.
-    note: what the repair knew; ``None`` if no repair moved the file.
+    name: the name, relative to the shard.
+    position: the position of an entry in the log, or ``None`` for a generation.
+    generation: the number of a generation, or ``None`` for an entry.
+    note: the note of the repair, or ``None`` if no repair moved the file.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Aside:
 
     @property
     def is_done(self) -> bool:
-        """Whether the rows were put back or discarded."""
+        """True if the rows were put back or discarded."""
         return self.note is not None and self.note.done
 
 
@@ -77,9 +77,9 @@ class Aside:
 class AsideEntry:
     """The rows of an entry that was moved aside, as far as they can be decoded.
 
-    generation: the generation that the rows were to be in; ``None`` if the entry does not say.
+    generation: the generation that the rows were to be in, or ``None`` if the entry names none.
     batches: the rows.
-    fault: what is wrong with the entry; empty if nothing is.
+    fault: the damage of the entry.  Empty if it has none.
     """
 
     generation: int | None
@@ -88,12 +88,12 @@ class AsideEntry:
 
 
 def put_note(shard: Shard, name: str, note: Note) -> None:
-    """Put the note of a file durably; `name` is the file's, below the shard."""
+    """Put the note of a file durably; `name` is the file's name, relative to the shard."""
     shard.store.put(f"{name}{_NOTE}", json.dumps(asdict(note)).encode())
 
 
 def files_aside(shard: Shard) -> list[Aside]:
-    """Return the files and folders of a shard that were moved aside, by their names."""
+    """Return the files and folders of a shard that were moved aside, sorted by name."""
     names = {*shard.store.list_names(ASIDE), *shard.store.list_folders(ASIDE)}
     found = []
     for bare in sorted(name.rpartition("/")[2] for name in names):
@@ -107,10 +107,10 @@ def files_aside(shard: Shard) -> list[Aside]:
 
 
 def rows_back(shard: Shard, note: Note) -> int:
-    """Return how many rows of a file are in the log again, where a call may have been stopped.
+    """Return how many rows of a file are back in the log, even if a call was stopped between puts.
 
-    A writer that took the shard later put its sentinel where the entry is not, and such sentinels
-    stay.  So an entry that is missing before the cursor was there, and was collected.
+    If the entry was never written, a later writer put its sentinel at that position, and sentinels
+    are never removed.  So an entry that is missing before the cursor was written and collected.
     """
     if not note.entry:
         return note.back
@@ -118,7 +118,7 @@ def rows_back(shard: Shard, note: Note) -> int:
     while found := readable_entry(shard, place):
         if not found.sentinel or found.epoch >= note.epoch:
             return note.back + note.rows * (found.epoch == note.epoch)
-        place += 1  # a sentinel of a writer from before, which was slow
+        place += 1  # a late sentinel of an earlier writer
     manifest = latest(shard)
     is_past = manifest is not None and place <= manifest.replay_after
     return note.back + note.rows * is_past
@@ -132,7 +132,7 @@ def _note(shard: Shard, name: str) -> Note | None:
 
 
 def read_aside_entry(shard: Shard, aside: Aside) -> AsideEntry:
-    """Read an entry that was moved aside; rows behind the first damage are left out."""
+    """Read an entry that was moved aside; batches after the first damage are left out."""
     data = shard.store.read(aside.name)
     fault, batches, schema = "", list[pa.RecordBatch](), pa.schema([])
     try:
@@ -147,9 +147,9 @@ def read_aside_entry(shard: Shard, aside: Aside) -> AsideEntry:
             for batch in reader:
                 batch.validate(full=True)
                 batches.append(batch)
-    said = (schema.metadata or {}).get(b"generation", b"")
+    generation = (schema.metadata or {}).get(b"generation", b"")
     return AsideEntry(
-        generation=int(said) if said.isdigit() else None,
+        generation=int(generation) if generation.isdigit() else None,
         batches=[batch for batch in batches if batch.num_columns],
         fault=fault,
     )

@@ -1,4 +1,4 @@
-"""An entry of a shard's log: an Arrow stream with a checksum behind its end.
+"""An entry of a shard's log: an Arrow IPC stream followed by a checksum.
 
 See docs/format/memwal.md, 3.
 """
@@ -19,25 +19,25 @@ from lancekit._shards.schema import FIELD_ID, TOMBSTONE, Shard
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 _EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
-#: what entries of tables with blobs of the second form have
+#: prefix of metadata keys in entries of tables with blob v2 columns
 _TARGET = b"mem_wal_target_"
 
-#: what an entry takes besides its rows, about: its schema
-_HELD_BYTES = 4000
+#: estimated memory of an entry's schema, beside its rows
+_SCHEMA_BYTES = 4000
 
-#: what a count of rows takes, about
+#: estimated memory of a cached row count
 _COUNT_BYTES = 200
 
-#: how an Arrow stream ends
+#: the end marker of an Arrow stream
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-#: after it, where other readers do not look: a mark, and the checksum of all before
+#: behind the end marker, where other readers do not look: a mark and the CRC-32 of all before
 _TRAILER = struct.Struct("<8sI")
 _MARK = b"lk-crc32"
 
-#: all logs are little-endian: a flag that says anything else is damaged, and no byte is swapped
-_AS_IT_IS = pa.ipc.IpcReadOptions(ensure_native_endian=False)
+#: all logs are little-endian: another value of the flag is damage, so no byte is swapped
+_READ_OPTIONS = pa.ipc.IpcReadOptions(ensure_native_endian=False)
 
-WAY_OUT = (
+RECOVERY_HINT = (
     "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
     "ds.repair_mem_wal() moves what is damaged aside."
 )
@@ -45,18 +45,18 @@ WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was written to a log at once.
+    """An entry of a shard's log: the rows of one write, or a sentinel.
 
-    position: its place in the log.
-    epoch: that of its writer.
-    generation: the one that its rows were to be in; ``None`` if it does not say.
-    batches: its rows, with `_tombstone` and the ids of fields; none of a sentinel.
-    sentinel: whether it only takes the place from an earlier writer.
-    torn: whether the file ends before the end marker of its stream, and nothing but sentinels come
-        after it: no writer that flushes to disk acknowledged it.  Then there are no batches, and
-        the epoch is 0.
-    checked: whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
-    file: where it is.
+    position: the entry's position in the log.
+    epoch: the epoch of the writer.
+    generation: the generation that the rows are to be in, or ``None`` if the entry does not name
+        one.
+    batches: the rows, with `_tombstone` and field ids.  A sentinel has none.
+    sentinel: True if the entry has no rows and only keeps an earlier writer out of its position.
+    torn: True if the file ends before its end marker, and only sentinels follow.  No writer that
+        flushes to disk acknowledged such an entry.  It has no batches, and the epoch is 0.
+    checked: True if the entry has a checksum.  Then lancekit wrote it, which flushes to disk.
+    file: the URI of the entry.
     """
 
     position: int
@@ -70,20 +70,20 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """The number of its rows, those that only delete their keys included."""
+        """The number of rows, tombstones included."""
         return sum(batch.num_rows for batch in self.batches)
 
 
 def encode_entry(
     schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int
 ) -> bytes:
-    """Encode rows as an entry; `schema` is that of `wal_schema`, which the batches have."""
-    said = {_EPOCH: str(epoch).encode(), _GENERATION: str(generation).encode()}
-    return _encoded(schema.with_metadata({**(schema.metadata or {}), **said}), batches)
+    """Encode rows as an entry; `schema` comes from `wal_schema`, and the batches have it."""
+    metadata = {_EPOCH: str(epoch).encode(), _GENERATION: str(generation).encode()}
+    return _encoded(schema.with_metadata({**(schema.metadata or {}), **metadata}), batches)
 
 
 def encode_sentinel(epoch: int) -> bytes:
-    """Encode an entry that only takes a position."""
+    """Encode a sentinel: an entry without rows, which only takes a position."""
     return _encoded(pa.schema([], {_EPOCH: str(epoch).encode(), _SENTINEL: b"true"}), ())
 
 
@@ -101,23 +101,23 @@ def _encoded(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
 def read_entry(shard: Shard, number: int) -> Entry:
     """Read the entry at a position.
 
-    Raises FileNotFoundError: there is none.
-    Raises CorruptFileError: it is damaged or cut off.
-    Raises UnsupportedFeatureError: it is of a table with blobs of the second form.
+    Raises FileNotFoundError: the position has no entry.
+    Raises CorruptFileError: the entry is damaged or cut off.
+    Raises UnsupportedFeatureError: the entry is of a table with blob v2 columns.
     """
     known = shard.store.identity(entry_name(number))
     return remembered(
         "logs",
         None if known is None else (known, number),
         lambda: _read_entry(shard, number),
-        lambda entry: sum(batch.nbytes for batch in entry.batches) + _HELD_BYTES,
+        lambda entry: sum(batch.nbytes for batch in entry.batches) + _SCHEMA_BYTES,
     )
 
 
 def count_entry_rows(shard: Shard, number: int) -> int:
-    """Count the rows of an entry, whose values are not checked: much cheaper than `read_entry`.
+    """Count the rows of an entry without checking values: much cheaper than `read_entry`.
 
-    Raises FileNotFoundError: there is no such entry.
+    Raises FileNotFoundError: the position has no entry.
     Raises CorruptFileError: the entry cannot be decoded, or is cut off.
     """
     name = entry_name(number)
@@ -142,13 +142,13 @@ def _entry_rows(shard: Shard, number: int) -> int:
 def _stream(
     data: pa.Buffer, number: int, where: str, *, cut_off: bool = False
 ) -> Iterator[pa.RecordBatchReader]:
-    """Open the stream of an entry, of which the block reads all.
+    """Open the Arrow stream of an entry; the ``with`` block must read it to its end.
 
-    Raises CorruptFileError: something of it cannot be decoded, or its end marker is not there.
+    Raises CorruptFileError: the stream cannot be decoded, or has no end marker.
     """
     source = pa.BufferReader(data)
     try:
-        with pa.ipc.open_stream(source, options=_AS_IT_IS) as reader:
+        with pa.ipc.open_stream(source, options=_READ_OPTIONS) as reader:
             yield reader
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
         raise damaged(number, where, str(error), cut_off=cut_off) from error
@@ -161,17 +161,17 @@ def _read_entry(shard: Shard, number: int) -> Entry:
     name = entry_name(number)
     where = f"{shard.store.uri}/{name}"
     schema, batches, checked = decoded(shard.store.read(name), number, where)
-    said = schema.metadata or {}
-    if any(key.startswith(_TARGET) for key in said):
+    metadata = schema.metadata or {}
+    if any(key.startswith(_TARGET) for key in metadata):
         raise UnsupportedFeatureError(
             f"{where} is of a table with blobs, which lancekit does not take from logs.",
             hint="Have its writer flush it to a generation.",
             file=where,
         )
-    epoch, generation = _number(said, _EPOCH, where), _number(said, _GENERATION, where)
+    epoch, generation = _number(metadata, _EPOCH, where), _number(metadata, _GENERATION, where)
     if epoch is None:
         raise damaged(number, where, "it says no epoch")
-    sentinel = said.get(_SENTINEL) == b"true"
+    sentinel = metadata.get(_SENTINEL) == b"true"
     if not checked and (why := _contradiction(schema)):
         raise damaged(number, where, why)
     rows = [] if sentinel else batches
@@ -183,22 +183,23 @@ def decoded(
 ) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
     """Return the schema and rows of an entry, and whether it has a checksum.
 
-    Raises CorruptFileError: it is damaged or cut off; ``context`` has ``cut_off``.
+    Raises CorruptFileError: the entry is damaged or cut off.  ``context`` has ``cut_off``.
     """
     checked = _is_checked(data, number, where)
-    ends = checked or _is_nearly(bytes(data[max(0, len(data) - len(_END)) :]), _END)
+    ends = checked or _nearly_equal(bytes(data[max(0, len(data) - len(_END)) :]), _END)
     with _stream(data, number, where, cut_off=not ends) as reader:
         schema, batches = reader.schema, list(reader)
-        _ = schema.names  # which may be no text
+        _ = schema.names  # raises if a name is not UTF-8
         for batch in batches:
             batch.validate(full=True)
     return schema, batches, checked
 
 
 def _contradiction(schema: pa.Schema) -> str:
-    """Return what is wrong with the ids of the columns of an entry; empty if nothing is.
+    """Return what is wrong with the field ids of an entry, as a phrase; empty if they are valid.
 
-    An entry of another library has no checksum, and a column under another id is another column.
+    An entry of another library has no checksum.  A column under a wrong id is read as another
+    column.
     """
     columns = [field for field in schema if field.name != TOMBSTONE]
     ids = [(field.metadata or {}).get(FIELD_ID.encode()) for field in columns]
@@ -213,22 +214,22 @@ def _contradiction(schema: pa.Schema) -> str:
 
 
 def _is_checked(data: pa.Buffer, number: int, where: str) -> bool:
-    """Tell whether an entry has a checksum, which is compared."""
+    """Return True if an entry has a checksum, which is verified."""
     trailer = bytes(data[max(0, len(data) - _TRAILER.size) :])
-    if not _is_nearly(trailer[: len(_MARK)], _MARK):
+    if not _nearly_equal(trailer[: len(_MARK)], _MARK):
         return False
     if trailer != _TRAILER.pack(_MARK, zlib.crc32(data[: len(data) - _TRAILER.size])):
         raise damaged(number, where, "its checksum is another")
     return True
 
 
-def _is_nearly(found: bytes, wanted: bytes) -> bool:
-    """Tell whether a marker is there, one byte of which may be damaged."""
+def _nearly_equal(found: bytes, wanted: bytes) -> bool:
+    """Return True if at most one byte of a marker differs: damage must not hide the marker."""
     return len(found) == len(wanted) and sum(a != b for a, b in zip(found, wanted, strict=True)) < 2
 
 
-def _number(said: Mapping[bytes, bytes], key: bytes, where: str) -> int | None:
-    text = said.get(key)
+def _number(metadata: Mapping[bytes, bytes], key: bytes, where: str) -> int | None:
+    text = metadata.get(key)
     if text is None:
         return None
     if not text.isdigit():
@@ -237,10 +238,10 @@ def _number(said: Mapping[bytes, bytes], key: bytes, where: str) -> int | None:
 
 
 def damaged(number: int, where: str, why: str, *, cut_off: bool = False) -> CorruptFileError:
-    """Return the error for an entry that cannot be used, at a place and in a file."""
+    """Return the error for an unusable entry: its position, its file, and the reason."""
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
-        hint=WAY_OUT,
+        hint=RECOVERY_HINT,
         file=where,
         position=number,
         cut_off=cut_off,

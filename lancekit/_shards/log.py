@@ -1,4 +1,4 @@
-"""The log of a shard: entries at positions from 1, and their rows in today's schema.
+"""The log of a shard: entries at positions from 1, and their rows in the table's current schema.
 
 See docs/format/memwal.md, 3.
 """
@@ -15,25 +15,25 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.mem_wal.names import WAL, aside_name, entry_name, manifest_name, position
 from lancekit._format.mem_wal.shard_manifest import ShardManifest
-from lancekit._shards.entry import WAY_OUT, Entry, damaged, encode_sentinel, read_entry
+from lancekit._shards.entry import RECOVERY_HINT, Entry, damaged, encode_sentinel, read_entry
 from lancekit._shards.schema import FIELD_ID, TOMBSTONE, Shard
 from lancekit._storage.base import Bytes
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-#: so many bytes of zeros at the end of a file are no end of a stream
+#: a file that ends with so many zero bytes has no end marker, which ends with four
 _ZEROS = bytes(8)
 
 
 def positions(shard: Shard) -> list[int]:
-    """Return the positions of all entries, ascending; files that are called otherwise are none."""
+    """Return the positions of all entries, ascending; files with other names are ignored."""
     names = shard.store.list_names(WAL)
     return sorted(filter(None, (position(name) for name in names if name.endswith(".arrow"))))
 
 
 def tip(shard: Shard, known: int) -> int:
-    """Return the last position that has an entry, 0 if none has.
+    """Return the last position that has an entry, 0 for an empty log.
 
-    `known` is a position that may have one; later ones are looked for by name.
+    `known` is a position that may have an entry; later positions are probed by name.
     """
     if not (known and shard.store.exists(entry_name(known))):
         return max(positions(shard), default=0)
@@ -43,12 +43,12 @@ def tip(shard: Shard, known: int) -> int:
 
 
 def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
-    """Put an entry durably if its position is free; ``False`` if it is taken."""
+    """Put an entry durably if its position is free; return False if it is taken."""
     return shard.store.put_if_absent(entry_name(number), data)
 
 
-def told_torn(shard: Shard, number: int) -> str:
-    """Return how a warning about a torn entry begins."""
+def torn_message(shard: Shard, number: int) -> str:
+    """Return the beginning of a warning about a torn entry."""
     data = bytes(shard.store.read(entry_name(number)))
     if data.endswith(_ZEROS):
         zeros = len(data) - len(data.rstrip(b"\0"))
@@ -64,7 +64,7 @@ def told_torn(shard: Shard, number: int) -> str:
 
 
 def copy_aside(shard: Shard, number: int) -> str:
-    """Copy an entry durably; return the name of the copy, empty if there is no such entry."""
+    """Copy an entry durably; return the name of the copy, empty if the entry is missing."""
     aside = aside_name(number)
     try:
         shard.store.put(aside, shard.store.read(entry_name(number)))
@@ -74,12 +74,12 @@ def copy_aside(shard: Shard, number: int) -> str:
 
 
 def set_aside(shard: Shard, number: int, epoch: int) -> str:
-    """Put a sentinel in the place of a damaged or missing entry.
+    """Put a sentinel in place of a damaged or missing entry.
 
     Returns
     -------
     str
-        The file below the shard that has the bytes of the entry now; empty if there were none.
+        The copy of the entry's bytes, relative to the shard; empty if the entry was missing.
     """
     aside = copy_aside(shard, number)
     shard.store.put(entry_name(number), encode_sentinel(epoch))
@@ -87,19 +87,19 @@ def set_aside(shard: Shard, number: int, epoch: int) -> str:
 
 
 def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
-    """Yield the entries whose rows no generation has, in order; sentinels, too.
+    """Yield the entries to replay, in order: sentinels, and entries whose rows no generation has.
 
-    One that only sentinels follow may be torn: it is yielded last, as such.
+    An entry that is cut off, and is the last one with rows, is yielded at the end as a torn entry.
 
-    Raises CorruptFileError: an entry is damaged or missing, or ends before its end marker and
-        another one with rows comes after it; or the log contradicts the manifest.
+    Raises CorruptFileError: an entry is damaged or missing, or is cut off and not the last one with
+        rows.  Or the log contradicts the manifest.
     """
     numbers = positions(shard)
-    check_reach(shard, manifest, numbers)
+    check_log(shard, manifest, numbers)
     expected = manifest.replay_after + 1
     torn: CorruptFileError | None = None
     for last in [number for number in numbers if number >= expected]:
-        # a folder that is listed while it is written to may show the later of two names only
+        # a listing during writes may show only the later of two names
         for number in range(expected, last + 1):
             try:
                 entry = read_entry(shard, number)
@@ -123,25 +123,25 @@ def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
 
 
 def flushed_up_to(shard: Shard, manifest: ShardManifest) -> int:
-    """Return the last position whose rows generations have.
+    """Return the last position whose rows are in generations: the manifest's cursor, or later.
 
-    This is the cursor of the manifest, or a later position: release 14 lists generations with the
-    rows of an entry that is being written, and with the cursor before that entry.  The number of
-    rows of a generation tells whether it has all rows of its entries.
+    Release 14 can list a generation with the rows of an entry that is still being written, and keep
+    the cursor before that entry.  The row count of a generation shows if it has all rows of its
+    entries.
     """
     done = manifest.replay_after
     known = {table.generation: table.physical_rows for table in manifest.sstables}
     while (entry := readable_entry(shard, done + 1)) is not None:
         rows, last, whole = _rows_of(shard, entry)
-        told = known.get(entry.generation or 0)
-        if told is None or rows > told or (whole and rows != told):
+        listed = known.get(entry.generation or 0)
+        if listed is None or rows > listed or (whole and rows != listed):
             break
         done = last
     return done
 
 
 def _rows_of(shard: Shard, entry: Entry) -> tuple[int, int, bool]:
-    """Count the rows of all entries that have the generation of an entry, which is no sentinel.
+    """Count the rows of all adjacent entries that share the generation of a non-sentinel entry.
 
     Returns
     -------
@@ -161,26 +161,27 @@ def _rows_of(shard: Shard, entry: Entry) -> tuple[int, int, bool]:
 
 
 def readable_entry(shard: Shard, number: int) -> Entry | None:
-    """Return the entry at a position, if there is one that can be read."""
+    """Return the entry at a position; ``None`` if it is missing or cannot be read."""
     try:
         return read_entry(shard, number) if number > 0 else None
     except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
         return None
 
 
-def check_reach(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
-    """Raise if the manifest says of entries what they, or their absence, contradict.
+def check_log(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> None:
+    """Raise if the log contradicts the manifest.
 
-    Raises CorruptFileError: it does; rows that were acknowledged may be missing.
+    Raises CorruptFileError: entries are missing or contradict the manifest.  Acknowledged rows may
+        be lost.
     """
     if end := lost_end(shard, manifest, numbers):
         raise _missing_end(shard, manifest, end, max(numbers, default=0))
-    if told := _flushed_too_early(shard, manifest, numbers):
-        raise _contradiction(shard, manifest, told)
+    if fault := _flushed_too_early(shard, manifest, numbers):
+        raise _contradiction(shard, manifest, fault)
 
 
 def lost_end(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> range:
-    """Return the positions behind the end of the log up to one that had an entry."""
+    """Return the positions missing after the end of the log, up to the manifest's `last_seen`."""
     seen, last = manifest.last_seen, max([manifest.replay_after, *numbers])
     if seen <= last or shard.store.exists(entry_name(seen)):
         return range(0)
@@ -188,13 +189,13 @@ def lost_end(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> r
 
 
 def _flushed_too_early(shard: Shard, manifest: ShardManifest, numbers: Sequence[int]) -> str:
-    """Return what is wrong if entries before the cursor have a generation that is still to come."""
+    """Return the contradiction, as a phrase, if an entry up to the cursor is not flushed yet."""
     for number in reversed(numbers):
         if number > manifest.replay_after:
             continue
         entry = readable_entry(shard, number)
         if entry is None or entry.generation is None:
-            continue  # a sentinel; or generations have its rows, and it may be collected meanwhile
+            continue  # a sentinel, or an entry that a cleanup just removed
         if entry.generation >= manifest.current_generation:
             return (
                 f"generations have the rows of generation {entry.generation} at position {number} "
@@ -212,10 +213,10 @@ def _in_no_generation(manifest: ShardManifest, entry: Entry) -> str:
 
 
 def contradiction(shard: Shard, manifest: ShardManifest) -> str:
-    """Return what the entries that can be read contradict in a manifest; empty if nothing."""
+    """Return how the readable entries contradict a manifest, as a phrase; empty if they do not."""
     numbers = positions(shard)
-    if told := _flushed_too_early(shard, manifest, numbers):
-        return told
+    if fault := _flushed_too_early(shard, manifest, numbers):
+        return fault
     for number in numbers:
         entry = readable_entry(shard, number) if number > manifest.replay_after else None
         if entry is None or entry.generation is None:
@@ -230,7 +231,7 @@ def _contradiction(shard: Shard, manifest: ShardManifest, what: str) -> CorruptF
     where = f"{shard.store.uri}/{manifest_name(manifest.version)}"
     return CorruptFileError(
         f"{where} and the write-ahead log beside it contradict each other: {what}.",
-        hint=WAY_OUT,
+        hint=RECOVERY_HINT,
         file=where,
         shard=str(shard.id),
     )
@@ -241,7 +242,7 @@ def _missing_end(shard: Shard, manifest: ShardManifest, end: range, last: int) -
     return CorruptFileError(
         f"The end of the write-ahead log {where} is missing: the log had an entry at position "
         f"{end[-1]}, and ends at {last}; {manifest_name(manifest.version)} tells of the entry.",
-        hint=WAY_OUT,
+        hint=RECOVERY_HINT,
         file=where,
         shard=str(shard.id),
         position=end[0],
@@ -252,13 +253,13 @@ def _missing(shard: Shard, number: int) -> CorruptFileError:
     where = f"{shard.store.uri}/{entry_name(number)}"
     return CorruptFileError(
         f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
-        hint=WAY_OUT,
+        hint=RECOVERY_HINT,
         file=where,
         position=number,
     )
 
 
-# ---- rows of a log in today's schema of the table: columns are found by their ids
+# ---- rows of a log in the table's current schema: columns are matched by field id
 #
 # See docs/format/memwal.md, 3.
 
@@ -266,13 +267,13 @@ _ID = FIELD_ID.encode()
 
 
 def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of an entry in the form of today's log.
+    """Return rows of an entry in the current schema of the log, matching columns by field id.
 
-    A column that the entry does not have is null, one that the table no longer has is left out,
-    and without `_tombstone` all rows are live.  Entries without ids go by names.
+    A column that the entry lacks is null, and a column that the table no longer has is dropped.
+    Without `_tombstone` all rows are live.  Entries without field ids are matched by name.
 
-    batch: rows as an entry has them.
-    schema: what `wal_schema` makes of the table's schema.
+    batch: rows as the entry has them.
+    schema: the result of `wal_schema` for the table's schema.
 
     Examples
     --------
@@ -295,17 +296,16 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def entry_rows(entry: Entry, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return the rows of an entry in the form of today's log.
+    """Return the rows of an entry in the current schema of the log.
 
-    entry: the entry.
-    schema: what `wal_schema` makes of the table's schema.
+    schema: the result of `wal_schema` for the table's schema.
 
     Raises CorruptFileError: the entry has no checksum, and its rows cannot be rows of the table.
     """
     batches = [batch for batch in entry.batches if batch.num_rows]
     if entry.checked:
         return [by_id(batch, schema) for batch in batches]
-    if batches and (why := _of_another_type(batches[0].schema, schema)):
+    if batches and (why := _type_mismatch(batches[0].schema, schema)):
         raise damaged(entry.position, entry.file, why)
     try:
         rows = [by_id(batch, schema) for batch in batches]
@@ -318,27 +318,31 @@ def entry_rows(entry: Entry, schema: pa.Schema) -> list[pa.RecordBatch]:
     return rows
 
 
-def _of_another_type(given: pa.Schema, schema: pa.Schema) -> str:
-    """Return which column is of another type under its id: a cast makes another column of one."""
+def _type_mismatch(given: pa.Schema, schema: pa.Schema) -> str:
+    """Return which column has a type that its id excludes (a cast changes ids), as a phrase."""
     ids = [(field.metadata or {}).get(_ID) for field in schema]
     types = {id_: field.type for id_, field in zip(ids, schema, strict=True) if id_ is not None}
     for field in given:
         wanted = types.get((field.metadata or {}).get(_ID, b""), field.type)
-        if _is_plain(field.type) and _is_plain(wanted) and not field.type.equals(wanted):
+        if (
+            _is_number_or_bool(field.type)
+            and _is_number_or_bool(wanted)
+            and not field.type.equals(wanted)
+        ):
             return f"its column {field.name!r} is of {field.type}, and the table's of {wanted}"
     return ""
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    """Tell whether a type is of numbers or of bool, which every library calls the same."""
+def _is_number_or_bool(kind: pa.DataType) -> bool:
+    """Return True for numbers and bool, whose types are the same in every library."""
     return bool(pt.is_primitive(kind) and not pt.is_temporal(kind))
 
 
 def lacking_columns(given: pa.Schema, schema: pa.Schema) -> frozenset[str]:
-    """Return the columns of today's log that rows of an entry do not have.
+    """Return the columns of the current log schema that an entry lacks.
 
     given: the schema of the entry.
-    schema: what `wal_schema` makes of the table's schema.
+    schema: the result of `wal_schema` for the table's schema.
     """
     has_ids = any(_ID in (field.metadata or {}) for field in given)
 
@@ -350,7 +354,7 @@ def lacking_columns(given: pa.Schema, schema: pa.Schema) -> frozenset[str]:
 
 
 def _ids(fields: Iterable[pa.Field]) -> list[bytes | None]:
-    """Return the ids of fields and of all below them."""
+    """Return the ids of fields and of all their nested fields."""
     found = []
     for field in fields:
         found.append((field.metadata or {}).get(_ID))
@@ -380,12 +384,12 @@ def _matched(
         if place is None:
             found.append(pa.nulls(rows, field.type))
         else:
-            found.append(_as(columns[place], given[place], field, by_name=by_name))
+            found.append(_as_field(columns[place], given[place], field, by_name=by_name))
     return found
 
 
-def _as(values: pa.Array, given: pa.Field, wanted: pa.Field, *, by_name: bool) -> pa.Array:
-    """Return values of a field in its type of today: parts of structs may have come or gone."""
+def _as_field(values: pa.Array, given: pa.Field, wanted: pa.Field, *, by_name: bool) -> pa.Array:
+    """Convert values to the current type of their field: parts of structs may be new or dropped."""
     same = by_name or _ids(_children(given.type)) == _ids(_children(wanted.type))
     if same and values.type.equals(wanted.type):
         return values

@@ -1,4 +1,4 @@
-"""The manifests of a shard: which is the newest one, and how the next one is put.
+"""The manifests of a shard: how the newest one is found, and how the next one is put.
 
 See docs/format/memwal.md, 2.
 """
@@ -36,35 +36,35 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 
-#: how often others may be first, and how long after the first loss the next try is made
+#: the number of attempts to put a manifest, and the pause after the first lost race
 _ATTEMPTS = 10
 _PAUSE_SECONDS = 0.002
 
-#: so many manifests later than the hint are looked for by name; then the folder is listed
+#: the number of manifests after the hint that are probed by name before the folder is listed
 _PROBES = 16
-#: a hint is some numbers
+#: the most bytes of a hint that are read
 _HINT_BYTES = 1024
 
 
 def latest(shard: Shard) -> ShardManifest | None:
     """Return the newest manifest, ``None`` if the shard has none.
 
-    Raises CorruptFileError: it is damaged.  An older one does not stand in for it: rows would be
-        missing.  Or the shard has lost all of its manifests.
+    Raises CorruptFileError: the newest manifest is damaged: an older one cannot replace it, because
+        rows would be missing.  Or the shard lost all of its manifests.
     """
     for _ in range(_ATTEMPTS):
         version = _after_hint(shard) or _newest_listed(shard)
         if not version:
             if not _had_manifests(shard):
                 return None
-            if _newest_listed(shard):  # the shard began meanwhile
+            if _newest_listed(shard):  # another writer just created the shard
                 continue
             raise lost_manifests(shard)
         name = manifest_name(version)
         where = f"{shard.store.uri}/{name}"
         try:
             manifest = _parsed(bytes(shard.store.read(name)), where)
-        except FileNotFoundError:  # old ones are collected
+        except FileNotFoundError:  # a cleanup removed it
             continue
         if (manifest.version, manifest.shard) != (version, shard.id):
             raise CorruptFileError(
@@ -81,12 +81,12 @@ def latest(shard: Shard) -> ShardManifest | None:
     )
 
 
-# the newest one is read whenever something is asked of its shard
+# every operation on a shard parses its newest manifest
 _parsed = lru_cache(maxsize=256)(parse_shard_manifest)
 
 
 def _after_hint(shard: Shard) -> int:
-    """Return the newest version that is found upwards from the hint; 0 if it does not help."""
+    """Return the newest version, probing upward from the hint; 0 if the hint is unusable."""
     try:
         hint = json.loads(bytes(shard.store.read(MANIFEST_HINT, _HINT_BYTES)))
         version = hint["version"]
@@ -108,11 +108,11 @@ def _newest_listed(shard: Shard) -> int:
 
 
 def _had_manifests(shard: Shard) -> bool:
-    """Tell whether a shard without manifests has rows, and had manifests.
+    """Return True if a shard without manifests has rows, and so must have lost its manifests.
 
-    A writer puts the first manifest before it puts the first entry.  What a writer of another
-    table left, whose place this table took, does not count: that are entries alone, not from the
-    first one on.
+    A writer puts the first manifest before the first entry.  If this table replaced another one,
+    late writers of the old table can leave entries: without manifests, and not from entry 1 on.
+    Such entries do not count.
     """
     folders = shard.store.list_folders("")
     if any(map(generation_number, folders)):
@@ -134,7 +134,7 @@ def _may_have_rows(shard: Shard, number: int) -> bool:
 
 
 def lost_manifests(shard: Shard) -> CorruptFileError:
-    """Return the error for a shard that had manifests, and has none."""
+    """Return the error for a shard that lost all of its manifests."""
     where = f"{shard.store.uri}/{MANIFESTS}"
     return CorruptFileError(
         f"Shard {shard.id} has lost its manifests: {where} has none.",
@@ -148,9 +148,9 @@ def lost_manifests(shard: Shard) -> CorruptFileError:
 
 
 def put_next(shard: Shard, manifest: ShardManifest) -> bool:
-    """Put a manifest if its version is free; ``False`` if it is taken.
+    """Put a manifest if its version is free; return False if it is taken.
 
-    It may be taken by this very manifest, where a store repeats a request whose answer was lost.
+    The taken version can be this very manifest, if a store repeats a request whose answer was lost.
     """
     name = manifest_name(manifest.version)
     data = with_checksum(encode_shard_manifest(manifest), manifest.version)
@@ -166,15 +166,17 @@ def change(
     epoch: int | None,
     edit: Callable[[ShardManifest], ShardManifest | None],
 ) -> ShardManifest:
-    """Put the next manifest, made of the newest one; return it.
+    """Put the next manifest, edited from the newest one; return it.
 
     shard: the shard, which has a manifest.
-    epoch: the epoch of the writer who changes it; ``None`` for who is not its writer.
-    edit: makes the next manifest of the newest one; its version is given here.  ``None`` if nothing
-        is left to do.  It is asked again after a loss, and may then find its own work done.
+    epoch: the epoch of the writer that makes the change, or ``None`` if the caller is not the
+        writer.
+    edit: returns the next manifest for the newest one, or ``None`` if nothing is left to do.
+        `change` sets the version.  After a lost race it calls `edit` again, which may then find its
+        work done.
 
     Raises FencedError: another writer has the shard.
-    Raises RetriesExhaustedError: others were first each time.
+    Raises RetriesExhaustedError: another process put the next version first, at every attempt.
     """
     for attempt in range(_ATTEMPTS):
         newest = latest(shard)
@@ -201,7 +203,7 @@ def change(
 
 
 def fenced(shard: Shard, epoch: int, newer: int) -> FencedError:
-    """Return the error for a writer whose shard another one has."""
+    """Return the error for a writer whose shard was claimed by another writer."""
     return FencedError(
         f"Another writer has shard {shard.id} (its epoch is {newer}, that of this one {epoch}): "
         "this one cannot write any more.",

@@ -1,4 +1,4 @@
-"""A shard, the schemas of its logs and generations, and what its primary key may be.
+"""A shard, the schemas of its log and generations, and the types that its primary key may have.
 
 See docs/format/memwal.md, 3 and 4.
 """
@@ -17,18 +17,18 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._storage.base import Store
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
-#: tells that a row deletes its key
+#: the column that is True in a row that deletes its key
 TOMBSTONE = "_tombstone"
 
-#: metadata of a field of an entry: its id in the table
+#: the metadata key of a field's id in an entry
 FIELD_ID = "lance:field_id"
 
 
 def generation_schema(schema: LanceSchema) -> LanceSchema:
-    """Return the schema of generations: the table's ids, nulls outside of the key, `_tombstone`.
+    """Return the schema of generations: the table's fields, nullable outside the key, `_tombstone`.
 
-    Raises InvalidArgumentError: the table has a column of that name.
-    Raises UnsupportedTypeError: the table has blobs of the second form.
+    Raises InvalidArgumentError: the table has a column named `_tombstone`.
+    Raises UnsupportedTypeError: the table has blob v2 columns.
 
     Examples
     --------
@@ -50,18 +50,18 @@ def generation_schema(schema: LanceSchema) -> LanceSchema:
             )
     last = max((one.id for one in schema.walk()), default=-1)
     mark = LanceField(id=last + 1, name=TOMBSTONE, logical_type="bool", nullable=False)
-    loose = (
+    nullable = (
         one if one.key_position is not None or one.nullable else replace(one, nullable=True)
         for one in schema.fields
     )
-    return replace(schema, fields=(*loose, mark))
+    return replace(schema, fields=(*nullable, mark))
 
 
 def wal_schema(schema: LanceSchema) -> pa.Schema:
-    """Return the schema of the entries of a log: that of generations, with the ids of fields.
+    """Return the schema of log entries: the schema of generations, with field ids as metadata.
 
-    Raises InvalidArgumentError: the table has a column that is called as theirs.
-    Raises UnsupportedTypeError: the table has blobs of the second form.
+    Raises InvalidArgumentError: the table has a column named `_tombstone`.
+    Raises UnsupportedTypeError: the table has blob v2 columns.
     """
     *columns, mark = generation_schema(schema).fields
     return replace(schema, fields=(*map(_with_ids, columns), mark)).to_arrow()
@@ -76,9 +76,9 @@ def _with_ids(field: LanceField) -> LanceField:
 
 
 def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
-    """Return the columns of the primary key, in its order; none if the table has none.
+    """Return the columns of the primary key, in key order; empty if the table has none.
 
-    Raises UnsupportedTypeError: shards cannot have keys of the type.
+    Raises UnsupportedTypeError: a key column has a type that shards do not support.
     """
     for one in schema.primary_key:
         if one.children or not is_key_type(one.to_arrow().type):
@@ -90,30 +90,30 @@ def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
     return schema.primary_key
 
 
-# ---- A shard: a folder beside the versions of a branch (docs/format/memwal.md, 1)
+# ---- a shard: a folder next to the versions of a branch (docs/format/memwal.md, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Where a shard is: `store` is rooted at its folder."""
+    """A shard: its id, and a `store` rooted at its folder."""
 
     store: Store
     id: UUID
 
 
-def shard_of(line_store: Store, shard: UUID) -> Shard:
-    """Return a shard of a branch, which need not be there yet; `line_store` is the branch's."""
-    return Shard(line_store.child(f"{LOGS}/{shard}"), shard)
+def shard_of(branch_store: Store, shard: UUID) -> Shard:
+    """Return a shard of a branch by its id; the shard does not have to exist yet."""
+    return Shard(branch_store.child(f"{LOGS}/{shard}"), shard)
 
 
-def shards_of(line_store: Store) -> list[Shard]:
-    """List the shards of a branch, by their ids; folders that are called otherwise are none."""
+def shards_of(branch_store: Store) -> list[Shard]:
+    """List the shards of a branch by id; folders with other names are ignored."""
     found = []
-    for name in line_store.list_folders(LOGS):
+    for name in branch_store.list_folders(LOGS):
         try:
             shard = UUID(name)
         except ValueError:
             continue
         if str(shard) == name:
-            found.append(shard_of(line_store, shard))
+            found.append(shard_of(branch_store, shard))
     return sorted(found, key=lambda one: one.id)

@@ -1,1 +1,1 @@
-"""Tables with write-ahead logs: their shards, what is written to these, read and merged."""
+"""Operations on tables with write-ahead logs (MemWAL): write to shards, read, merge, repair."""

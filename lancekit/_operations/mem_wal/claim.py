@@ -1,7 +1,7 @@
-"""How a writer takes a shard, and whose turn it is to do so.
+"""Claim a shard for a writer, and decide when a waiting process may do so.
 
-The order is what makes it safe: the writer before puts its next entry where the sentinel is, and
-learns of the epoch; what it put until then is replayed.
+The order of steps makes a claim safe.  The previous writer puts its next entry at the position of
+the sentinel, and learns of the new epoch.  All entries that it put before are replayed.
 
 See docs/format/memwal.md, 9.
 """
@@ -21,14 +21,14 @@ from lancekit._legible import warn
 from lancekit._operations.mem_wal.generation import Memtable, replayed
 from lancekit._shards.entry import Entry, encode_sentinel, read_entry
 from lancekit._shards.log import (
-    check_reach,
+    check_log,
     copy_aside,
     positions,
     put_entry,
     replayable,
     set_aside,
     tip,
-    told_torn,
+    torn_message,
 )
 from lancekit._shards.manifests import change, fenced, latest, put_next
 from lancekit._shards.schema import Shard
@@ -39,25 +39,24 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 
-#: what to do with rows that a shard does not take
+#: a hint for rows that a shard refuses
 _ELSEWHERE = (
     "Write to another shard with ds.mem_wal_writer(str(uuid.uuid4())), or into the table with "
     "ds.merge_insert."
 )
-#: how often others may change the shard meanwhile
+#: the number of attempts to put the manifest of a claim
 _ATTEMPTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A shard that is taken.
+    """A shard that was claimed.
 
-    epoch: that of its writer from now on.
-    position: where the next entry of the log goes.
-    memtables: what the log has and no generation, ascending; the last one is to be written to.
-    healed: the position of a torn entry, in whose place a sentinel is now; its bytes were moved
-        aside.
-    manifest_version: the shard's newest manifest.
+    epoch: the epoch of its new writer.
+    position: the position of the next entry.
+    memtables: the rows of the log that no generation has, ascending.  The last memtable is active.
+    healed: the position of a torn entry that a sentinel replaced.  Its bytes were moved aside.
+    manifest_version: the version of the shard's newest manifest.
     """
 
     epoch: int
@@ -77,21 +76,21 @@ def claim(
     sealed: bool = False,
     after: int | None = None,
 ) -> Claim:
-    """Take a shard from whoever has it, and read what its log has.
+    """Claim a shard, fencing its current writer, and replay its log.
 
-    shard: the shard; it need not be there yet.
-    schema: what `wal_schema` makes of the table's schema.
-    merged: the last generation of the shard that the table has; those of a new shard come after it.
-    spec_id, values: what a new shard says of its rows.
-    sealed: take a sealed shard, too.
-    after: the epoch that the claimer saw, 0 for no manifest: claim nothing if another writer
-        claimed the shard since.
+    shard: the shard, which does not have to exist yet.
+    schema: the result of `wal_schema` for the table's schema.
+    merged: the last generation of the shard that the table has.  A new shard starts after it.
+    spec_id, values: the sharding spec and values of a new shard.
+    sealed: claim a sealed shard, too.
+    after: the epoch that the claimer saw, or 0 for no manifest.  If another writer claimed the
+        shard since, nothing is claimed.
 
-    Raises FencedError, RetriesExhaustedError: others took it at the same time, or since the epoch
-        `after`.
-    Raises ShardError: it is sealed, or of another history than the table.
-    Raises CorruptFileError: the manifest or the log is damaged: an entry that is no sentinel comes
-        after one that is missing or damaged.  Nothing was written over.
+    Raises FencedError, RetriesExhaustedError: another writer claimed the shard at the same time, or
+        since the epoch `after`.
+    Raises ShardError: the shard is sealed, or its generations are not above `merged`.
+    Raises CorruptFileError: the manifest or the log is damaged: an entry with rows follows a
+        missing or damaged one.  Nothing is overwritten.
     """
     first = ShardManifest(
         shard=shard.id,
@@ -106,9 +105,9 @@ def claim(
     _move_strays(shard, strays)
     last = fence(shard, manifest) if epoch > 1 else max(positions(shard), default=0)
     try:
-        entries, healed = _read_past(shard, manifest)
+        entries, healed = _entries_to_replay(shard, manifest)
     except (CorruptFileError, FileNotFoundError):
-        _check_own(shard, epoch)  # who has it now may have collected what was to be replayed
+        _check_not_fenced(shard, epoch)  # a newer writer's cleanup can remove entries
         raise
     last = max([last, *(entry.position for entry in entries)])
     tables = replayed(entries, manifest.current_generation, schema)
@@ -126,7 +125,7 @@ def claim(
 def _next_epoch(
     shard: Shard, first: ShardManifest, merged: int, *, sealed: bool, after: int | None
 ) -> tuple[ShardManifest, Sequence[int]]:
-    """Put the manifest that takes a shard; return it, and the entries before the first one."""
+    """Put the manifest that claims a shard; return it, and entries older than a first one."""
     for _ in range(_ATTEMPTS):
         newest, strays = latest(shard), list[int]()
         epoch = 0 if newest is None else newest.writer_epoch
@@ -134,7 +133,7 @@ def _next_epoch(
             raise fenced(shard, after, epoch)
         if newest is not None:
             _check_open(shard, newest, merged, sealed=sealed)
-            if not _reaches(shard, newest):
+            if not _log_agrees(shard, newest):
                 continue
             following = replace(
                 newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1
@@ -143,7 +142,7 @@ def _next_epoch(
             following, strays = first, positions(shard)
         if put_next(shard, following):
             return following, strays
-        # who only drained it leaves the epoch alone
+        # a process that only drained the shard keeps the epoch
         winner = latest(shard)
         if winner is not None and winner.writer_epoch >= following.writer_epoch:
             raise fenced(shard, following.writer_epoch, winner.writer_epoch)
@@ -154,17 +153,17 @@ def _next_epoch(
     )
 
 
-def _reaches(shard: Shard, manifest: ShardManifest) -> bool:
-    """Check the log before anything is put; return False if the manifest is not the newest now.
+def _log_agrees(shard: Shard, manifest: ShardManifest) -> bool:
+    """Check the log against the manifest before a claim; return False if the manifest is outdated.
 
-    The sentinel of a claim would be an entry where acknowledged ones are missing.
+    Without this check, the sentinel of a claim could take the position of a lost entry.
 
     Raises CorruptFileError: the log contradicts the manifest.
     """
     try:
-        check_reach(shard, manifest, positions(shard))
+        check_log(shard, manifest, positions(shard))
     except CorruptFileError:
-        now = latest(shard)  # a flush and a cleanup since explain it
+        now = latest(shard)  # a flush and a cleanup can explain the contradiction
         if now is None or now.version == manifest.version:
             raise
         return False
@@ -191,9 +190,9 @@ def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: b
 
 
 def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
-    """Move entries aside that were there before the first manifest of a shard.
+    """Move aside entries that are older than the first manifest of a shard.
 
-    A writer of a table that was in this place before put them, or the manifests are lost.
+    A writer of a table that was at this location before put them, or the manifests are lost.
     """
     for number in numbers:
         aside = copy_aside(shard, number)
@@ -205,72 +204,73 @@ def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
 
 
 def fence(shard: Shard, manifest: ShardManifest) -> int:
-    """Put a sentinel behind the last entry, to keep earlier writers out; return its position.
+    """Put a sentinel after the last entry, to fence earlier writers; return its position.
 
-    Where the log lost its entries, the next one is still behind the cursor: nobody would replay it
-    otherwise.
+    If the end of the log is lost, the sentinel still goes after the manifest's cursor.  Replay
+    skips entries before the cursor.
     """
     sentinel = encode_sentinel(manifest.writer_epoch)
-    # listed, not looked for by name: that would take a hole for the end, and fill it
+    # listed, not probed by name: probing would stop at a hole and fill it
     position = max([manifest.replay_after, *positions(shard)]) + 1
     while not put_entry(shard, position, sentinel):
-        position += 1  # the writer before was quicker; what it put is replayed
+        position += 1  # the previous writer was faster, and its entry is replayed
     return position
 
 
-def _read_past(shard: Shard, manifest: ShardManifest) -> tuple[list[Entry], int | None]:
-    """Return what there is to replay, and the position of a torn entry, which is healed."""
+def _entries_to_replay(shard: Shard, manifest: ShardManifest) -> tuple[list[Entry], int | None]:
+    """Return the entries to replay, and the position of a torn entry, which is moved aside."""
     entries: list[Entry] = []
     for entry in replayable(shard, manifest):
         name = entry_name(entry.position)
         if entry.torn:
             aside = set_aside(shard, entry.position, manifest.writer_epoch)
-            warn(f"{told_torn(shard, entry.position)}, and was moved to {shard.store.uri}/{aside}.")
+            message = torn_message(shard, entry.position)
+            warn(f"{message}, and was moved to {shard.store.uri}/{aside}.")
             return entries, entry.position  # nothing comes after it
-        # rows of this very epoch are of a writer whose manifest is lost: the next claim fences it
+        # rows of this epoch come from a writer whose manifest is lost: the next claim fences it
         if entry.epoch > manifest.writer_epoch - (not entry.sentinel):
             raise fenced(shard, manifest.writer_epoch, entry.epoch)
         if not entry.checked:
-            # the reference flushes nothing: if this got torn, nobody would read what comes later
+            # the reference does not flush: a torn entry would block the replay of later ones
             shard.store.flush(name)
         entries.append(entry)
     return entries, None
 
 
-def _check_own(shard: Shard, epoch: int) -> None:
-    """Raise `FencedError` if another writer took the shard meanwhile."""
+def _check_not_fenced(shard: Shard, epoch: int) -> None:
+    """Raise `FencedError` if another writer has claimed the shard since."""
     newest = latest(shard)
     if newest is not None and newest.writer_epoch != epoch:
         raise fenced(shard, epoch, newest.writer_epoch)
 
 
-# ---- whose turn it is to take a shard, so that many writers get on without a lock
+# ---- turns: many writers share a shard without a lock
 #
-# The format has no lock: whoever claims a shard fences its writer, whose work since the last put is
-# lost.  So a claimer first watches the shard.  The writer gets the time to read the log and to put
-# rows for a turn.  Of those that watch, whoever saw more claims goes by claims earlier.  A claim
-# names the epoch that it follows, so that of several at once one succeeds and the others lose
-# nothing.  Writers of the reference do not watch; they fence as the format has it.
+# The format has no lock: a claim fences the current writer, which loses its work since the last
+# put.  So a claimer first watches the shard.  It leaves the writer time to read the log and to put
+# rows for one turn.  Among several claimers, the one that has watched more claims claims earlier.
+# A claim names the epoch that it follows, so one of several concurrent claims succeeds and the
+# others lose nothing.  Writers of the reference do not watch: they fence, as the format allows.
 
-#: the pause between two looks at a shard
-LOOK_SECONDS = 0.03
-#: how long a writer that puts rows keeps its shard at least
+#: the pause between two polls of a shard
+POLL_SECONDS = 0.03
+#: the shortest time for which a writer that puts rows keeps its shard
 _TURN_SECONDS = 0.15
-#: so many looks longer if the claimer saw no claim go by, one less for each that it saw
+#: the number of extra polls that a claimer waits, one less for each claim that it has watched
 _STEPS = 10
-#: a writer that put rows and then nothing for so long needs its shard no more
+#: a writer that has put rows and then paused for so long gives up its shard
 _IDLE_SECONDS = 0.15
-#: how long a writer may take to claim the shard and to put its first row
+#: the longest time for a writer to claim the shard and put its first row
 _FIRST_SECONDS = 3.0
-#: writers that take turns make a generation of a log of so many entries, which each reads
+#: the log length at which writers that take turns flush: each of them reads the whole log
 LONG_LOG = 300
-#: and how long the writer may take then: if it is fenced meanwhile, the next one begins again
+#: the longest time for that flush: if the writer is fenced, the next one starts over
 _LONG_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A shard at a look: its epoch, its manifest's version, and the end of its log."""
+    """The state of a shard at one poll: epoch, manifest version, and end of the log."""
 
     epoch: int
     version: int
@@ -278,14 +278,14 @@ class _State:
 
 
 class Turn:
-    """Watches a shard until it may be claimed.  Not for several threads at once.
+    """Watches a shard until it may be claimed.  Not thread-safe.
 
-    held: the epoch of the claimer's last claim: nobody else loses by the next one.
-    cost: how many seconds its last claim took: how slow the machine and the storage are.
+    own_epoch: the epoch of the claimer's last claim.  Reclaiming it fences no other process.
+    cost: the seconds that its last claim took, a measure of the machine and the storage.
     """
 
     def __init__(self) -> None:
-        self.held = 0
+        self.own_epoch = 0
         self.cost = 0.0
         self._begun: int | None = None
         self._state = _State(0, 0, 0)
@@ -295,15 +295,15 @@ class Turn:
 
     @property
     def is_contended(self) -> bool:
-        """Whether other writers put rows while the claimer waits."""
+        """True if other writers put rows while the claimer waits."""
         return self._begun is not None
 
     def begin(self) -> None:
-        """Forget which claims went by: the claimer got its rows into the log."""
+        """Forget the watched claims, because the claimer's rows are in the log."""
         self._begun = None
 
-    def look(self, shard: Shard) -> tuple[int, bool]:
-        """Look at the shard; return its epoch, and whether it may be claimed now.
+    def poll(self, shard: Shard) -> tuple[int, bool]:
+        """Poll the shard; return its epoch, and whether it may be claimed now.
 
         Raises CorruptFileError: the newest manifest is damaged.
         """
@@ -311,10 +311,10 @@ class Turn:
         if manifest is None:
             return 0, True
         epoch = manifest.writer_epoch
-        if epoch == self.held:
+        if epoch == self.own_epoch:
             return epoch, True
         if self._begun is None:
-            if shard.store.stamp(WAL) is not None:  # nobody put an entry for seconds
+            if shard.store.stamp(WAL) is not None:  # no entry was put for seconds
                 return epoch, True
             self._begun, self._state = epoch, _State(0, 0, 0)
         state = _State(epoch, manifest.version, tip(shard, self._state.tip or manifest.last_seen))
@@ -331,16 +331,16 @@ class Turn:
         if self._put is None:
             patience = _LONG_SECONDS if self._is_long else _FIRST_SECONDS
             return now - self._claimed >= max(patience, 3 * self.cost)
-        longer = LOOK_SECONDS * max(0, _STEPS - seen)
+        longer = POLL_SECONDS * max(0, _STEPS - seen)
         idle = now - self._changed >= _IDLE_SECONDS + longer / 4
         return idle or now - self._put >= _TURN_SECONDS + longer
 
 
 def _has_put(shard: Shard, manifest: ShardManifest, end: int) -> bool:
-    """Return whether the writer put rows since its claim, or left none in the log."""
+    """Return True if the writer has put rows since its claim, or no entry is left to replay."""
     if end <= manifest.replay_after:
         return True
     with suppress(FileNotFoundError, CorruptFileError, UnsupportedFeatureError):
         entry = read_entry(shard, end)
         return not entry.sentinel and entry.epoch == manifest.writer_epoch
-    return True  # a claim tells what is wrong
+    return True  # the claim raises the error

@@ -1,7 +1,7 @@
-"""Files of shards that nobody needs any more: drained generations, entries of logs, manifests.
+"""Remove files of shards that are no longer needed: merged generations, log entries, manifests.
 
-What a manifest named that was the newest one at any time within the grace stays, for readers that
-hold it.  See docs/format/memwal.md, 7.
+The files of every manifest that was the newest one within the grace period stay, for readers of
+that manifest.  See docs/format/memwal.md, 7.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
 
-#: so many of the newest manifests stay, however old they are: who is about to put the next one
-#: must not find the name free because it was put, and removed
+#: the number of newest manifests that stay at any age: a slow writer must not find the name of its
+#: next manifest free because that manifest was put and removed
 _MANIFESTS_KEPT = 100
 
-#: an entry of more bytes has rows: one that only takes a position has no columns
+#: an entry of more bytes has rows: a sentinel has no columns
 _SENTINEL_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MemWalCleanupStats(Displayed):
-    """What a cleanup of shards removed: generations, entries of logs, manifests, and bytes.
+    """The counts of a cleanup of shards: removed generations, log entries, manifests, and bytes.
 
-    `quarantines_removed` are tables of rows that no version has in quarantine.
+    `quarantines_removed` counts quarantine tables whose rows no version has in quarantine.
     """
 
     generations_removed: int = 0
@@ -69,25 +69,25 @@ class MemWalCleanupStats(Displayed):
 
 
 def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStats:
-    """Remove what is older than the grace, and what no reader can need that began within it."""
+    """Remove files that are older than the grace period and that no reader since can need."""
     generations, entries, manifests = 0, 0, 0
     gone: list[ObjectInfo] = []
     for shard in shards:
-        # files before manifests: what is put in between is not seen, or known
+        # list files before manifests: a file put in between is not listed, or is still needed
         files = _Files.of(shard)
         newest = latest(shard)
         if newest is None:
             continue
-        held = _Held.by(shard, files, newest, time.time() - grace.total_seconds())
-        for folder, inside in held.unneeded_generations(files):
+        needed = _Needed.by(shard, files, newest, time.time() - grace.total_seconds())
+        for folder, inside in needed.unneeded_generations(files):
             shard.store.delete_tree(folder)
             gone += inside
             generations += 1
-        for file in held.unneeded_entries(shard, files):
+        for file in needed.unneeded_entries(shard, files):
             shard.store.delete(file.name)
             gone.append(file)
             entries += 1
-        for file in held.unneeded_manifests(files):
+        for file in needed.unneeded_manifests(files):
             shard.store.delete(file.name)
             gone.append(file)
             manifests += 1
@@ -101,11 +101,11 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
 
 
 def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
-    """Remove tables of the quarantine whose rows wait in no version, and that are older than grace.
+    """Remove quarantine tables older than the grace period whose rows wait in no version.
 
-    Rows that were put back or discarded leave such tables, as soon as a cleanup removed the
-    versions in which they waited.  A table that no version marks stays for `IN_FLIGHT` at least:
-    nothing tells the table of a merge that was stopped from one that a commit is about to mark.
+    Put back or discarded rows leave such tables, once a cleanup removed the versions in which they
+    waited.  A table that no version marks stays for at least `IN_FLIGHT`.  It may belong to a
+    stopped merge, or to a commit that is about to mark it.
     """
     now, gone, tables = time.time(), list[ObjectInfo](), 0
     old = {}
@@ -113,7 +113,7 @@ def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
         inside = newest.store.list_tree(f"{QUARANTINE}/{folder}")
         if _all_older(inside, now, grace):
             old[folder] = inside
-    # files before versions: a table that a version marks later is younger than the grace
+    # list files before versions: a table that is marked later is younger than the grace period
     waiting, emptied = _marked_tables(newest) if old else (set[str](), set[str]())
     for folder, inside in old.items():
         may_land = folder not in emptied and not _all_older(inside, now, IN_FLIGHT)
@@ -134,13 +134,13 @@ def _all_older(files: Iterable[ObjectInfo], now: float, age: timedelta) -> bool:
 
 
 def _marked_tables(newest: Snapshot) -> tuple[set[str], set[str]]:
-    """Return the tables whose rows wait in a version, and those whose rows left by one.
+    """Return the tables whose rows wait in a version, and the tables that a version emptied.
 
-    All versions that are there count, because a restore can bring each of them back.
+    All existing versions count, because a restore can bring each one back.
     """
     waiting, emptied = set[str](), set[str]()
     for version in list_versions(newest.location).versions:
-        with suppress(VersionNotFoundError):  # a cleanup was first
+        with suppress(VersionNotFoundError):  # another cleanup removed it
             snapshot = load_snapshot(newest.location, version)
             waiting |= set(map(str, quarantine_ids(snapshot)))
             emptied |= {str(one) for one, mark in Marks(snapshot).merged.items() if mark == EMPTIED}
@@ -172,8 +172,8 @@ class _Files:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What is needed of a shard, by its newest manifest and those before it within the grace."""
+class _Needed:
+    """The parts of a shard that its newest manifest, or an earlier one within the grace, needs."""
 
     newest: ShardManifest
     since: float
@@ -182,14 +182,14 @@ class _Held:
     replay_after: int
 
     @classmethod
-    def by(cls, shard: Shard, files: _Files, newest: ShardManifest, since: float) -> _Held:
+    def by(cls, shard: Shard, files: _Files, newest: ShardManifest, since: float) -> _Needed:
         before = [number for number, file in files.manifests.items() if file.modified <= since]
         first = min(max(before, default=0), newest.version)
         window = [newest]
         for number in sorted(files.manifests):
             if first <= number < newest.version:
                 name = manifest_name(number)
-                with suppress(FileNotFoundError):  # another cleanup was first
+                with suppress(FileNotFoundError):  # another cleanup removed it
                     where = f"{shard.store.uri}/{name}"
                     window.append(parse_shard_manifest(shard.store.read(name), where))
         return cls(
@@ -201,9 +201,9 @@ class _Held:
         )
 
     def unneeded_generations(self, files: _Files) -> Iterator[tuple[str, list[ObjectInfo]]]:
-        """Yield folders that are drained, or that a writer left behind.
+        """Yield folders of generations that were drained, or that a writer never listed.
 
-        Not those of numbers still to come: a writer may be about to commit them.
+        Folders of future generation numbers stay: a writer may be about to list them.
         """
         for folder, inside in files.generations.items():
             is_old = all(file.modified <= self.since and file.regular for file in inside)
@@ -212,11 +212,10 @@ class _Held:
                 yield folder, inside
 
     def unneeded_entries(self, shard: Shard, files: _Files) -> Iterator[ObjectInfo]:
-        """Yield entries whose rows generations have.
+        """Yield entries whose rows are in generations.
 
-        Those stay that fence: a writer of any earlier epoch, however long it was stopped, has to
-        find the position taken that it writes to next.  So does the last one, which says where the
-        log ends.
+        Sentinels stay: a writer of any earlier epoch, however long it was stopped, must find its
+        next position taken.  The last entry stays, too, because it marks the end of the log.
         """
         last = max(files.entries, default=0)
         for number, file in sorted(files.entries.items()):
@@ -225,7 +224,7 @@ class _Held:
                 yield file
 
     def unneeded_manifests(self, files: _Files) -> Iterator[ObjectInfo]:
-        """Yield manifests from before the grace, but the newest ones."""
+        """Yield manifests from before the grace period, except the newest ones."""
         stop = min(self.first_manifest, self.newest.version - _MANIFESTS_KEPT)
         for number, file in sorted(files.manifests.items()):
             if number < stop:
@@ -238,4 +237,4 @@ def _fences(shard: Shard, number: int, file: ObjectInfo) -> bool:
     try:
         return read_entry(shard, number).sentinel
     except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
-        return True  # it is not known what it is, or another cleanup was first
+        return True  # unreadable, or removed by another cleanup

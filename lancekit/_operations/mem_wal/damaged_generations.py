@@ -1,4 +1,4 @@
-"""Generations and quarantine tables that are damaged, and those that no manifest lists.
+"""Repair damaged generations and quarantine tables, and generations that no manifest lists.
 
 See docs/format/memwal.md, 3.
 """
@@ -32,7 +32,7 @@ from lancekit._operations.mem_wal.generation import (
     write_generation,
 )
 from lancekit._operations.mem_wal.newest_rows import land, without
-from lancekit._operations.mem_wal.quarantine import OWN, SetAside, kept_in_quarantine
+from lancekit._operations.mem_wal.quarantine import OWN_COLUMNS, SetAside, written_to_quarantine
 from lancekit._operations.unmerged.marks import EMPTIED, quarantine_ids, quarantine_table
 from lancekit._pipeline.merge_plan import MergeWork
 from lancekit._shards.entry import Entry, read_entry
@@ -44,12 +44,12 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
 from lancekit.options import options
 
-#: why a generation was moved that nothing is wrong with
+#: the reason for moving a generation that is not damaged
 UNLISTED = "The manifest that listed it is damaged, and the log does not have all of its rows."
 
 
 def fault_of_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> str:
-    """Return why a generation cannot be read whole; empty if it can."""
+    """Return why a generation cannot be read completely; empty if it can."""
     try:
         generation = open_generation(shard, table, schema)
     except LancekitError as error:
@@ -64,12 +64,12 @@ def fault_of_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> st
     return fault_of_table(generation, (*of_keys, *of_indices))
 
 
-def replaced(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
-    """Write a generation again, if its data file or the log has all rows; else list it no more."""
-    left = left_in(shard.store, table.path, snapshot.manifest.schema)
+def rewritten(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> Iterator[SetAside]:
+    """Rewrite a damaged generation from its data file or the log; unlist it if neither is whole."""
+    readable = readable_parts(shard.store, table.path, snapshot.manifest.schema)
     entries = list(_entries_of(shard, table.generation))
-    report = of_generation(snapshot, shard, table.path, reason, table.physical_rows)
-    rows = _all_rows(snapshot, table, left, entries)
+    report = generation_report(snapshot, shard, table.path, reason, table.physical_rows)
+    rows = _all_rows(snapshot, table, readable, entries)
     new: tuple[SsTable, ...] = ()
     if rows is not None:
         version = snapshot.manifest.new_file_version
@@ -85,12 +85,12 @@ def replaced(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> I
     change(shard, None, edit)
     yield report
     for entry, name in zip(entries, copies, strict=False):
-        of = of_entry(shard, entry.position, reason, name)
+        of = entry_report(shard, entry.position, reason, name)
         yield replace(of, generation=table.generation, rows=0)
 
 
 def _entries_of(shard: Shard, generation: int) -> Iterator[Entry]:
-    """Yield the entries of the log with rows of a generation; a cleanup removes them some time."""
+    """Yield the log entries with rows of a generation that no cleanup has removed yet."""
     for number in positions(shard):
         with suppress(CorruptFileError, UnsupportedFeatureError, FileNotFoundError):
             entry = read_entry(shard, number)
@@ -99,31 +99,31 @@ def _entries_of(shard: Shard, generation: int) -> Iterator[Entry]:
 
 
 def _all_rows(
-    snapshot: Snapshot, table: SsTable, left: Left, entries: Sequence[Entry]
-) -> _Rows | None:
-    """Return the rows of a generation: from its data file, or else from the log."""
-    if left.whole is not None and table.physical_rows in (None, left.whole.num_rows):
-        return left.whole
+    snapshot: Snapshot, table: SsTable, readable: ReadableParts, entries: Sequence[Entry]
+) -> _AllRows | None:
+    """Return all rows of a generation, from its data file or else from the log."""
+    if readable.whole is not None and table.physical_rows in (None, readable.whole.num_rows):
+        return readable.whole
     if not entries or sum(entry.rows for entry in entries) != table.physical_rows:
         return None
     schema = snapshot.manifest.schema
     (memtable,) = replayed(entries, table.generation, wal_schema(schema))
     own = without(schema, memtable.lacking)
-    return _Rows(own, [batch.select([*own.names, TOMBSTONE]) for batch in memtable.batches])
+    return _AllRows(own, [batch.select([*own.names, TOMBSTONE]) for batch in memtable.batches])
 
 
-def listed_again(
+def relisted(
     snapshot: Snapshot, shard: Shard, manifest: ShardManifest
 ) -> tuple[ShardManifest, list[SetAside]]:
     """List generations again whose manifest is lost, and whose rows the log does not have.
 
-    A generation is listed again if it is the only one of its number, is whole, and has no fewer
-    rows than the log has for it: writers that were fenced leave such that have fewer.
+    A generation qualifies if its number is unique among folders and it is not damaged.  It must
+    have no fewer rows than the log has for it: generations of fenced writers have fewer.
 
     Returns
     -------
     tuple
-        The manifest, and the copies of all other generations that may have such rows.
+        The manifest, and reports on copies of all other generations that may have such rows.
     """
     folders: dict[int, list[str]] = {}
     for folder in shard.store.list_folders(""):
@@ -132,15 +132,17 @@ def listed_again(
     found: list[SsTable] = []
     for number in sorted(folders):
         table = SsTable(number, folders[number][0])
-        left = left_in(shard.store, table.path, snapshot.manifest.schema)
+        readable = readable_parts(shard.store, table.path, snapshot.manifest.schema)
         in_log = sum(entry.rows for entry in _entries_of(shard, number))
-        is_sure = len(folders[number]) == 1 and left.rows is not None and left.rows >= in_log
+        is_sure = (
+            len(folders[number]) == 1 and readable.rows is not None and readable.rows >= in_log
+        )
         if not is_sure or fault_of_generation(shard, table, snapshot.manifest.schema):
             break
-        found.append(replace(table, physical_rows=left.rows))
+        found.append(replace(table, physical_rows=readable.rows))
         del folders[number]
     stray = [
-        of_generation(snapshot, shard, folder, UNLISTED)
+        generation_report(snapshot, shard, folder, UNLISTED)
         for some in folders.values()
         for folder in some
     ]
@@ -165,8 +167,8 @@ def listed_again(
 # ---- reports
 
 
-def of_entry(shard: Shard, position: int, reason: str, aside: str) -> SetAside:
-    """Report an entry, and what of it can be read without its checksum."""
+def entry_report(shard: Shard, position: int, reason: str, aside: str) -> SetAside:
+    """Report an entry, and which rows can be read without its checksum."""
     file = f"{shard.store.uri}/{aside}" if aside else None
     rows, read_by = None, ""
     if file is not None:
@@ -183,19 +185,23 @@ def of_entry(shard: Shard, position: int, reason: str, aside: str) -> SetAside:
     )
 
 
-def of_generation(
+def generation_report(
     snapshot: Snapshot, shard: Shard, folder: str, reason: str, rows: int | None = None
 ) -> SetAside:
-    """Copy a generation aside, and report what is left of it; `rows` if its files do not say."""
+    """Copy a generation aside and report what is readable; `rows` counts if its file has none."""
     schema = snapshot.manifest.schema
-    found = _moved(shard.store, folder, left_in(shard.store, folder, schema), reason, rows)
+    found = _copied_aside(
+        shard.store, folder, readable_parts(shard.store, folder, schema), reason, rows
+    )
     keys = _keys_of(shard, folder, schema) if found.keys is None else found.keys
     generation = generation_number(folder)
     return replace(found, shard_id=str(shard.id), generation=generation, keys=keys)
 
 
-def _moved(store: Store, folder: str, left: Left, reason: str, rows: int | None) -> SetAside:
-    """Copy a table aside, and report what is left of it; `rows` if its files do not say."""
+def _copied_aside(
+    store: Store, folder: str, readable: ReadableParts, reason: str, rows: int | None
+) -> SetAside:
+    """Copy a table aside and report what is readable; `rows` counts if its file has none."""
     files = store.list_tree(folder)
     for file in files:
         with suppress(FileNotFoundError):
@@ -205,14 +211,14 @@ def _moved(store: Store, folder: str, left: Left, reason: str, rows: int | None)
         shard_id=None,
         file=copy,
         reason=reason,
-        rows=rows if left.rows is None else left.rows,
-        keys=left.keys,
-        read_by=left.read_by(copy) if copy else "",
+        rows=rows if readable.rows is None else readable.rows,
+        keys=readable.keys,
+        read_by=readable.read_by(copy) if copy else "",
     )
 
 
 def _keys_of(shard: Shard, folder: str, schema: LanceSchema) -> pa.Table | None:
-    """Return the keys of a generation by other files than its data file."""
+    """Return the keys of a generation, from its key index or from the log."""
     names = [field.name for field in primary_key(schema)]
     if len(names) == 1:
         with suppress(LancekitError, OSError, KeyError), options(verify_checksums=True):
@@ -225,17 +231,16 @@ def _keys_of(shard: Shard, folder: str, schema: LanceSchema) -> pa.Table | None:
     return pa.concat_tables(pa.table(batch.select(names)) for batch in batches)
 
 
-# ---- generations and tables of the quarantine that cannot be read whole: what is wrong, what is
-# left
+# ---- the damage of generations and quarantine tables, and their readable parts
 #
 # See docs/format/memwal.md, 3.
 
-#: what reading a file that is damaged or missing raises
+#: errors of reading a damaged or missing file
 _UNREADABLE = (LancekitError, OSError, *OF_DAMAGE)
 
 
-class _Rows(NamedTuple):
-    """All rows of a generation, hidden ones included, in the order in which they were written."""
+class _AllRows(NamedTuple):
+    """All rows of a generation in write order, hidden ones included."""
 
     schema: LanceSchema
     batches: Sequence[pa.RecordBatch]
@@ -246,24 +251,24 @@ class _Rows(NamedTuple):
         return sum(batch.num_rows for batch in self.batches)
 
 
-class Left(NamedTuple):
-    """What can be read of a table.
+class ReadableParts(NamedTuple):
+    """The readable parts of a damaged table.
 
-    rows: the number of its rows; ``None`` if it is not known.
+    rows: the number of rows, or ``None`` if it is unknown.
     keys: the primary keys of all rows, if they can be read.
     columns: the columns that can be read.
-    whole: all rows, if all columns of them can be read.
-    file: the data file, below the table.
+    whole: all rows, if every column can be read.
+    file: the data file, relative to the table.
     """
 
     rows: int | None = None
     keys: pa.Table | None = None
     columns: tuple[str, ...] = ()
-    whole: _Rows | None = None
+    whole: _AllRows | None = None
     file: str = ""
 
     def read_by(self, copy: str) -> str:
-        """Return an expression that reads the columns that are left, of a copy of the table."""
+        """Return an expression that reads the readable columns from a copy of the table."""
         if not self.columns:
             return ""
         file = f"{copy}/{self.file}"
@@ -272,7 +277,7 @@ class Left(NamedTuple):
 
 
 def fault_of_table(table: Snapshot, others: Iterable[str] = ()) -> str:
-    """Return why the rows of a table or its `others`, files, cannot be read; empty if they can."""
+    """Return why the rows of a table, or its `others` files, are unreadable; empty if readable."""
     try:
         with options(engine="local"):
             validate_version(table, deep=True)
@@ -285,16 +290,16 @@ def fault_of_table(table: Snapshot, others: Iterable[str] = ()) -> str:
     except CorruptFileError as error:
         return error.message
     except _UNREADABLE as error:
-        # an index of a kind that is only known to be there may be of any form
+        # an index of an unsupported kind can have any form
         return "" if isinstance(error, LancekitError) else f"{table.store.uri} is damaged: {error}."
     return ""
 
 
-def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
-    """Return what can be read of the one data file of a table, whatever its manifest says.
+def readable_parts(store: Store, folder: str, schema: LanceSchema) -> ReadableParts:
+    """Return the readable parts of a table's one data file, independent of its manifest.
 
-    store, folder: where the table is.
-    schema: that of the table that the rows are for.
+    store, folder: the location of the table.
+    schema: the schema of the base table.
     """
     try:
         (name,) = store.list_names(f"{folder}/data")
@@ -306,7 +311,7 @@ def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
                     columns[column.field.name] = reader.read([column]).column(0)
             own = reader.lance_schema
     except (*_UNREADABLE, ValueError):
-        return Left()
+        return ReadableParts()
     keys = [one.name for field in primary_key(schema) for one in own.fields if one.id == field.id]
     known = keys and len(keys) == len(primary_key(schema)) and columns.keys() >= set(keys)
     whole = None
@@ -316,8 +321,8 @@ def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
         ordered = [columns[f.name] for f in own.fields if f.name != TOMBSTONE]
         names = [*(f.name for f in fields), TOMBSTONE]
         rows = pa.Table.from_arrays([*ordered, columns[TOMBSTONE]], names)
-        whole = _Rows(replace(own, fields=fields), rows.to_batches())
-    return Left(
+        whole = _AllRows(replace(own, fields=fields), rows.to_batches())
+    return ReadableParts(
         reader.num_rows,
         pa.table({name: columns[name] for name in keys}) if known else None,
         tuple(columns),
@@ -326,13 +331,13 @@ def left_in(store: Store, folder: str, schema: LanceSchema) -> Left:
     )
 
 
-# ---- tables of the quarantine that are damaged or missing
+# ---- damaged and missing quarantine tables
 #
 # See docs/format/memwal.md, 10.
 
 
 class _Damaged(NamedTuple):
-    """A table that cannot be read whole, and its rows in the form of today, if all can be read."""
+    """A damaged quarantine table, with its rows in the current schema if all can be read."""
 
     id: UUID
     report: SetAside
@@ -340,14 +345,14 @@ class _Damaged(NamedTuple):
 
 
 def repair_quarantine(snapshot: Snapshot) -> tuple[Snapshot, list[SetAside]]:
-    """Move aside what is damaged in the quarantine: one commit, if anything is.
+    """Move damaged quarantine tables aside, in one commit if there are any.
 
     Rows of a table whose data file is whole stay in quarantine.
 
     Returns
     -------
     tuple
-        The version that has landed, and what was moved aside.
+        The version that landed, and the tables that were moved aside.
     """
 
     def attempt(current: Snapshot) -> tuple[Snapshot, list[SetAside]]:
@@ -357,7 +362,7 @@ def repair_quarantine(snapshot: Snapshot) -> tuple[Snapshot, list[SetAside]]:
         check_writable(current)
         rows = [one.rows for one in found if one.rows is not None]
         marks = tuple(CompactedSsTable(one.id, EMPTIED) for one in found)
-        with kept_in_quarantine(current, pa.concat_tables(rows) if rows else None) as kept:
+        with written_to_quarantine(current, pa.concat_tables(rows) if rows else None) as kept:
             landed = land(current, MergeWork(), (*marks, *kept), doing="repair_mem_wal")
         return landed, [one.report for one in found]
 
@@ -376,21 +381,21 @@ def _damaged(snapshot: Snapshot) -> Iterator[_Damaged]:
         if not reason:
             continue
         folder = f"{QUARANTINE}/{id_}".removeprefix(f"{LOGS}/")
-        left = left_in(store, folder, schema)
-        report = replace(_moved(store, folder, left, reason, rows), quarantine=str(id_))
-        whole = _whole(left, schema)
+        readable = readable_parts(store, folder, schema)
+        report = replace(_copied_aside(store, folder, readable, reason, rows), quarantine=str(id_))
+        whole = _whole(readable, schema)
         if whole is not None:
             report = replace(report, rows=0, keys=None, read_by="")
         yield _Damaged(id_, report, whole)
 
 
-def _whole(left: Left, schema: LanceSchema) -> pa.Table | None:
-    """Return all rows, if they have the columns that the table has today."""
-    if left.whole is None:
+def _whole(readable: ReadableParts, schema: LanceSchema) -> pa.Table | None:
+    """Return all rows, if their fields are the fields of the table's current schema."""
+    if readable.whole is None:
         return None
-    known = {field.id: (field.name, field.logical_type) for field in left.whole.schema.fields}
+    known = {field.id: (field.name, field.logical_type) for field in readable.whole.schema.fields}
     if any(known.get(f.id) != (f.name, f.logical_type) for f in schema.fields):
         return None
-    rows = pa.Table.from_batches(left.whole.batches)
-    names = [*schema.names, *OWN]
+    rows = pa.Table.from_batches(readable.whole.batches)
+    names = [*schema.names, *OWN_COLUMNS]
     return rows.select(names) if set(names) <= set(rows.column_names) else None

@@ -1,4 +1,4 @@
-"""A memtable becomes a generation: its files first, then the manifest that lists it.
+"""Flush memtables to generations: first the files, then the manifest that lists them.
 
 See docs/format/memwal.md, 9.
 """
@@ -44,13 +44,12 @@ from lancekit.errors import LancekitError, ShardError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flushes:
-    """Whose memtables become generations: a shard's, of one writer.
+    """The target of a writer's flushes.
 
-    shard, epoch: the shard, and the epoch that its writer has.
-    schema: the table's.
-    storage_version: the format of the generations' files.
-    table: the table's branch, whose newest version says which indices generations have.
-    watch: looks whether the table still has its logs.
+    shard, epoch: the shard, and the epoch of its writer.
+    storage_version: the format version of the generations' files.
+    table: the table's branch.  Its newest version defines the indices of generations.
+    watch: checks that the logs of the table have not ended.
     """
 
     shard: Shard
@@ -63,10 +62,10 @@ class Flushes:
     def flush(self, memtable: Memtable) -> None:
         """Write a memtable as the next generation of its shard, and list it.
 
-        What a flush leaves that does not get as far is an unlisted folder, for collections.
+        A flush that fails leaves an unlisted folder, which a cleanup removes.
 
-        Raises FencedError: another writer has the shard, or the logs of the table ended: nothing is
-            listed.
+        Raises FencedError: another writer has the shard, or the logs of the table ended.  Nothing
+            is listed.
         """
         self.watch.check()
         number, last = memtable.generation, memtable.last_position
@@ -83,7 +82,7 @@ class Flushes:
         self.watch.check_written(lambda: self.shard.store.delete_tree(table.path))
 
         def listed(newest: ShardManifest) -> ShardManifest | None:
-            if newest.current_generation > number:  # an attempt before this one got that far
+            if newest.current_generation > number:  # an earlier attempt listed it
                 return None
             return replace(
                 newest,
@@ -98,7 +97,7 @@ class Flushes:
             self.watch.log.flushed(newest.version)
 
 
-# ---- memtables that are full become generations, in the background
+# ---- background flushes of full memtables
 #
 # See docs/format/memwal.md, 9.
 
@@ -106,11 +105,11 @@ class Flushes:
 class FlushQueue:
     """The full memtables of a writer, oldest first.
 
-    One background thread at a time makes generations of the memtables, in order.  Callers hold the
-    lock of ``changed``, which is the writer's.
+    One background thread at a time flushes the memtables, in order.  Callers hold the lock of
+    ``changed``, which is the writer's.
 
     tables: memtables that were full when the writer was opened.
-    changed: notified when a memtable is gone, and when a flush failed.
+    changed: notified when a memtable is flushed, and when a flush failed.
     begin: starts a function in a new thread.
     """
 
@@ -124,9 +123,9 @@ class FlushQueue:
         begin: Callable[[Callable[[], None]], None],
     ) -> None:
         self.tables = deque(tables)
-        #: why nothing more is flushed; the writer sets it if its log failed
+        #: the error that ended all flushes; the writer sets it if its log failed
         self.ended: LancekitError | None = None
-        #: why the last flush failed
+        #: the error of the last flush
         self.error: BaseException | None = None
         self.running = False
         self._flushes, self._settings, self._stats = flushes, settings, stats
@@ -140,11 +139,11 @@ class FlushQueue:
     def start(self) -> None:
         """Start the background thread if memtables wait and no thread runs."""
         if self.tables and not self.running and self.ended is None:
-            self._begin(self._flush_all)  # which needs the lock
+            self._begin(self._flush_all)  # waits for the lock, and so for `running`
             self.running = True
 
     def wait(self) -> None:
-        """Return when all memtables are generations; raise why one is not."""
+        """Return when all memtables are flushed; raise the error of a flush that failed."""
         while self.tables and self.running:
             self._changed.wait(LOOK_SECONDS)
             heed()
@@ -186,7 +185,7 @@ class FlushQueue:
         self._changed.notify_all()
 
 
-# ---- the indices of generations: of the kinds of the table's, and made with their settings
+# ---- the indices of generations, with the kinds and settings of the table's indices
 #
 # See docs/format/memwal.md, 4.
 
@@ -194,10 +193,9 @@ LOGGER = logging.getLogger(__name__)
 
 
 def _maintained(table: Snapshot) -> Iterator[tuple[IndexMetadata, IndexKind]]:
-    """Yield which indices of a table its generations have, each by its newest segment.
+    """Yield the newest segment of each index of a table that generations have, with its kind.
 
-    Of those that the table's entry names, or of all of them, those of a top-level column and of a
-    kind that generations have.
+    These are the indices that the MemWAL entry names, or all, of one column and a supported kind.
     """
     details = details_of(table.indices)
     if details is None:
@@ -212,20 +210,20 @@ def _maintained(table: Snapshot) -> Iterator[tuple[IndexMetadata, IndexKind]]:
 
 @dataclass(frozen=True, slots=True)
 class MaintainedIndices:
-    """Makes the indices of a generation, as the newest version of its table has them.
+    """Builds the indices of a generation, as in the newest version of its table.
 
-    An index is made to find rows sooner, and rows are found without: one that cannot be made is
-    left out, which is logged, and the generation is written.
+    Rows are found without indices, too, only slower.  An index that cannot be built is logged and
+    left out.
     """
 
     table: BranchLocation
 
     def __call__(self, generation: Snapshot) -> tuple[IndexMetadata, ...]:
-        """Write the files of the indices; return what the generation's manifest says of them."""
+        """Write the index files; return their entries for the generation's manifest."""
         try:
             table = latest_snapshot(self.table)
             wanted = list(_maintained(table))
-        except Exception as error:  # whatever it is, rows come first
+        except Exception as error:  # no error may keep the rows from being written
             LOGGER.warning("a generation of %s has no indices: %s", self.table.uri, error)
             return ()
         columns = {field.id: field for field in generation.manifest.schema.fields}
@@ -240,7 +238,7 @@ class MaintainedIndices:
 def _made(
     table: Snapshot, generation: Snapshot, like: IndexMetadata, kind: IndexKind, field: LanceField
 ) -> IndexMetadata | None:
-    """Make an index of a generation like one of its table; ``None`` if that cannot be done."""
+    """Build an index of a generation like an index of its table; ``None`` if that fails."""
     column = IndexedField(field=field, path=field.name, type=field.to_arrow().type)
     builder, new = builder_of(kind), uuid.uuid4()
     if builder.bare is None or not kind.fits(column.type):
@@ -251,7 +249,7 @@ def _made(
         target = IndexTarget(snapshot=generation, column=column, kind=kind, name=like.name)
         content = builder.extended(builder.bare(stored), read_rows(target, [fragment]))
         return write_segment(target, content, [fragment], uuid=new)
-    except Exception as error:  # whatever it is, rows come first
+    except Exception as error:  # no error may keep the rows from being written
         delete_segment(generation.store, new)
         uri, name = table.location.uri, like.name
         LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)

@@ -1,4 +1,4 @@
-"""Rows that are in logs alone become generations, so that a merge has them."""
+"""Flush rows that are only in logs to generations, so that a merge includes them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from contextlib import suppress
 from datetime import timedelta
 from time import monotonic, sleep
 
-from lancekit._operations.mem_wal.claim import LOOK_SECONDS as TURN_SECONDS
-from lancekit._operations.mem_wal.claim import Turn
-from lancekit._operations.mem_wal.initialize import details_beside
+from lancekit._operations.mem_wal.claim import POLL_SECONDS, Turn
+from lancekit._operations.mem_wal.initialize import details_with_shards
 from lancekit._operations.mem_wal.open_writer import open_writer
-from lancekit._operations.mem_wal.router import beside_each_other
+from lancekit._operations.mem_wal.router import in_parallel
 from lancekit._operations.mem_wal.settings import writer_settings
 from lancekit._operations.mem_wal.writer import Writer, writers_of
 from lancekit._operations.unmerged.waiting import has_rows_in_log
@@ -23,7 +22,7 @@ from lancekit.errors import FencedError, LancekitError, RetriesExhaustedError
 
 
 def flush_own_writers(shards: Sequence[Shard]) -> None:
-    """Have the open writers of this process make generations; they stay open.
+    """Flush the open writers of this process; they stay open.
 
     Raises LancekitError: a generation could not be written.
     """
@@ -35,28 +34,28 @@ def flush_own_writers(shards: Sequence[Shard]) -> None:
         with suppress(FencedError):
             writer.flush()
 
-    beside_each_other(flush, writers_of(shards))
+    in_parallel(flush, writers_of(shards))
 
 
 def flush_logs(
     snapshot: Snapshot, shards: Sequence[Shard], timeout: timedelta
 ) -> list[LancekitError]:
-    """Take each shard that has rows in its log alone from its writer, and flush the rows.
+    """Claim each shard that has rows only in its log, and flush these rows.
 
     snapshot: a version of the branch.
-    shards: the shards; one without rows in its log keeps its writer.
-    timeout: how long to wait for a turn beside writers that put rows, and to take a shard again
-        that its writer takes back.  After a last attempt its rows wait.
+    shards: the shards.  A shard without rows in its log keeps its writer.
+    timeout: how long to wait for a turn among writers that put rows, and to reclaim a shard from
+        its writer.  If a last attempt fails, the rows stay in the log.
 
     Returns
     -------
     list
-        An error for each shard that could not be flushed; the others are.
+        An error for each shard that could not be flushed; all other shards are flushed.
 
     Raises InvalidArgumentError: the table has no MemWAL.
     """
     newest = latest_snapshot(snapshot.location)
-    settings = writer_settings(details_beside(newest, shards).defaults)
+    settings = writer_settings(details_with_shards(newest, shards).defaults)
     deadline = monotonic() + timeout.total_seconds()
     failed: list[LancekitError] = []
 
@@ -64,7 +63,7 @@ def flush_logs(
         turn = Turn()
         try:
             while _has_rows(shard):
-                epoch, free = turn.look(shard)
+                epoch, free = turn.poll(shard)
                 late = monotonic() >= deadline
                 if free or late:
                     with suppress(FencedError, RetriesExhaustedError):
@@ -73,11 +72,11 @@ def flush_logs(
                         return
                     if late:
                         return
-                sleep(TURN_SECONDS)
+                sleep(POLL_SECONDS)
         except LancekitError as error:
             failed.append(error)
 
-    beside_each_other(flush, shards)
+    in_parallel(flush, shards)
     return failed
 
 

@@ -1,4 +1,4 @@
-"""Generations: what was in a log, as a table of its own; and memtables, which have it before."""
+"""Generations (SSTables of a shard), and the memtables that become generations."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from lancekit.errors import (
 )
 from lancekit.options import options
 
-#: the folder of what tells the keys of a generation
+#: the folder of a generation's key index
 KEYS = "_pk_index"
-#: rows of a page of it, of which a look-up reads all
+#: the rows of a page of the key index; a point lookup reads a whole page
 _PAGE_ROWS = 8192
 
-#: which keys a generation may have, for other readers: any.  What release 14 puts there denies keys
-#: of some types that are there.
+#: a bloom filter for other readers that matches every key.  The filters of release 14 miss stored
+#: keys of some types.
 _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 
 _VERSION = 1
@@ -59,7 +59,7 @@ _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 
 _WAY_OUT = "To go on without them, ds.repair_mem_wal() takes the generation off its shard."
 
-#: errors of a manifest that makes no sense
+#: errors that a damaged manifest can raise
 OF_DAMAGE = (
     CorruptFileError,
     UnsupportedFeatureError,
@@ -68,7 +68,7 @@ OF_DAMAGE = (
     TypeError,
 )
 
-#: makes indices of a generation that has all but its manifest
+#: builds the indices of a generation that has all files but its manifest
 Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
 
 
@@ -82,17 +82,17 @@ def write_generation(
 ) -> SsTable:
     """Write rows of a log as a generation, which no manifest of the shard lists yet.
 
-    shard: whose rows they are.
-    schema: that of the table.
-    batches: the rows in the order in which they were written, with the columns of `wal_schema`.
-    number: the generation's.
-    storage_version: the format of the table's data files.
-    indexed: makes the indices of the generation, whose manifest is put with them.
+    shard: the shard of the rows.
+    schema: the table's schema.
+    batches: the rows in write order, with the columns of `wal_schema`.
+    number: the number of the generation.
+    storage_version: the format version of the table's data files.
+    indexed: builds the indices of the generation.
 
     Returns
     -------
     SsTable
-        What the manifest has to say of it.  All files of it are durable.
+        The generation's entry for the shard's manifest.  All its files are durable.
 
     Raises InvalidArgumentError: there are no rows.
     """
@@ -117,7 +117,7 @@ def write_generation(
 def _write(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
 ) -> int | None:
-    """Write all files; return the bytes of the keys, ``None`` if there are none."""
+    """Write all files; return the bytes of the keys, or ``None`` without a primary key."""
     fragment = _write_fragment(store, schema, rows, storage_version)
     key = [whole(rows.column(one.name)) for one in primary_key(schema)]
     hidden = _write_keys(store, one_key(key)) if key else BitMap()
@@ -129,7 +129,7 @@ def _write(
 def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> None:
     """Write rows as a table of one version and one fragment; all its files are durable.
 
-    If this raises, it removes what it wrote.
+    If this raises, it removes the files.
     """
     try:
         fragment = _write_fragment(store, schema, rows, storage_version)
@@ -157,19 +157,19 @@ def _write_fragment(
 
 
 def _write_keys(store: Store, keys: pa.Array) -> BitMap:
-    """Write which keys the rows have; return all but the last row of each key."""
+    """Write the key index; return the offsets of all rows but the last row of each key."""
     column = IndexedColumn(keys.type, keys, np.arange(len(keys), dtype=np.uint64))
     found = SortedRows.build(column, _PAGE_ROWS)
     for file in found.files():
         write_file(store.create(f"{KEYS}/{file.name}"), file, checksums=True)
-    # rows of one key stay in their order: the one before a row of the same key was written before
+    # the sort is stable: before a row of the same key comes the row that was written earlier
     return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
 
 
 def _put_version(
     store: Store, operation: Overwrite, hidden: BitMap, storage_version: str, indexed: Indexed
 ) -> None:
-    """Put the one version, some rows of whose fragment are deleted from the beginning."""
+    """Put the only version of a table, with the `hidden` rows of its fragment deleted."""
     location = BranchLocation(root=store)
     now = time.time_ns()
     empty = first_manifest(operation, storage_version)
@@ -187,7 +187,7 @@ def _put_version(
 
 
 def _remove(store: Store, folder: str) -> None:
-    """Remove what was written of a generation that no manifest lists, as far as possible."""
+    """Remove the files of a generation that no manifest lists, as far as possible."""
     try:
         store.delete_tree(folder)
     except OSError:  # left over, until a cleanup removes it
@@ -195,18 +195,18 @@ def _remove(store: Store, folder: str) -> None:
 
 
 def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
-    """Return what tells a generation from all others, if anything does."""
+    """Return a cache key that is unique to a generation, or ``None`` if its store has none."""
     return shard.store.child(table.path).identity(_MANIFEST)
 
 
 def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapshot:
     """Open a generation that a manifest of the shard lists.
 
-    shard, table: the shard, and what its manifest says of the generation.
-    schema: that of the table: the generation has the columns of its primary key.
+    shard, table: the shard, and the manifest's entry for the generation.
+    schema: the table's schema.  The generation must have the columns of its primary key.
 
-    Raises CorruptFileError: the generation was removed, or a newer manifest does not list it any
-        more; or what its own manifest says contradicts the shard's.
+    Raises CorruptFileError: the generation was removed, or its own manifest is damaged or
+        contradicts the shard's manifest.
     """
     if generation_number(table.path) != table.generation:
         raise _damaged(
@@ -219,7 +219,7 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
         fault = "its checksum is another"
         if snapshot is not None:
             fault = _fault(snapshot.manifest, table, schema)
-            # without a checksum of the manifest, nobody knows that lancekit named the file
+            # without a checksum of the manifest, another library may have named the file
             if not fault and table.manifest_crc32 is not None:
                 fault = _changed_deletions(snapshot)
     except (VersionNotFoundError, FileNotFoundError) as error:
@@ -242,12 +242,12 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
 
 
 def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
-    """Return what in a generation's manifest contradicts other manifests; empty if nothing does."""
+    """Return how a generation's manifest contradicts other manifests; empty if it does not."""
     rows = sum(fragment.physical_rows or 0 for fragment in manifest.fragments)
     if table.physical_rows not in (None, rows):
         return f"it says {rows} rows, and the manifest of the shard says {table.physical_rows}"
     if table.manifest_crc32 is None:
-        manifest.schema.to_arrow()  # which raises where it has a type that nobody knows
+        manifest.schema.to_arrow()  # raises for an unknown type
     types = {field.id: field.logical_type for field in manifest.schema.fields}
     for key in primary_key(schema):
         if types.get(key.id) != key.logical_type:
@@ -269,7 +269,7 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
 
 
 def _changed_deletions(generation: Snapshot) -> str:
-    """Return which of the files that hide rows of a generation has another checksum."""
+    """Return which deletion file of a generation has a wrong checksum; empty if none has."""
     for fragment in generation.manifest.fragments:
         if (file := fragment.deletion_file) is not None:
             name = file.name(fragment.id)
@@ -290,19 +290,19 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
     )
 
 
-# ---- rows of a shard that are in its log and not yet in a generation
+# ---- rows of a shard that are in its log and in no generation
 
 
 @dataclass(slots=True)
 class Memtable:
-    """The rows of one generation to be, as batches in the order in which they were written.
+    """The rows of a future generation, as batches in write order.
 
-    generation: the number that the generation will have.
-    batches: rows in the form of the log; readers take a copy of the list.
-    rows, bytes: what these are together.
-    entries: how many entries of the log they came in.
-    last_position: the last of these entries; 0 as long as there is none.
-    lacking: columns that none of these entries has: the table got them later.  The rows have nulls.
+    generation: the number of that generation.
+    batches: rows in the form of the log.  Readers take a copy of the list.
+    rows, bytes: the number and size of these rows.
+    entries: the number of log entries with these rows.
+    last_position: the position of the last of these entries.  0 if there is none.
+    lacking: columns that the table got after all of these entries.  The rows have nulls there.
     """
 
     generation: int
@@ -315,13 +315,13 @@ class Memtable:
 
     @property
     def given(self) -> list[pa.RecordBatch]:
-        """The rows without the columns that they do not have; a list of its own."""
+        """The rows without their lacking columns, as a new list."""
         if not self.lacking:
             return list(self.batches)
         return [batch.drop_columns(sorted(self.lacking)) for batch in self.batches]
 
     def add(self, batches: list[pa.RecordBatch], size: int, position: int) -> None:
-        """Take the rows of an entry, which has a size in bytes and a position in the log."""
+        """Add the rows of a log entry of `size` bytes at `position`."""
         self.batches += batches
         self.rows += sum(batch.num_rows for batch in batches)
         self.bytes += size
@@ -329,17 +329,17 @@ class Memtable:
         self.last_position = position
 
 
-# ---- what a log has and no generation: memtables as the writers of its entries had them
+# ---- replay: entries become memtables again, as their writers had them
 
 
 def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> list[Memtable]:
-    """Return the memtables of entries, ascending; the last one is that which is written to.
+    """Return the memtables of entries, ascending; the last one is the active memtable.
 
-    entries: what `replayable` gives for the shard's newest manifest.
+    entries: the result of `replayable` for the shard's newest manifest.
     generation: the number of the next generation, by the manifest.
-    schema: what `wal_schema` makes of the table's schema today.
+    schema: the result of `wal_schema` for the table's current schema.
 
-    Raises CorruptFileError: as of `entry_rows`.
+    Raises CorruptFileError: as `entry_rows` raises it.
     """
     tables = [Memtable(generation)]
     for entry in entries:
@@ -347,7 +347,7 @@ def replayed(entries: Iterable[Entry], generation: int, schema: pa.Schema) -> li
         if not rows:
             continue
         number = entry.generation or 0
-        if number > tables[-1].generation:  # what does not say joins those before it
+        if number > tables[-1].generation:  # an entry without a number joins the last memtable
             if tables[-1].rows:
                 tables.append(Memtable(number))
             tables[-1].generation = number

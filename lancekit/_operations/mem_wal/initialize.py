@@ -1,4 +1,4 @@
-"""Make a table one that may have shards: its entry says how rows are given to them."""
+"""Initialize a table for shards: add its MemWAL index entry, with the sharding spec."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 
-#: what the reference calls the one field of its specs, whatever that is made of
+#: the reference's name for the only field of its specs, whatever the transform
 FIELD = "bucket"
 _SPEC = 1
-#: gives all rows to one shard; also those of a table that does not say how rows find their shards
+#: the spec that routes all rows to one shard, also for tables without a sharding spec
 ONE_SHARD = ShardingSpec(_SPEC, (ShardingField(FIELD, (), "unsharded", None, "int32"),))
 
-#: the kinds of indices that generations may have
+#: the kinds of indices that generations can have
 _MAINTAINED = ("BTree", "Inverted", "Vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How rows are to be given to shards; by whoever opens a writer, if nothing is said."""
+    """The rule that routes rows to shards; empty if the caller picks a shard for each writer."""
 
     bucket_column: str | None = None
     num_buckets: int | None = None
@@ -80,7 +80,7 @@ class Sharding:
 
     @property
     def is_given(self) -> bool:
-        """Whether anything was said."""
+        """True if any argument was set."""
         return self != Sharding()
 
 
@@ -91,19 +91,18 @@ def initialize(
     settings: Mapping[str, object] | None = None,
     policy: RetryPolicy | None = None,
 ) -> Snapshot:
-    """Give a table its entry; return the version that has it.
+    """Add the MemWAL entry to a table; return the version that has it.
 
-    snapshot: the table.
-    sharding: how rows are given to shards; ``None`` for one shard.  If the MemWAL was dropped while
-        rows wait, ``None`` and a sharding that says nothing are the sharding of these rows.
-    maintained: the names of the indices that generations are to have; all of them for ``None``.
-    settings: of writers, by name; if there are any, all are recorded.
+    sharding: the routing of rows to shards, or ``None`` for one shard.  If the MemWAL was dropped
+        while rows wait, ``None`` and an empty `Sharding` mean the sharding of these rows.
+    maintained: the names of the indices that generations are to have, or ``None`` for all.
+    settings: writer settings by name.  If any is given, all settings are recorded.
 
-    Raises IndexExistsError: the table has its entry already.
-    Raises IndexNotFoundError: there is no index of a name.
-    Raises ColumnNotFoundError: there is no such column.
-    Raises InvalidArgumentError, UnsupportedTypeError: shards cannot have such an index, such a key,
-        or such columns; or rows wait in shards of another sharding.
+    Raises IndexExistsError: the table already has a MemWAL entry.
+    Raises IndexNotFoundError: a name in `maintained` is not an index.
+    Raises ColumnNotFoundError: a sharding column is missing.
+    Raises InvalidArgumentError, UnsupportedTypeError: shards do not support an index, the primary
+        key, or a column.  Or rows wait in shards of another sharding.
     Raises ShardError: the folder has rows of logs that an overwrite or a restore ended.
     """
     defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
@@ -142,15 +141,15 @@ def initialize(
 
 
 def initialized(snapshot: Snapshot) -> MemWalDetails:
-    """Return what a version says of its shards.
+    """Return the MemWAL details of a version.
 
-    Raises InvalidArgumentError: it has none.
-    Raises ShardError: it has none, and its folder has rows of logs that an overwrite or a restore
-        ended.
+    Raises InvalidArgumentError: the version has no MemWAL.
+    Raises ShardError: the version has no MemWAL, and its folder has rows of logs that an overwrite
+        or a restore ended.
     """
     details = details_of(snapshot.indices)
     if details is None:
-        dropped_logs(snapshot)  # else the hint of this error leads to that one
+        dropped_logs(snapshot)  # raises instead of a hint that would lead to its error
         raise InvalidArgumentError(
             f"{snapshot.called} of {snapshot.location.uri} has no MemWAL: "
             "it takes no rows into shards yet.",
@@ -161,11 +160,11 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
     return details
 
 
-def details_beside(snapshot: Snapshot, shards: Sequence[Shard]) -> MemWalDetails:
-    """Return what a version says of its logs; nothing if it has none, and no shards either.
+def details_with_shards(snapshot: Snapshot, shards: Sequence[Shard]) -> MemWalDetails:
+    """Return the MemWAL details of a version; empty details if it has neither MemWAL nor shards.
 
-    Raises InvalidArgumentError: it has shards, and no logs: nobody can tell which of their rows the
-        table has.
+    Raises InvalidArgumentError: the version has shards and no MemWAL, so nothing records which of
+        their rows the table has.
     """
     if shards:
         return initialized(snapshot)
@@ -212,11 +211,11 @@ def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:
             )
 
 
-# ---- how rows are given to shards
+# ---- sharding specs
 
 
 def _shard_count(specs: Sequence[ShardingSpec]) -> int:
-    """Return how many shards specs give rows to; 0 if that is open."""
+    """Return the number of shards that specs route rows to; 0 if it is not fixed."""
     fields = [field for spec in specs for field in spec.fields]
     if not fields or fields[-1].transform == "unsharded":
         return len(fields[-1:])
@@ -226,7 +225,7 @@ def _shard_count(specs: Sequence[ShardingSpec]) -> int:
 def _check_as_before(
     specs: Sequence[ShardingSpec], dropped: DroppedLogs, current: Snapshot
 ) -> None:
-    """Refuse other shards while rows wait: a key would be in two shards, and neither the newer."""
+    """Refuse another sharding while rows wait: a key would have unordered rows in two shards."""
     before = spec_of(dropped.details) or ONE_SHARD
     (now,) = specs
     if _rule(now) == _rule(before):
@@ -255,7 +254,7 @@ def _words(spec: ShardingSpec, names: Mapping[int, str]) -> str:
 
 
 def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:
-    """Return the field of the spec as the reference writes it."""
+    """Return the field of the sharding spec, as the reference writes it."""
     if sharding.bucket_column is not None:
         column = _source(schema, sharding.bucket_column, "bucket_column", _has_buckets)
         buckets = {"num_buckets": str(sharding.num_buckets)}
@@ -278,7 +277,7 @@ _has_identity = one_of(pt.is_boolean, pt.is_integer, pt.is_string, pt.is_large_s
 
 
 def _type_name(column: LanceField) -> str:
-    """Return what the reference calls the type of a column."""
+    """Return the reference's name for the type of a column."""
     name = str(column.to_arrow().type)
     return {"bool": "boolean", "string": "utf8", "large_string": "large_utf8"}.get(name, name)
 

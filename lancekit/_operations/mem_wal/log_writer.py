@@ -1,4 +1,4 @@
-"""Entries of a log, put one after the other, of many threads in one order.
+"""Write the entries of a log, serializing the puts of many threads.
 
 See docs/format/memwal.md, 9.
 """
@@ -32,20 +32,18 @@ from lancekit.errors import (
     StorageError,
 )
 
-#: batches of an entry are joined up to this many bytes: that is cheaper than to write each
+#: the batches of an entry are concatenated up to this size, which is cheaper than writing each
 _JOINED_BYTES = 1 << 20
 
 
 class LogWriter:
-    """Puts the entries of one epoch.  Not for several threads at once.
+    """Puts the entries of one epoch.  Not thread-safe.
 
-    shard: the shard.
-    schema: that of its log.
-    epoch: the writer's.
-    position: where the next entry goes.
-    table: looks whether the table still has its logs.
-    retries, base_delay: how often an entry is put again that could not be stored, and after how
-        many seconds at first; each time it is twice as long.
+    schema: the schema of its log.
+    position: the position of the next entry.
+    table: checks that the logs of the table have not ended.
+    retries, base_delay: the number of retries of a put that failed, and the pause before the first
+        in seconds.  Each pause is twice as long as the one before.
     """
 
     def __init__(
@@ -68,53 +66,50 @@ class LogWriter:
         self.position: int = position
 
     def encode(self, batches: Sequence[pa.RecordBatch], size: int, generation: int) -> bytes:
-        """Return the entry of rows, of so many bytes, that are to be in a generation."""
+        """Encode rows of `size` bytes as an entry of a generation."""
         if len(batches) > 1 and size <= _JOINED_BYTES:
             batches = [ak.concat_batches(batches)]
         return encode_entry(self._schema, batches, self.epoch, generation)
 
     def decode(self, entry: bytes) -> list[pa.RecordBatch]:
-        """Return the rows of an entry.
-
-        What the caller does to the memory of what was put does not reach them.
-        """
+        """Return the rows of an entry, in memory that the caller of `put` cannot change."""
         with pa.ipc.open_stream(entry) as reader:
             return [
                 pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in reader
             ]
 
     def check_rows(self, *, look: bool = False) -> None:
-        """Raise if rows could not be put at the last look, as `put` raises; `look` looks now."""
+        """Raise if the last check found a reason to refuse rows; `look` checks again first."""
         if look:
             self._table.check()
         self._table.check_rows()
 
     @property
     def seen(self) -> Snapshot:
-        """The newest version of the table that was looked at."""
+        """The newest version of the table that a check saw."""
         return self._table.seen
 
     def is_sealed(self) -> bool:
-        """Look whether the shard was sealed since it was claimed."""
+        """Check whether the shard was sealed since it was claimed."""
         return self._table.log is not None and self._table.log.is_sealed()
 
     def put(self, entry: bytes, *, again: bool = False, owed: bool = False) -> None:
-        """Put an entry durably, and go on to the next position.
+        """Put an entry durably, and advance to the next position.
 
-        entry: what `encode` returned.
-        again: true if an interrupt left the same call before: the entry may be there.
-        owed: true if rows of the entry were acknowledged: they are written whatever columns the
-            table has now.
+        entry: the result of `encode`.
+        again: True if an interrupt stopped the same call before, so that the entry may exist.
+        owed: True if rows of the entry were acknowledged.  They are written even if the table's
+            columns have changed.
 
         Raises FencedError: another writer has the shard, or the logs of the table ended.
         Raises SchemaMismatchError: the table has other columns now.
-        Raises CorruptFileError: the entry before is missing; ``context`` has ``unwritten``.
-        Raises CommitUnknownError: the entry may be there or not.
-        Raises ShardError: something else is at its position.
+        Raises CorruptFileError: the previous entry is missing.  ``context`` has ``unwritten``.
+        Raises CommitUnknownError: the entry may have been written or not.
+        Raises ShardError: the position has something else.
         """
         while not (self._try(entry, again, owed) or self._is_there(entry)):
             self._pass_by()
-        if self._table.is_cheap:  # they may have ended while the entry was written
+        if self._table.is_cheap:  # the logs may have ended while the entry was written
             name = entry_name(self.position)
             self._table.check_written(lambda: self._shard.store.delete(name))
         if self._table.log is not None:
@@ -122,7 +117,7 @@ class LogWriter:
         self.position += 1
 
     def _try(self, entry: bytes, again: bool, owed: bool) -> bool:
-        """Put an entry, several times if it has to be; ``False`` if its position is taken."""
+        """Put an entry, with retries; return False if its position is taken."""
         for attempt in range(self._retries + 1):
             try:
                 self._table.check()
@@ -130,7 +125,7 @@ class LogWriter:
                     self._table.check_rows()
                 free = put_entry(self._shard, self.position, entry)
                 if (attempt or again) and not free and self._is_there(entry):
-                    # an attempt that failed or was interrupted left it, perhaps in memory alone
+                    # an earlier attempt left the entry, perhaps not flushed to disk
                     self._shard.store.put(entry_name(self.position), entry)
             except StorageError as error:
                 if attempt == self._retries:
@@ -141,14 +136,14 @@ class LogWriter:
         raise AssertionError("there is one attempt at least")
 
     def _is_there(self, entry: bytes) -> bool:
-        """Tell whether this very entry is at its position: nobody else has the epoch."""
+        """Return True if this entry is at its position: no other writer has the epoch."""
         try:
             return bytes(self._shard.store.read(entry_name(self.position))) == entry
         except FileNotFoundError:
             return False
 
     def _pass_by(self) -> None:
-        """Go past the sentinel of a writer that was stopped while it took the shard before us."""
+        """Skip the sentinel of an earlier epoch, whose writer was stopped during its claim."""
         try:
             other = read_entry(self._shard, self.position)
         except (CorruptFileError, FileNotFoundError) as error:
@@ -179,41 +174,39 @@ class LogWriter:
         )
 
 
-# ---- puts of many threads in one order, those that queue while an entry is written in the next
-# one
+# ---- group commit: the puts that queue while an entry is written share the next entry
 #
-# There is no thread that writes.  A put that finds nobody writing leads: it writes at once what
-# queues, itself too, and hands over to the first of those that came meanwhile.  So a lone put costs
-# no switch between threads, and of many that wait each entry takes all.
+# There is no writer thread.  A put that finds no leader becomes the leader: it writes the queue,
+# with its own rows, as one entry.  Then the first put that queued meanwhile becomes the leader.
+# So a single put needs no thread switch, and one entry takes all puts that wait.
 #
-# A leader that is interrupted while it writes leaves its group as it is: the next leader writes
-# that group first.  Interrupts at other places are to be postponed
-# (`lancekit._interrupts.Postponed`).
+# A leader that is interrupted during a write leaves its group to the next leader, which writes it
+# first.  Other interrupts must be postponed (`lancekit._interrupts.Postponed`).
 
 Written = TypeVar("Written")
 
 
-#: a batch whose buffers have fewer bytes counts with these, which takes a fiftieth of the time
+#: up to this size a batch counts by its whole buffers, which takes 1/50 of the time
 _SMALL_BYTES = 1 << 16
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """Return the bytes of a batch; of a large one without what its buffers have beside its rows."""
+    """Return the bytes of a batch; for a large one without the bytes outside of its rows."""
     size = batch.get_total_buffer_size()
     return size if size <= _SMALL_BYTES else batch.nbytes
 
 
 @dataclass(slots=True)
 class _Fate:
-    """Whether rows were written; ``None`` as long as an entry with them is being written."""
+    """The state of rows: written, not written, or ``None`` while an entry with them is written."""
 
     written: bool | None = False
 
 
 class Ticket:
-    """Rows that wait to be written; without rows, for all before them to be.
+    """Rows that wait to be written; without rows, a wait for all earlier rows.
 
-    Whoever `waits` does so at `gate`, until it is settled or his turn to lead.
+    If `waits` is True, the putting thread waits at `gate` until it is settled or leads.
     """
 
     __slots__ = ("batches", "bytes", "error", "fate", "gate", "leads", "rows", "waits")
@@ -231,28 +224,28 @@ class Ticket:
 
 
 class _Sink(Protocol[Written]):
-    """Where groups go, one at a time.  `room` and `landed` are called with the lock held."""
+    """The target of groups, one at a time.  `room` and `landed` are called with the lock held."""
 
     def room(self, first: Ticket) -> tuple[int, int]:
         """Make room for a ticket; return how many rows and bytes its group may have."""
 
     def write(self, group: list[Ticket]) -> Written:
-        """Write the rows of a group; when this returns they are as durable as they have to be.
+        """Write the rows of a group, as durably as the settings require.
 
         After an interrupt this is called again with the same group.
         """
 
     def landed(self, written: Written) -> None:
-        """Show rows that were written."""
+        """Show rows that were written to readers."""
 
 
 class GroupCommit:
-    """The queue before a sink.
+    """The queue of rows before a sink.
 
-    lock: guards the queue, and what the sink shows.
-    sink: where the rows go.
+    lock: guards the queue, and the rows that the sink shows.
+    sink: the target of the rows.
 
-    pending_bytes: what waits, and what is being written, takes in memory.
+    pending_bytes: the bytes of rows that wait or are being written.
     """
 
     def __init__(self, lock: threading.Lock, sink: _Sink[Written]) -> None:
@@ -265,13 +258,13 @@ class GroupCommit:
 
     @property
     def pending(self) -> list[Ticket]:
-        """What is not shown yet, in order; to be read with the lock held."""
+        """The tickets whose rows are not shown yet, in order; the caller holds the lock."""
         return [*self._group, *self._waiting]
 
     def put(self, ticket: Ticket) -> None:
-        """Queue rows, and unless they do not wait return when they are written.
+        """Queue rows; if the ticket waits, return when they are written.
 
-        Raises what kept them from being written.
+        Raises the error of the write.
         """
         with self._lock:
             self._waiting.append(ticket)
@@ -292,25 +285,25 @@ class GroupCommit:
     def _wait(self, ticket: Ticket) -> None:
         try:
             wait_for(ticket.gate)
-        except BaseException:  # who is interrupted lets the others go on
+        except BaseException:  # an interrupted thread must not block the others
             with self._lock:
                 self._leave(ticket)
             raise
 
     def _leave(self, ticket: Ticket) -> None:
-        """Have nobody wait for a ticket any more; if it led, another one leads."""
+        """Detach the waiting thread from a ticket; if it led, choose another leader."""
         if ticket in self._waiting:
             self._waiting.remove(ticket)
             self.pending_bytes -= ticket.bytes
         ticket.waits = False
         if ticket.leads:
             ticket.leads = False
-            ticket.gate.acquire(blocking=False)  # a ticket that is settled later opens it again
+            ticket.gate.acquire(blocking=False)  # settling the ticket later releases it again
             self._hand_over()
 
     def _lead(self, ticket: Ticket) -> None:
         try:
-            if not self._group:  # else its leader was interrupted
+            if not self._group:  # otherwise an interrupted leader left its group
                 with self._lock:
                     self._take()
             written = self._sink.write(self._group)
@@ -327,7 +320,7 @@ class GroupCommit:
             raise
 
     def _take(self) -> None:
-        """Take from the queue what one entry can hold: the first, and those that still fit."""
+        """Move tickets from the queue to the group: the first, and all that fit with it."""
         first = self._waiting.popleft()
         self._group = [first]
         rows, size = self._sink.room(first)
@@ -343,7 +336,7 @@ class GroupCommit:
 
     def _settle(self, error: Exception | None) -> None:
         settled, self._group = self._group, []
-        self._hand_over()  # who leads goes on first: the others only return
+        self._hand_over()  # the next leader starts before the settled threads return
         for ticket in settled:
             self.pending_bytes -= ticket.bytes
             ticket.error = error
@@ -361,5 +354,5 @@ class GroupCommit:
 
 
 def _for_this_thread(error: BaseException) -> BaseException:
-    """Return the error for one of several threads that raise it, each with its own traceback."""
+    """Return a copy of an error that several threads raise, so that each has its traceback."""
     return copy(error) if isinstance(error, LancekitError) else error

@@ -1,8 +1,8 @@
-"""Generations of shards become rows of the table: each step is one commit, and lands once.
+"""Merge generations of shards into the table, in steps of one commit each.
 
-A commit has the new rows, the deletions of what they replace or delete, the keys that they bring
-in, and the mark that says up to where each shard is merged (docs/format/memwal.md, 7).  So a merge
-can be stopped anywhere and done again, and any number of them may run at once.
+A commit has the new rows, their keys, the deletions of rows that they replace or delete, and the
+last merged generation of each shard (docs/format/memwal.md, 7).  So a merge can be stopped at any
+point and repeated, and any number of merges may run at the same time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lancekit._defaults import ROWS_PER_COMMIT
 from lancekit._format.mem_wal.shard_manifest import ShardManifest
 from lancekit._operations.common.results import MemWalMergeResult, MergedShard
 from lancekit._operations.common.retry import RetryPolicy, retried
-from lancekit._operations.mem_wal.initialize import details_beside
+from lancekit._operations.mem_wal.initialize import details_with_shards
 from lancekit._operations.mem_wal.merge_step import (
     OF_ROWS,
     Landed,
@@ -36,18 +36,18 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError, ShardError, UnsupportedFeatureError
 from lancekit.progress import tracking
 
-#: and how many of their bytes, whatever the rows
+#: the approximate bytes of generations in one commit, whatever their rows
 _BYTES = 1 << 30
 
 #: errors that stop the merge of one shard, and of no other
 _OF_SHARDS = (CorruptFileError, ShardError, UnsupportedFeatureError, *OF_ROWS)
 
-#: is told how many generations are merged, and how many there are to be
+#: receives the number of merged generations, and the total
 Progress = Callable[[int, int], object]
 
 
 class PlannedMerge(NamedTuple):
-    """What there is to be merged: into which version, of which shards, and what by each commit."""
+    """A planned merge: the version to merge into, the shards' manifests, and the commits."""
 
     current: Snapshot
     manifests: Mapping[Shard, ShardManifest]
@@ -63,22 +63,21 @@ def merge_generations(
     on_error: OnError = "raise",
     progress: Progress | None = None,
 ) -> tuple[Snapshot, tuple[MemWalMergeResult, LancekitError | None]]:
-    """Merge the generations of shards that the newest version lacks, and drain their manifests.
+    """Merge the generations that the newest version lacks, and drain the shards' manifests.
 
     snapshot: a version of the branch.
-    shards: whose generations.
-    policy: how often a step is worked out anew when others land meanwhile.
-    rows_per_commit: about how many rows of generations one commit merges.
-    on_error: what becomes of rows that the table refuses.
-    progress: told of each commit.
+    policy: how often a step is repeated after concurrent commits.
+    rows_per_commit: the approximate number of rows of generations in one commit.
+    on_error: how to handle rows that the table refuses.
+    progress: called after each commit.
 
     Returns
     -------
     tuple
-        The newest version; what was done, and the error for the shards that could not be merged.
+        The newest version; the result, and the error of the shards that could not be merged.
 
-    Raises InvalidArgumentError: the table has no shards.
-    Raises ShardError: a shard began to count below the mark that the table has of it.
+    Raises InvalidArgumentError: the table has no MemWAL.
+    Raises ShardError: a shard's generations are not above the table's mark.
     Raises RetriesExhaustedError: others changed the same rows before every attempt.
     """
     started = time.monotonic()
@@ -96,10 +95,10 @@ def merge_generations(
             try:
                 (current, one), tries = retried(current, Step(step, on_error), policy)
             except _OF_SHARDS as error:
-                if parts := _apart(step):
+                if parts := _split(step):
                     left.extendleft(reversed(parts))
                 else:
-                    failed[step[0].shard.id] = _stopped(step[0], error)
+                    failed[step[0].shard.id] = _naming_generation(step[0], error)
                 continue
             attempts += tries
             landed.append(one)
@@ -109,7 +108,7 @@ def merge_generations(
             tracker.draw()
             if progress is not None:
                 progress(done, count)
-    # what was merged and not drained, by someone who was stopped in between
+    # drain generations that a stopped merge left
     _drain_all(manifests, current)
     merged = [each for one in landed for each in one.merged]
     result = MemWalMergeResult(
@@ -130,16 +129,16 @@ def merge_generations(
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
         waiting=replace(waiting_rows(current), refused=any(map(is_refusal, failed.values()))),
     )
-    return current, (result, _first_of(failed, result) if failed else None)
+    return current, (result, _combined_error(failed, result) if failed else None)
 
 
 def is_refusal(error: LancekitError) -> bool:
-    """Tell whether a merge stopped at rows that ``on_error="quarantine"`` sets aside."""
+    """Return True if a merge stopped at rows that ``on_error="quarantine"`` moves to quarantine."""
     return "reasons" in error.context
 
 
-def _apart(step: Sequence[WaitingGeneration]) -> list[tuple[WaitingGeneration, ...]]:
-    """Return smaller steps: one for each shard, or else one for each generation."""
+def _split(step: Sequence[WaitingGeneration]) -> list[tuple[WaitingGeneration, ...]]:
+    """Split a step by shard, or a step of one shard by generation; empty if it cannot be split."""
     by_shard: dict[UUID, list[WaitingGeneration]] = {}
     for each in step:
         by_shard.setdefault(each.shard.id, []).append(each)
@@ -148,7 +147,7 @@ def _apart(step: Sequence[WaitingGeneration]) -> list[tuple[WaitingGeneration, .
     return [(each,) for each in step] if len(step) > 1 else []
 
 
-def _stopped(waiting: WaitingGeneration, error: LancekitError) -> LancekitError:
+def _naming_generation(waiting: WaitingGeneration, error: LancekitError) -> LancekitError:
     """Return an error that names the generation at which the merge of a shard stopped."""
     if "generation" in error.context and "shard" in error.context:
         return error
@@ -164,8 +163,10 @@ def _stopped(waiting: WaitingGeneration, error: LancekitError) -> LancekitError:
     return named
 
 
-def _first_of(failed: Mapping[UUID, LancekitError], result: MemWalMergeResult) -> LancekitError:
-    """Return the error of the first shard that could not be merged, and name the other shards."""
+def _combined_error(
+    failed: Mapping[UUID, LancekitError], result: MemWalMergeResult
+) -> LancekitError:
+    """Return the error of the first shard that failed, with the other shards in its text."""
     error, *others = failed.values()
     lines = [*error.message.rstrip("\n").split("\n")]
     lines += [f"  {other.message.splitlines()[0]}" for other in others]
@@ -187,17 +188,17 @@ def _first_of(failed: Mapping[UUID, LancekitError], result: MemWalMergeResult) -
 
 
 def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> PlannedMerge:
-    """Return what is to be merged into the newest version of a branch.
+    """Plan a merge into the newest version of a branch.
 
-    Raises InvalidArgumentError, ShardError: as of `merge_generations`.
+    Raises InvalidArgumentError, ShardError: as `merge_generations` raises them.
     """
-    # manifests first: whatever is drained since then, the newest version has
+    # manifests first: the newest version has all generations that are drained after this
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
     current = latest_snapshot(snapshot.location)
-    merged, marks = details_beside(current, list(manifests)).merged, Marks(current)
+    merged, marks = details_with_shards(current, list(manifests)).merged, Marks(current)
     for shard, manifest in manifests.items():
         done = merged.get(shard.id, 0)
-        if manifest.current_generation <= done:  # a newer manifest may be of what was merged since
+        if manifest.current_generation <= done:  # the manifest may be older than a merge
             _check_above(shard, (latest(shard) or manifest).current_generation, done)
         for table in manifest.sstables:
             if table.generation <= done and not marks.has(shard.id, table.generation):
@@ -206,7 +207,7 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
 
 
 def _check_above(shard: Shard, generation: int, merged: int) -> None:
-    """Refuse a shard that counts from the beginning under a mark that was inherited."""
+    """Refuse a shard whose generations started at 1 under an inherited mark."""
     if generation <= merged:
         raise ShardError(
             f"A generation of shard {shard.id} is {generation}, and the table says that it has all "
@@ -223,7 +224,7 @@ def _check_above(shard: Shard, generation: int, merged: int) -> None:
 def _waiting(
     manifests: Mapping[Shard, ShardManifest], merged: Mapping[UUID, int]
 ) -> Iterator[WaitingGeneration]:
-    """Yield what is to be merged: shard by shard, older generations first."""
+    """Yield the generations to merge, shard by shard, older generations first."""
     for shard, manifest in manifests.items():
         for table in sorted(manifest.sstables, key=lambda table: table.generation):
             if table.generation > merged.get(shard.id, 0):
@@ -233,9 +234,9 @@ def _waiting(
 def _steps(
     waiting: Iterable[WaitingGeneration], rows: int
 ) -> Iterator[tuple[WaitingGeneration, ...]]:
-    """Cut generations into steps of about so many rows, and not too many bytes.
+    """Group generations into steps of about `rows` rows or `_BYTES` bytes, whichever comes first.
 
-    Those that do not say how large they are count as nothing.
+    Generations that do not record their size count as 0.
     """
     step: list[WaitingGeneration] = []
     share = 0.0
@@ -262,23 +263,23 @@ def _by_shard(merged: Sequence[WaitingGeneration]) -> tuple[MergedShard, ...]:
 
 
 def drain(shard: Shard, merged: int) -> None:
-    """Take generations up to a number off a shard's manifest.
+    """Remove generations up to a number from a shard's manifest.
 
-    The writer stays who it is.  Their folders stay, for readers that have them in their plans.
+    The epoch stays, and so do the folders, for readers that planned to read them.
     """
 
     def edit(newest: ShardManifest) -> ShardManifest | None:
         left = tuple(table for table in newest.sstables if table.generation > merged)
         if len(left) == len(newest.sstables):
             return None
-        # a generation that is not listed cannot tell which entries it has
+        # compute the cursor now: it depends on the row counts of listed generations
         return replace(newest, sstables=left, replay_after=flushed_up_to(shard, newest))
 
     change(shard, None, edit)
 
 
 def _drain_all(shards: Collection[Shard], current: Snapshot) -> None:
-    merged = details_beside(current, list(shards)).merged
+    merged = details_with_shards(current, list(shards)).merged
     for shard in shards:
         if shard.id in merged:
             drain(shard, merged[shard.id])

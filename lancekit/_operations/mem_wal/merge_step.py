@@ -27,12 +27,12 @@ from lancekit._operations.checks.constraint_audit import RowConstraints
 from lancekit._operations.checks.constraints import Constraint
 from lancekit._operations.mem_wal.generation import open_generation
 from lancekit._operations.mem_wal.initialize import initialized
-from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows, land, work_out
+from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows, land, prepare_merge
 from lancekit._operations.mem_wal.quarantine import (
-    kept_in_quarantine,
     keys_in,
     read_quarantine,
     with_facts,
+    written_to_quarantine,
 )
 from lancekit._operations.unmerged.marks import quarantine_ids
 from lancekit._pipeline.casts.batches import cast_all
@@ -57,10 +57,10 @@ from lancekit.errors import (
 )
 from lancekit.options import options
 
-#: what becomes of a row that cannot be merged
+#: how to handle rows that cannot be merged
 OnError = Literal["raise", "quarantine"]
 
-#: how many rows an error shows, and how much of the key of each
+#: the most rows that an error shows, and the most characters of each key
 _SHOWN = 5
 _KEY_CHARACTERS = 100
 
@@ -68,11 +68,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 class MixedColumnsError(ShardError):
-    """Generations that one commit cannot merge, because they have different columns."""
+    """Generations with different columns, which one commit cannot merge."""
 
 
 class WaitingGeneration(NamedTuple):
-    """A generation that is to be merged."""
+    """A generation that waits to be merged."""
 
     shard: Shard
     table: SsTable
@@ -80,7 +80,7 @@ class WaitingGeneration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What came of a step."""
+    """The result of a step."""
 
     merged: tuple[WaitingGeneration, ...] = ()
     inserted: int = 0
@@ -91,14 +91,14 @@ class Landed:
 
 
 def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
-    """Return where a step is worked out."""
+    """Choose the engine of a step by the rows of the table and its generations."""
     rows = sum(each.table.physical_rows or 0 for each in step)
     return choose_engine(current.manifest.num_rows + rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Generations that one commit merges; called with the version that they come on top of."""
+    """Generations that one commit merges; called with the version to merge into."""
 
     waiting: tuple[WaitingGeneration, ...]
     on_error: OnError = "raise"
@@ -106,8 +106,8 @@ class Step:
     def __call__(self, current: Snapshot) -> tuple[Snapshot, Landed]:
         """Merge the generations.
 
-        Raises RetryableConflictError: others landed first.
-        Raises LancekitError: a generation cannot be read or merged; ``context`` has ``shard`` and
+        Raises RetryableConflictError: another commit landed first.
+        Raises LancekitError: a generation cannot be read or merged.  ``context`` has ``shard`` and
             ``generation``.
         """
         left = self._left(current)
@@ -118,7 +118,7 @@ class Step:
         except (CommitUnknownError, RetryableConflictError):
             raise
         except LancekitError as error:
-            # another merger may have been first: then a mark excludes mine, or files are gone
+            # a concurrent merge can cause the error, by its mark or by removed files
             if self._left(latest_snapshot(current.location)) == left:
                 raise
             raise RetryableConflictError(
@@ -134,22 +134,22 @@ class Step:
     def _merged(
         self, current: Snapshot, left: tuple[WaitingGeneration, ...]
     ) -> tuple[Snapshot, Landed]:
-        """Merge generations; rows that the table refuses are set aside, if that is wanted."""
+        """Merge generations; rows that the table refuses go to quarantine if `on_error` says so."""
         refused: dict[int, str] = {}
         while True:
             rows = _read(current, left)
             if len(set(rows.lacking)) > 1:
                 raise MixedColumnsError("Generations of one commit have different columns.")
-            held = {**_followers(current, rows), **refused}
-            chosen = rows.newest(_mask(rows, held) if held else None)
+            excluded = {**_followers(current, rows), **refused}
+            newest = rows.newest(_mask(rows, excluded) if excluded else None)
             try:
-                return _land(current, left, rows, chosen, held)
+                return _land(current, left, rows, newest, excluded)
             except OF_ROWS as error:
-                # a constraint may have landed meanwhile
+                # a concurrent commit may have added a constraint
                 current = latest_snapshot(current.location)
                 if self._left(current) != left:
                     raise
-                found = _refused_rows(current, chosen)
+                found = _refused_rows(current, newest)
                 if not found:
                     raise
                 if self.on_error == "raise":
@@ -166,17 +166,17 @@ def _opened(schema: LanceSchema, generation: WaitingGeneration) -> Snapshot:
     return open_generation(generation.shard, generation.table, schema)
 
 
-# ---- rows that are set aside
+# ---- rows for the quarantine
 
 
-def _mask(rows: GenerationRows, held: Mapping[int, str]) -> Mask:
+def _mask(rows: GenerationRows, excluded: Mapping[int, str]) -> Mask:
     mask = np.zeros(rows.keys.num_rows, bool)
-    mask[list(held)] = True
+    mask[list(excluded)] = True
     return mask
 
 
 def _followers(current: Snapshot, rows: GenerationRows) -> dict[int, str]:
-    """Return the rows whose key has a row in quarantine, which came before them."""
+    """Return the rows whose key has an earlier row in quarantine, with the reason."""
     schema = current.manifest.schema
     if not (schema.primary_key and quarantine_ids(current)):
         return {}
@@ -185,20 +185,20 @@ def _followers(current: Snapshot, rows: GenerationRows) -> dict[int, str]:
     return dict.fromkeys(places.tolist(), "follows a row of the same key into quarantine")
 
 
-def _set_aside(
-    waiting: Sequence[WaitingGeneration], rows: GenerationRows, held: Mapping[int, str]
+def _quarantine_rows(
+    waiting: Sequence[WaitingGeneration], rows: GenerationRows, excluded: Mapping[int, str]
 ) -> pa.Table | None:
-    """Return held rows with where they come from and why, as a quarantine keeps them."""
-    if not held:
+    """Return the excluded rows in the form of a quarantine, or ``None``."""
+    if not excluded:
         return None
-    mask = _mask(rows, held)
+    mask = _mask(rows, excluded)
     places = np.flatnonzero(mask)
     origins = [waiting[number] for number in rows.generation[places]]
     return with_facts(
         rows.rows(mask),
         [one.shard.id for one in origins],
         [one.table.generation for one in origins],
-        [held[place] for place in places.tolist()],
+        [excluded[place] for place in places.tolist()],
     )
 
 
@@ -208,7 +208,7 @@ def _cannot_be_merged(
     rows: GenerationRows,
     found: Mapping[int, str],
 ) -> LancekitError:
-    """Return the error for rows that a table refuses: the same kind, with shard, key and reason."""
+    """Return the error for refused rows: of the same class, with shard, keys and reasons."""
     at = rows.generation[min(found)]
     same = {place: why for place, why in sorted(found.items()) if rows.generation[place] == at}
     shown = dict(list(same.items())[:_SHOWN])
@@ -245,16 +245,16 @@ def _land(
     current: Snapshot,
     waiting: Sequence[WaitingGeneration],
     rows: GenerationRows,
-    chosen: NewestRows,
-    held: Mapping[int, str],
+    newest: NewestRows,
+    excluded: Mapping[int, str],
 ) -> tuple[Snapshot, Landed]:
     check_writable(current)
     engine = engine_of(current, waiting).engine
     highest = {each.shard.id: each.table.generation for each in waiting}
     marks = tuple(CompactedSsTable(*mark) for mark in highest.items())
-    with kept_in_quarantine(current, _set_aside(waiting, rows, held)) as kept:
-        live = partial(_source, chosen.given, engine)
-        work = work_out(current, live, chosen.deleted, engine, lacking=chosen.lacking)
+    with written_to_quarantine(current, _quarantine_rows(waiting, rows, excluded)) as kept:
+        live = partial(_source, newest.given, engine)
+        work = prepare_merge(current, live, newest.deleted, engine, lacking=newest.lacking)
         landed = land(current, work, (*marks, *kept), doing="merge_mem_wal")
     for each, columns in zip(waiting, rows.replaced, strict=True):
         if columns:
@@ -268,7 +268,7 @@ def _land(
         inserted=work.inserted,
         updated=work.updated,
         deleted=work.deleted,
-        quarantined=len(held),
+        quarantined=len(excluded),
         engine=engine,
     )
 
@@ -280,9 +280,9 @@ def _source(rows: NewestRows, engine: EngineName) -> Source:
     return LocalSource(rows.reader(), options.source_memory_bytes)
 
 
-# ---- rows of generations that a table does not take, and why
+# ---- rows of generations that a table refuses, and the reasons
 
-#: errors of a merge that a row may be the reason of
+#: errors of a merge that a row can cause
 OF_ROWS = (
     ConstraintViolationError,
     NullKeyError,
@@ -296,9 +296,9 @@ Refused = tuple[int, str]
 
 
 def _refused_rows(table: Snapshot, rows: NewestRows) -> dict[int, str]:
-    """Return the rows that a version does not take, by their places, and the reason for each.
+    """Return the rows that a version refuses, by their `places`, and the reason for each.
 
-    Conditions of the whole table name no row.
+    Conditions on the whole table refuse no single row.
     """
     checks, found = _Checks.of(table), dict[int, str]()
     first = 0
@@ -311,7 +311,7 @@ def _refused_rows(table: Snapshot, rows: NewestRows) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """The checks of rows that a merge makes."""
+    """The checks that a merge makes on rows."""
 
     schema: LanceSchema
     constraints: RowConstraints
@@ -323,23 +323,23 @@ class _Checks:
         return cls(manifest.schema, RowConstraints.of(table), manifest.new_file_version == "2.0")
 
     def refused(self, batch: pa.RecordBatch) -> Iterator[Refused]:
-        """Yield the rows of a batch that fail a check; a row may come several times."""
+        """Yield the rows of a batch that fail a check; a row can be yielded several times."""
         for constraint, condition, _ in self.constraints.conditions:
             try:
-                yield from _all(condition.broken.mask(batch), _breaks(constraint))
+                yield from _refused_by(condition.broken.mask(batch), _breaks(constraint))
             except PredicateError:
-                yield from _apart(batch, _single(constraint, condition))
+                yield from _bisected(batch, _row_check(constraint, condition))
         sound = np.ones(batch.num_rows, bool)
         for field in batch.schema:
             if not field.nullable and ak.null_count(nulls := batch.column(field.name)):
                 sound &= ~nulls.is_null().to_numpy(zero_copy_only=False)
-                yield from _all(nulls.is_null(), f"column {field.name!r} takes no nulls")
+                yield from _refused_by(nulls.is_null(), f"column {field.name!r} takes no nulls")
         left = ak.filter(batch, sound)
         places = np.flatnonzero(sound)
-        yield from ((int(places[row]), reason) for row, reason in _apart(left, self._store))
+        yield from ((int(places[row]), reason) for row, reason in _bisected(left, self._store))
 
     def _store(self, batch: pa.RecordBatch) -> None:
-        """Bring rows into the form that files have."""
+        """Convert rows to the form of data files."""
         form = self.schema.to_arrow()
         for rows in cast_all(plan_cast(form, form), [batch]):
             for field in self.schema.fields:
@@ -347,7 +347,7 @@ class _Checks:
                     deque(columns_of_20(rows.column(field.name), field), maxlen=0)
 
 
-def _all(mask: pa.Array, reason: str) -> Iterator[Refused]:
+def _refused_by(mask: pa.Array, reason: str) -> Iterator[Refused]:
     return ((int(row), reason) for row in np.flatnonzero(pc.fill_null(mask, False)))
 
 
@@ -355,7 +355,7 @@ def _breaks(constraint: Constraint) -> str:
     return f"breaks the constraint {constraint.name!r} ({constraint.condition})"
 
 
-def _single(constraint: Constraint, condition: Condition) -> Check:
+def _row_check(constraint: Constraint, condition: Condition) -> Check:
     def check(batch: pa.RecordBatch) -> None:
         try:
             broken = pc.any(condition.broken.mask(batch)).as_py()
@@ -368,8 +368,8 @@ def _single(constraint: Constraint, condition: Condition) -> Check:
     return check
 
 
-def _apart(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refused]:
-    """Yield the rows that fail a check which names none: halves of the rows are tried in turn."""
+def _bisected(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refused]:
+    """Yield the rows that fail a check of whole batches, by bisecting the batch."""
     if not batch.num_rows:
         return
     try:
@@ -379,5 +379,5 @@ def _apart(batch: pa.RecordBatch, check: Check, first: int = 0) -> Iterator[Refu
             yield first, " ".join(error.message.split())
             return
         half = batch.num_rows // 2
-        yield from _apart(batch.slice(0, half), check, first)
-        yield from _apart(batch.slice(half), check, first + half)
+        yield from _bisected(batch.slice(0, half), check, first)
+        yield from _bisected(batch.slice(half), check, first + half)

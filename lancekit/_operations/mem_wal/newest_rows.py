@@ -1,4 +1,4 @@
-"""The newest row of each key in some generations, and the commit that brings these in."""
+"""Find the newest row of each key in generations, and commit these rows to the table."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class NewestRows:
-    """Rows of generations, by the places where they are, and the keys of those that are deleted.
+    """The newest row of each key in generations: offsets of live rows, and deleted keys.
 
-    schema: the table's, in whose columns the rows are read.
-    sources, offsets: the fragments of the generations, and which rows of each are the newest, and
-        live.
-    deleted: the keys whose newest row says that they are deleted; no columns if there are no keys.
-    places: of each row that lives, its place among all rows of the generations.
-    lacking: the columns that the generations do not have.
+    schema: the table's schema, in which the rows are read.
+    sources, offsets: the fragments of the generations, and the offsets of the newest live rows of
+        each.
+    deleted: the keys whose newest row is a tombstone.  No columns without a primary key.
+    places: the index of each live row among all rows of the generations.
+    lacking: the columns that the generations lack.
     """
 
     schema: LanceSchema
@@ -63,16 +63,16 @@ class NewestRows:
 
     @property
     def given(self) -> NewestRows:
-        """The rows without the columns that the generations do not have."""
+        """The rows without the columns that the generations lack."""
         return replace(self, schema=without(self.schema, self.lacking))
 
     @property
     def num_rows(self) -> int:
-        """The number of rows that live."""
+        """The number of live rows."""
         return sum(map(len, self.offsets))
 
     def scan(self) -> Scan:
-        """Return the live rows, in the order of the generations, as tasks read them."""
+        """Return a scan of the live rows, in the order of the generations."""
         numbered = tuple(
             replace(source, fragment=replace(source.fragment, id=number))
             for number, source in enumerate(self.sources)
@@ -84,7 +84,7 @@ class NewestRows:
         return Scan(read=Read(numbered, rows), request=request)
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the live rows, in the order of the generations; may be asked again."""
+        """Return a new reader of the live rows, in the order of the generations."""
         return pa.RecordBatchReader.from_batches(self.schema.to_arrow(), self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -93,7 +93,7 @@ class NewestRows:
         for source, offsets in zip(self.sources, self.offsets, strict=True):
             reader = FragmentReader(source)
             for start in range(0, len(offsets), step):
-                rows = _checked(reader, names, offsets[start : start + step])
+                rows = _read_verified(reader, names, offsets[start : start + step])
                 yield from pa.table(rows.columns, schema=schema).to_batches()
 
 
@@ -101,14 +101,14 @@ class NewestRows:
 class GenerationRows:
     """All visible rows of some generations, older generations first.
 
-    schema: the table's.
-    sources, offsets: the fragments of the generations, and the visible rows of each.
-    keys: the key and the mark of deletion of each row.
-    generation: the place of each row's generation in the list that was read.
-    lacking: of each generation, the table's columns that it does not have; none without a primary
-        key, where a row takes the place of no other.
-    replaced: of these, the columns whose name the generation has for another column: the table's
-        was cast, or dropped and added.
+    schema: the table's schema.
+    sources, offsets: the fragments of the generations, and the offsets of the visible rows of each.
+    keys: the key and `_tombstone` of each row.
+    generation: the index of each row's generation in the list that was read.
+    lacking: for each generation, the table's columns that it lacks.  Empty without a primary key,
+        where no row replaces another.
+    replaced: the lacking columns whose name the generation has for another field: the table's
+        column was cast, or dropped and added again.
     """
 
     schema: LanceSchema
@@ -123,11 +123,11 @@ class GenerationRows:
     def read(cls, generations: Sequence[Snapshot], schema: LanceSchema) -> GenerationRows:
         """Read the keys of generations.
 
-        Columns go by the ids of their fields: what a generation lacks is null, and so is a column
-        that the table got since.
+        Columns are matched by field id.  A column that a generation lacks is null.
 
-        generations: later ones hold newer rows; in each every key is once, or hidden.
-        schema: the table's.
+        generations: later generations have newer rows.  In each, only the last row of a key is
+            visible.
+        schema: the table's schema.
         """
         names = tuple(field.name for field in schema.primary_key)
         sources = [
@@ -147,15 +147,15 @@ class GenerationRows:
             generation=np.repeat(numbers, [len(offsets) for _, offsets in found]).astype(np.int64),
             lacking=missing if names else (),
             replaced=tuple(
-                columns & _unknown(schema, one.manifest.schema)
+                columns & _not_renamed(schema, one.manifest.schema)
                 for columns, one in zip(missing, generations, strict=True)
             ),
         )
 
     def newest(self, left_out: Mask | None = None) -> NewestRows:
-        """Choose the newest row of each key; every row if there is no key.
+        """Return the newest row of each key, or every row without a primary key.
 
-        left_out: rows that are as if they were not there.
+        left_out: rows to ignore.
         """
         key = tuple(name for name in self.keys.column_names if name != TOMBSTONE)
         newest = np.ones(self.keys.num_rows, bool) if left_out is None else ~left_out
@@ -175,40 +175,40 @@ class GenerationRows:
             lacking=frozenset().union(*self.lacking),
         )
 
-    def rows(self, chosen: Mask) -> pa.Table:
-        """Return some rows with the table's columns and the mark of deletion."""
+    def rows(self, selected: Mask) -> pa.Table:
+        """Return the selected rows with the table's columns and `_tombstone`."""
         schema = self.schema.to_arrow()
         parts = [
-            _checked(FragmentReader(source), self.schema.names, offsets)
-            for source, offsets in zip(self.sources, self._split(chosen), strict=True)
+            _read_verified(FragmentReader(source), self.schema.names, offsets)
+            for source, offsets in zip(self.sources, self._split(selected), strict=True)
             if len(offsets)
         ]
         loose = pa.schema([field.with_nullable(True) for field in schema])
         table = pa.concat_tables([pa.table(part.columns, schema=loose) for part in parts])
-        marks = ak.filter(self.keys.select([TOMBSTONE]), chosen)
+        marks = ak.filter(self.keys.select([TOMBSTONE]), selected)
         return table.append_column(TOMBSTONE, marks.column(0))
 
-    def _split(self, chosen: Mask) -> tuple[Offsets, ...]:
+    def _split(self, selected: Mask) -> tuple[Offsets, ...]:
         ends = np.cumsum([len(own) for own in self.offsets])[:-1]
-        parts = np.split(chosen, ends) if self.offsets else []
+        parts = np.split(selected, ends) if self.offsets else []
         return tuple(own[mask] for own, mask in zip(self.offsets, parts, strict=True))
 
 
 def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestRows:
-    """Return the newest row of each key in generations; arguments as of `GenerationRows.read`."""
+    """Return the newest row of each key in generations; arguments as in `GenerationRows.read`."""
     return GenerationRows.read(generations, schema).newest()
 
 
 def seen_in(
     schema: LanceSchema, generation: LanceSchema, own: Collection[str] = (TOMBSTONE,)
 ) -> LanceSchema:
-    """Return a table's columns as they are read in a generation, and the generation's own columns.
+    """Return the schema that reads a table's columns, and the own columns, from a generation.
 
-    The table may have given out the id of an own column, which was free when the generation was
-    written, to another column since: that one reads as null.
+    The table may have given the field id of an own column to a new column since.  The new column
+    then reads as null.
 
-    schema, generation: the table's schema and the generation's.
-    own: the names of the own columns: the mark of deleted rows, and what a quarantine adds.
+    schema, generation: the schemas of the table and of the generation.
+    own: the names of the generation's own columns: `_tombstone`, and the facts of a quarantine.
     """
     known = {f.id: f.logical_type for f in generation.walk() if f.name not in own}
     free = count(max(f.id for f in (*schema.walk(), *generation.walk())) + 1)
@@ -224,17 +224,16 @@ def seen_in(
 
 
 def lacking(schema: LanceSchema, generation: LanceSchema) -> frozenset[str]:
-    """Return the columns of a table that a generation does not have.
+    """Return the columns of a table that a generation lacks, matched by field id.
 
-    Columns go by the ids of their fields.  A part of a struct that a generation does not have is
-    null in its rows.
+    A struct whose nested fields differ is not lacking: new nested fields are null in its rows.
     """
     known = {field.id: field.logical_type for field in generation.fields if field.name != TOMBSTONE}
     return frozenset(f.name for f in schema.fields if known.get(f.id) != f.logical_type)
 
 
-def _unknown(schema: LanceSchema, generation: LanceSchema) -> frozenset[str]:
-    """Return the columns of a generation that go by no column of the table of another name."""
+def _not_renamed(schema: LanceSchema, generation: LanceSchema) -> frozenset[str]:
+    """Return the columns of a generation that the table does not have under another name."""
     names = {field.id: field.name for field in schema.fields}
     return frozenset(f.name for f in generation.fields if names.get(f.id, f.name) == f.name)
 
@@ -250,46 +249,46 @@ def _no_keys(schema: LanceSchema, keys: Sequence[str]) -> pa.Table:
 
 
 def _read_keys(task: tuple[FragmentSource, tuple[str, ...]]) -> tuple[pa.Table, Offsets]:
-    """Return the keys and marks of a fragment's visible rows, and their offsets."""
+    """Return the keys and tombstone flags of a fragment's visible rows, and their offsets."""
     source, keys = task
     reader = FragmentReader(source)
     offsets = np.arange(reader.physical_rows) if reader.live is None else reader.live
     if TOMBSTONE not in source.schema:
         none = pa.array(np.zeros(len(offsets), bool))
-        return _checked(reader, keys, offsets).append_column(TOMBSTONE, none), offsets
-    rows = _checked(reader, [*keys, TOMBSTONE], offsets)
+        return _read_verified(reader, keys, offsets).append_column(TOMBSTONE, none), offsets
+    rows = _read_verified(reader, [*keys, TOMBSTONE], offsets)
     marks = pc.fill_null(rows.column(TOMBSTONE), False)
     return rows.select(list(keys)).append_column(TOMBSTONE, marks), offsets
 
 
-def _checked(reader: FragmentReader, names: Sequence[str], rows: Offsets) -> pa.Table:
-    """Read rows, and compare the pages with their checksums: what is merged stays.
+def _read_verified(reader: FragmentReader, names: Sequence[str], rows: Offsets) -> pa.Table:
+    """Read rows and verify page checksums, because a merge makes the rows permanent.
 
-    Raises CorruptFileError: a page is not what was written.
+    Raises CorruptFileError: a page does not match its checksum.
     """
     with options(verify_checksums=True):
         return reader.read(names, rows)
 
 
-# ---- rows that come into a version by their primary key, and the commit that brings them
+# ---- upsert rows into a version by primary key, in one commit
 #
-# A merge of generations uses this, and so do rows that are put back from a quarantine.
+# Merges of generations use this, and rows that are put back from a quarantine.
 
 
-def work_out(
+def prepare_merge(
     current: Snapshot,
     live: Callable[[], Source],
     deleted: pa.Table,
     engine: EngineName = "local",
     lacking: frozenset[str] = frozenset(),
 ) -> MergeWork:
-    """Write rows, and find what they replace and what is deleted.
+    """Write rows, and find the rows that they replace and the rows to delete.
 
-    current: the version that they come on top of.
-    live: opens the rows, which have the columns of the version; each key is there once.
-    deleted: the keys of the rows that are deleted.
-    engine: where this runs.
-    lacking: columns that the rows do not have: a row that is replaced keeps its values of these.
+    current: the version to merge into.
+    live: opens the rows, which have the columns of the version.  Each key occurs once.
+    deleted: the keys of the rows to delete.
+    engine: where the merge runs.
+    lacking: columns that the rows lack.  A replaced row keeps its values of these columns.
     """
     schema = current.manifest.schema
     columns = pa.schema([field for field in schema.to_arrow() if field.name not in lacking])
@@ -319,7 +318,7 @@ def work_out(
         _keys(deleted, engine) as source,
     ):
         gone = source.merge(deleting)
-    return replace(work, marked=_together(work.marked, gone.marked), deleted=gone.deleted)
+    return replace(work, marked=_combined(work.marked, gone.marked), deleted=gone.deleted)
 
 
 def _keys(keys: pa.Table, engine: EngineName) -> Source:
@@ -329,8 +328,8 @@ def _keys(keys: pa.Table, engine: EngineName) -> Source:
     return LocalSource(keys.to_reader(), options.source_memory_bytes)
 
 
-def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
-    """Return what several merges into one version found, each fragment once."""
+def _combined(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
+    """Combine the deleted rows of several merges into one version, one item for each fragment."""
     found: dict[int, DeletedRows] = {}
     for one in (each for part in parts for each in part):
         other = found.get(one.fragment_id)
@@ -342,12 +341,12 @@ def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
 def land(
     current: Snapshot, work: MergeWork, marks: tuple[CompactedSsTable, ...], *, doing: str
 ) -> Snapshot:
-    """Commit what `work_out` found.
+    """Commit the result of `prepare_merge`.
 
-    current: the version that it was worked out on.
-    work: the rows.
-    marks: of the generations and the tables of a quarantine that the rows come from.
-    doing: what the commit is called in messages.
+    current: the version that it was prepared for.
+    work: the prepared rows.
+    marks: the marks of the generations and quarantine tables that the rows come from.
+    doing: the name of the operation, for messages.
     """
     schema = current.manifest.schema
     with removed_unless_landed(current.store, work.new_fragments):

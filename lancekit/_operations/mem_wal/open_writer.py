@@ -30,18 +30,17 @@ def open_writer(
     after: int | None = None,
     seen: Snapshot | None = None,
 ) -> tuple[Writer, ShardRows]:
-    """Take a shard from whoever has it; return its writer, and what brings rows into its form.
+    """Claim a shard; return its new writer, and the cast of user rows to the shard's log.
 
-    snapshot: the table's newest version: rows have its columns, until the writer is opened anew.
-    shard_id: the shard, which need not be there.
-    settings: what the writer keeps to.
-    share: what the shard's rows have in common, if who asks knows.
-    sealed: take a sealed shard, too: its log can have rows that are in no generation.
+    snapshot: the table's newest version.  Rows must have its columns until the writer is reopened.
+    shard_id: the shard, which does not have to exist yet.
+    share: the sharding values of the shard's rows, if the caller knows them.
+    sealed: claim a sealed shard, too: its log can have rows that are in no generation.
     after: the epoch that the caller saw, as `claim` takes it.
     seen: a later version of the same table, as `TableWatch` takes it.
 
-    Raises InvalidArgumentError: the table has no shards.
-    Raises FencedError, ShardError, CorruptFileError: as `claim` has them.
+    Raises InvalidArgumentError: the table has no MemWAL.
+    Raises FencedError, ShardError, CorruptFileError: as `claim` raises them.
     """
     details = initialized(snapshot)
     check_writable(snapshot)
@@ -78,7 +77,7 @@ def open_writer(
         shard=shard,
         epoch=claimed.epoch,
         schema=manifest.schema,
-        # files of 2.0 have no null structs, which are what deleted rows have
+        # files of 2.0 cannot store null structs, and tombstones have null structs
         storage_version="2.1" if version == "2.0" else version,
         table=snapshot.location,
         watch=watch,

@@ -1,7 +1,7 @@
-"""Rows that leave a quarantine: they are put back into the table, or discarded.
+"""Rows that leave a quarantine: put back into the table, or discarded.
 
-One commit has the rows, the marks of the tables that are emptied, and the mark of a new table with
-the rows that stay.  See docs/format/memwal.md, 10.
+One commit has the rows, the marks of the emptied quarantine tables, and the mark of a new table
+with the rows that stay.  See docs/format/memwal.md, 10.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import literals
 from lancekit._operations.common.retry import RetryPolicy, retried
-from lancekit._operations.mem_wal.newest_rows import land, work_out
+from lancekit._operations.mem_wal.newest_rows import land, prepare_merge
 from lancekit._operations.mem_wal.quarantine import (
-    OWN,
+    OWN_COLUMNS,
     ROW,
     Quarantined,
-    kept_in_quarantine,
     keys_in,
+    written_to_quarantine,
 )
 from lancekit._operations.mem_wal.shares import cast_columns, opened_rows
 from lancekit._operations.unmerged.marks import EMPTIED, quarantine_ids
@@ -49,9 +49,9 @@ class Leaving(NamedTuple):
     """Rows that are to leave a quarantine.
 
     quarantine: the quarantine as it was read.
-    leave: which of its rows leave.
-    rows: what comes into the table for them, with the columns of the table; ``None`` for nothing.
-    deleted: the keys that are deleted in the table for them.
+    leave: flags of the rows that leave.
+    rows: the rows to write to the table for them, with its columns, or ``None``.
+    deleted: the keys to delete from the table for them.
     """
 
     quarantine: Quarantined
@@ -61,14 +61,13 @@ class Leaving(NamedTuple):
 
 
 def given_back(quarantine: Quarantined, given: object = None) -> Leaving:
-    """Return what is put back.
+    """Return the rows that leave a quarantine, and the rows to write for them.
 
-    quarantine: the quarantine.
-    given: corrected rows of any kind, all rows as they are by default.  Rows with the column `ROW`
-        stand for the rows of these numbers; other rows stand for the rows of the same key.
+    given: corrected rows of any kind, or ``None`` for all rows without corrections.  Rows with the
+        column `ROW` replace the rows with these numbers.  Other rows replace the rows of their key.
 
-    Raises InvalidArgumentError: a row is not in the quarantine, or does not say for which row it
-        stands; or it has a number, and the newest row of its key is not among the rows; or rows of
+    Raises InvalidArgumentError: a row is not in the quarantine, or lacks the columns that name a
+        row.  Or a row has a number, and the newest row of its key was not passed.  Or rows of
         several keys were corrected to one key.
     Raises InvalidTypeError, SchemaMismatchError: the rows cannot be read, or do not fit the table.
     """
@@ -76,11 +75,11 @@ def given_back(quarantine: Quarantined, given: object = None) -> Leaving:
     rows = quarantine.rows if given is None else _opened(quarantine, given)
     leave = _named(quarantine, rows)
     if given is not None and ROW in rows.column_names and schema.primary_key:
-        _check_apart(quarantine, rows)
+        _check_distinct_keys(quarantine, rows)
     marks = _marks(rows)
     newest = _last_of_each_key(rows, schema)
     form = schema.to_arrow()
-    columns = [name for name in rows.column_names if name not in (*OWN, ROW)]
+    columns = [name for name in rows.column_names if name not in (*OWN_COLUMNS, ROW)]
     live = ak.filter(rows.select(columns), newest & ~marks)
     cast = cast_all(plan_cast(live.schema, form), live.to_batches())
     keys = [field.name for field in primary_key(schema)]
@@ -89,13 +88,13 @@ def given_back(quarantine: Quarantined, given: object = None) -> Leaving:
 
 
 def discarded(quarantine: Quarantined, given: object) -> Leaving:
-    """Return what is discarded: rows are named as for `given_back`, by key or number."""
+    """Return the rows to discard, which are named by key or number as in `given_back`."""
     rows = _opened(quarantine, given, only_names=True)
     return Leaving(quarantine, _named(quarantine, rows), None, None)
 
 
 def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False) -> pa.Table:
-    """Read rows of any kind; keys and numbers get the types that the quarantine has."""
+    """Read rows of any kind, casting them to the types of the quarantine."""
     schema, known = quarantine.snapshot.manifest.schema, quarantine.rows.schema
     reader = opened_rows(given, None, resolved_schema(known))
     names = reader.schema.names
@@ -116,24 +115,24 @@ def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False)
             + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
         )
     rows = cast_columns(reader, wanted, known)
-    if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
+    if ROW in names:  # restore the order, because the last row of a key counts
         rows = ak.take(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
     return rows
 
 
 def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
-    """Return the rows of a quarantine that rows stand for, with all other rows of their keys."""
-    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
-    leave = np.zeros(kept.num_rows, bool)
+    """Return flags of the quarantined rows that `rows` names, and of all rows of their keys."""
+    schema, quarantined = quarantine.snapshot.manifest.schema, quarantine.rows
+    leave = np.zeros(quarantined.num_rows, bool)
     if ROW in rows.column_names:
-        leave[_places(rows, kept)] = True
+        leave[_places(rows, quarantined)] = True
         if not schema.primary_key:
             return leave
-        _check_newest(kept, leave, schema)
-        keys = keys_in(ak.filter(kept, leave), schema)
+        _check_newest(quarantined, leave, schema)
+        keys = keys_in(ak.filter(quarantined, leave), schema)
     else:
         keys = keys_in(rows, schema)
-        lost = np.flatnonzero(~_among(keys, keys_in(kept, schema)))
+        lost = np.flatnonzero(~_is_among(keys, keys_in(quarantined, schema)))
         if len(lost):
             key = _key_at(rows, int(lost[0]), schema)
             raise InvalidArgumentError(
@@ -141,14 +140,14 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
                 hint="Write rows that are not in the quarantine with merge_insert.",
                 key=key,
             )
-    return leave | _among(keys_in(kept, schema), keys)
+    return leave | _is_among(keys_in(quarantined, schema), keys)
 
 
-def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
+def _places(rows: pa.Table, quarantined: pa.Table) -> npt.NDArray[np.int64]:
     numbers = rows.column(ROW).to_numpy()
-    first = kept.column(ROW)[0].as_py() if kept.num_rows else 0
+    first = quarantined.column(ROW)[0].as_py() if quarantined.num_rows else 0
     places: npt.NDArray[np.int64] = numbers - first
-    lost = numbers[~((places >= 0) & (places < kept.num_rows))]
+    lost = numbers[~((places >= 0) & (places < quarantined.num_rows))]
     if len(lost):
         raise InvalidArgumentError(
             f"The quarantine has no row {lost[0]}.",
@@ -159,15 +158,15 @@ def _places(rows: pa.Table, kept: pa.Table) -> npt.NDArray[np.int64]:
     return places
 
 
-def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
-    """Refuse an older row of a key without the newest one: that would leave unseen."""
-    keys = keys_in(kept, schema).to_pylist()
+def _check_newest(quarantined: pa.Table, leave: Mask, schema: LanceSchema) -> None:
+    """Refuse an older row of a key without its newest row, which would leave unnoticed."""
+    keys = keys_in(quarantined, schema).to_pylist()
     newest = {key: place for place, key in enumerate(keys)}
     for place in np.flatnonzero(leave):
         last = newest[keys[place]]
         if not leave[last]:
-            key = _key_at(kept, last, schema)
-            numbers = kept.column(ROW)
+            key = _key_at(quarantined, last, schema)
+            numbers = quarantined.column(ROW)
             raise InvalidArgumentError(
                 f"The row with {ROW} {numbers[place]} is not the newest row of {literals(key)} in "
                 f"quarantine: the row with {ROW} {numbers[last]} is, and it was not passed.",
@@ -176,10 +175,10 @@ def _check_newest(kept: pa.Table, leave: Mask, schema: LanceSchema) -> None:
             )
 
 
-def _check_apart(quarantine: Quarantined, rows: pa.Table) -> None:
-    """Refuse rows of several keys that were corrected to one key: only one of them would count."""
-    schema, kept = quarantine.snapshot.manifest.schema, quarantine.rows
-    before = ak.take(keys_in(kept, schema), _places(rows, kept)).to_pylist()
+def _check_distinct_keys(quarantine: Quarantined, rows: pa.Table) -> None:
+    """Refuse rows of several keys that were corrected to one key, where only one would count."""
+    schema, quarantined = quarantine.snapshot.manifest.schema, quarantine.rows
+    before = ak.take(keys_in(quarantined, schema), _places(rows, quarantined)).to_pylist()
     first: dict[object, int] = {}
     for place, key in enumerate(keys_in(rows, schema).to_pylist()):
         other = first.setdefault(key, place)
@@ -200,7 +199,7 @@ def _key_at(rows: pa.Table, place: int, schema: LanceSchema) -> dict[str, object
     return key
 
 
-def _among(values: pa.Array, known: pa.Array) -> Mask:
+def _is_among(values: pa.Array, known: pa.Array) -> Mask:
     return pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False)
 
 
@@ -222,12 +221,12 @@ def _last_of_each_key(rows: pa.Table, schema: LanceSchema) -> Mask:
 def leave_quarantine(
     snapshot: Snapshot, leaving: Leaving, policy: RetryPolicy
 ) -> tuple[Snapshot, int]:
-    """Take rows out of a quarantine, and bring what stands for them into the table: one commit.
+    """Remove rows from a quarantine, and write their replacements to the table, in one commit.
 
     Returns
     -------
     tuple
-        The version that has landed, and the number of rows that left the quarantine.
+        The version that landed, and the number of rows that left the quarantine.
 
     Raises IncompatibleConflictError: the quarantine changed since it was read.
     Raises ConstraintViolationError: a row still breaks a constraint.  Nothing is changed.
@@ -255,7 +254,7 @@ def _tables(leaving: Leaving) -> npt.NDArray[np.int64]:
 
 
 def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID]) -> None:
-    """Raise if the rows left meanwhile, or if the table has other columns now."""
+    """Raise if the rows have left the quarantine since, or the table has other columns now."""
     same_columns = leaving.quarantine.snapshot.manifest.schema == current.manifest.schema
     if same_columns and quarantine_ids(current) >= set(emptied):
         return
@@ -270,12 +269,12 @@ def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID
 def _land(current: Snapshot, leaving: Leaving, emptied: Sequence[UUID]) -> Snapshot:
     quarantine, leave = leaving.quarantine, leaving.leave
     stay = np.isin(quarantine.table, np.unique(_tables(leaving))) & ~leave
-    kept = ak.filter(quarantine.rows.drop_columns([ROW]), stay)
+    staying = ak.filter(quarantine.rows.drop_columns([ROW]), stay)
     marks = tuple(CompactedSsTable(one, EMPTIED) for one in emptied)
     work, rows, deleted = MergeWork(), leaving.rows, leaving.deleted
-    with kept_in_quarantine(current, kept) as rest:
+    with written_to_quarantine(current, staying) as rest:
         if rows is not None:
-            work = work_out(
+            work = prepare_merge(
                 current,
                 lambda: LocalSource(rows.to_reader(), options.source_memory_bytes),
                 pa.table({}) if deleted is None else deleted,

@@ -1,4 +1,4 @@
-"""Rows in quarantine, and what a repair of logs reports (docs/format/memwal.md, 10).
+"""Rows in quarantine, and the report of a repair of logs (docs/format/memwal.md, 10).
 
 The rows of one merge are a table of one version below `_mem_wal/quarantine`.  Its files are durable
 before the commit that marks the table and merges the generations of the rows.
@@ -34,10 +34,10 @@ from lancekit._shards.schema import TOMBSTONE, generation_schema, primary_key
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-#: columns of a quarantine beside those of the table and the mark of deleted rows
+#: columns of a quarantine table, in addition to the table's columns and `_tombstone`
 SHARD, GENERATION = "_quarantine_shard", "_quarantine_generation"
 REASON, TIME = "_quarantine_reason", "_quarantine_time"
-#: the number of a row in a quarantine as it was read, which no file has
+#: the number of a row in one read of the quarantine; it is not stored
 ROW = "_quarantine_row"
 
 _FACTS = pa.schema(
@@ -48,8 +48,8 @@ _FACTS = pa.schema(
         TIME: pa.timestamp("us", "UTC"),
     }
 )
-#: the columns of a stored quarantine that no table has
-OWN = (TOMBSTONE, *_FACTS.names)
+#: the columns of a stored quarantine table that are not the table's
+OWN_COLUMNS = (TOMBSTONE, *_FACTS.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,9 @@ class Quarantined:
     """The rows that wait in the quarantine of a version.
 
     snapshot: the version.
-    ids: the tables that have the rows.
-    rows: the columns of the version, then `OWN` and `ROW`; older rows of a key come first.
-    table: the place of each row's table in `ids`.
+    ids: the quarantine tables that have the rows.
+    rows: the columns of the version, then `OWN_COLUMNS` and `ROW`.  Older rows of a key come first.
+    table: the index in `ids` of each row's table.
     """
 
     snapshot: Snapshot
@@ -69,7 +69,7 @@ class Quarantined:
 
 
 def _stored(schema: LanceSchema) -> LanceSchema:
-    """Return the schema of a quarantine: that of generations, and the facts of each row."""
+    """Return the schema of a quarantine table: the generation schema and the facts of each row."""
     for name in (*_FACTS.names, ROW):
         if name in schema:
             raise InvalidArgumentError(
@@ -87,7 +87,7 @@ def _stored(schema: LanceSchema) -> LanceSchema:
 def with_facts(
     rows: pa.Table, shards: Sequence[UUID], generations: Sequence[int], reasons: Sequence[str]
 ) -> pa.Table:
-    """Add to rows where they come from, why they are set aside, and when: now."""
+    """Add to each row its shard, its generation, the reason of its quarantine, and the time."""
     facts = [
         [str(shard) for shard in shards],
         list(generations),
@@ -100,28 +100,28 @@ def with_facts(
 
 
 @contextmanager
-def kept_in_quarantine(
+def written_to_quarantine(
     current: Snapshot, rows: pa.Table | None
 ) -> Iterator[tuple[CompactedSsTable, ...]]:
-    """Write rows into a new table of the quarantine, for the commit in the block.
+    """Write rows to a new quarantine table, for the commit inside the ``with`` block.
 
-    The files are durable when this yields.  They are removed if the commit is known not to have
-    landed; else a cleanup removes them if no version marks them.
+    The files are durable when this yields.  They are removed if the commit certainly did not land.
+    Otherwise a cleanup removes them if no version marks them.
 
-    current: the version, whose columns the rows have, then `OWN`.
-    rows: the rows; ``None`` for none.
+    current: the version whose columns the rows have, followed by `OWN_COLUMNS`.
+    rows: the rows, or ``None``.
 
     Yields
     ------
     tuple of CompactedSsTable
-        The mark that the commit has to put.
+        The mark that the commit must put; empty without rows.
     """
     if rows is None or not rows.num_rows:
         yield ()
         return
     manifest, id_ = current.manifest, new_quarantine()
     folder = f"{QUARANTINE}/{id_}"
-    # files of 2.0 have no null structs, which are what deleted rows have
+    # files of 2.0 cannot store null structs, and tombstones have null structs
     version = "2.1" if manifest.new_file_version == "2.0" else manifest.new_file_version
     write_rows(current.store.child(folder), _stored(manifest.schema), rows, version)
     with undone_unless_landed(lambda: current.store.delete_tree(folder)):
@@ -145,13 +145,13 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     schema = snapshot.manifest.schema
     found = quarantined(snapshot)
     mark = pa.field(TOMBSTONE, pa.bool_())
-    empty = pa.schema([*loose_schema(schema).to_arrow(), mark, *_FACTS]).empty_table()
+    empty = pa.schema([*nullable_schema(schema).to_arrow(), mark, *_FACTS]).empty_table()
     parts = [_rows_of(one.table, schema) for one in found]
     rows = pa.concat_tables([empty, *(ak.cast(part, empty.schema) for part in parts)])
     place = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
-    # rows of a key and a shard come in the order in which they were written, whatever the clocks
+    # rows of a key in a shard stay in write order, whatever the clocks say
     order = np.argsort(rows.column(GENERATION).to_numpy(), kind="stable")
-    # numbers of an earlier reading are none of these, once a row came or left
+    # row numbers of an earlier read are invalid once the set of tables changed
     first = (zlib.crc32(b"".join(one.id.bytes for one in found)) >> 4) << 24
     numbers = pa.array(first + np.arange(rows.num_rows))
     return Quarantined(
@@ -162,56 +162,56 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     )
 
 
-def loose_schema(schema: LanceSchema) -> LanceSchema:
+def nullable_schema(schema: LanceSchema) -> LanceSchema:
     return replace(schema, fields=tuple(replace(f, nullable=True) for f in schema.fields))
 
 
 def _rows_of(table: Snapshot, schema: LanceSchema) -> pa.Table:
-    seen = loose_schema(seen_in(schema, table.manifest.schema, OWN))
-    names = [*schema.names, *OWN]
+    seen = nullable_schema(seen_in(schema, table.manifest.schema, OWN_COLUMNS))
+    names = [*schema.names, *OWN_COLUMNS]
     sources = fragment_sources(table, seen)
     readers = [FragmentReader(replace(source, compared=True)) for source in sources]
     return pa.concat_tables(reader.read(names, range(reader.physical_rows)) for reader in readers)
 
 
 def keys_in(rows: pa.Table, schema: LanceSchema) -> pa.Array:
-    """Return the primary key of each row as one value, of a table that has a key."""
+    """Return the primary key of each row as one value; the table must have a key."""
     return one_key([ak.combine_chunks(rows.column(key.name)) for key in primary_key(schema)])
 
 
-# ---- what a repair of write-ahead logs reports: files that were moved aside, and lost rows
+# ---- the report of a repair: files that were moved aside, and lost rows
 
-#: how much of the keys of lost rows a report shows
+#: the most keys of lost rows in a report, and the most characters of these keys
 _KEYS, _KEY_CHARACTERS = 5, 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A part of a write-ahead log that cannot be used where it was.
+    """A part of a write-ahead log that a repair moved aside.
 
     Attributes
     ----------
     shard_id
-        The shard; ``None`` of a table of the quarantine.
+        The shard; ``None`` for a quarantine table.
     position, last_position
-        The place of an entry in the log; of several missing entries beside each other the first
-        place and the last one.
+        The position of a log entry; for adjacent missing entries the first and the last position.
     generation
-        The number of a generation; of an entry with rows of a lost generation, its number.
+        The number of a generation; for a log entry, the lost generation whose rows it has.
     manifest
         The version of a manifest of the shard.
     quarantine
-        The id of a table of the quarantine.
+        The id of a quarantine table.
     file
         The URI of the file or folder that has the bytes now; ``None`` if there were none.
     reason
-        What was wrong.
+        The damage, as a sentence.
     rows
-        How many rows no read has any more, 0 if the repair kept all rows; ``None`` if nobody knows.
+        The number of rows that no read returns any more, 0 if the repair kept all rows; ``None``
+        if it is unknown.
     keys
         The primary keys of these rows, as far as they can be read.
     read_by
-        An expression that reads what is left of the rows; empty if nothing is, or nothing is lost.
+        An expression that reads the remaining rows; empty if there are none, or nothing is lost.
     """
 
     shard_id: str | None
@@ -228,7 +228,7 @@ class SetAside:
 
     @property
     def called(self) -> str:
-        """What was set aside, as a phrase."""
+        """The part that was moved aside, as a phrase."""
         if self.last_position not in (None, self.position):
             return f"entries {self.position} to {self.last_position}"
         parts = {
@@ -242,14 +242,14 @@ class SetAside:
 
     @property
     def path(self) -> str:
-        """The file or folder with the bytes, below the table; empty if there is none."""
+        """The file or folder with the bytes, relative to the table; empty if there is none."""
         if self.file is None:
             return ""
         return f"{LOGS}/{self.file.rpartition(f'/{LOGS}/')[2]}"
 
     @property
     def lost(self) -> str:
-        """What is lost, as a phrase."""
+        """The lost rows, as a phrase."""
         if self.position is not None and self.generation is not None:
             return f"rows of generation {self.generation}"
         if self.rows == 0:
@@ -260,7 +260,7 @@ class SetAside:
 
     @property
     def words(self) -> str:
-        """Where the bytes are, what is lost, and what reads the rest, as a phrase."""
+        """The location of the bytes, the lost rows, and what reads the rest, as a phrase."""
         missing = f"missing in shard {self.shard_id}" if self.shard_id else "missing"
         read = f"; {self.read_by} reads what is left" if self.read_by else ""
         return f"{self.path or missing}: {self.lost}{read}"
@@ -277,14 +277,14 @@ class SetAside:
 
 
 class MemWalRepair(Displayed, list[SetAside]):
-    """What a repair of write-ahead logs set aside: a list with a card."""
+    """The parts of write-ahead logs that a repair moved aside: a list with a card."""
 
     def _plain(self) -> str:
         return "\n".join([self.title, *(f"{one.called}: {one.words}" for one in self)])
 
     @property
     def title(self) -> str:
-        """How many parts were set aside, and how many rows are lost, as a phrase."""
+        """The number of parts that were moved aside, and of lost rows, as a phrase."""
         if not self:
             return "no damage"
         known = sum(one.rows or 0 for one in self)

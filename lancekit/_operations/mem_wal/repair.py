@@ -1,4 +1,4 @@
-"""Damaged and missing files of write-ahead logs: moved aside, so that the logs can be used again.
+"""Repair write-ahead logs: move damaged files aside, and record missing ones.
 
 See docs/format/memwal.md, 3.
 """
@@ -25,11 +25,11 @@ from lancekit._format.mem_wal.shard_manifest import ShardManifest, parse_shard_m
 from lancekit._operations.mem_wal.claim import fence
 from lancekit._operations.mem_wal.damaged_generations import (
     UNLISTED,
+    entry_report,
     fault_of_generation,
-    listed_again,
-    of_entry,
-    of_generation,
-    replaced,
+    generation_report,
+    relisted,
+    rewritten,
 )
 from lancekit._operations.mem_wal.initialize import initialized
 from lancekit._operations.mem_wal.quarantine import SetAside
@@ -50,10 +50,9 @@ from lancekit.errors import CorruptFileError, RetriesExhaustedError, Unsupported
 
 
 def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:
-    """Move aside what is damaged in shards; shards without damage keep their writers.
+    """Move damaged files of shards aside; shards without damage keep their writers.
 
-    snapshot: the newest version of the table, which says what it has of each shard.
-    shards: the shards.
+    snapshot: the newest version of the table, with its marks of merged generations.
     """
     return [
         _noted(snapshot, shard, found) for shard in shards for found in _repaired(snapshot, shard)
@@ -61,9 +60,10 @@ def repair_logs(snapshot: Snapshot, shards: Iterable[Shard]) -> list[SetAside]:
 
 
 def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
-    """Put a note beside a file that was moved: what the table had tells later which rows are newer.
+    """Write the note of a file that was moved: it shows later which rows are the newest.
 
-    A repair that is stopped before leaves a file without a note, whose rows go back if asked for.
+    A repair that is stopped before this leaves a file without a note.  Its rows are put back only
+    if the caller requests unsure rows.
     """
     entry = mem_wal_entry(snapshot.indices)
     if found.file is not None and found.manifest is None and entry is not None:
@@ -73,7 +73,7 @@ def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
             created=str(entry.created_at),
             merged=initialized(snapshot).merged.get(shard.id, 0),
             whole=found.reason in (lost_manifests(shard).message, UNLISTED),
-            done=found.rows == 0 and found.position is None,  # it was written again
+            done=found.rows == 0 and found.position is None,  # it was rewritten
         )
         put_note(shard, found.file.removeprefix(f"{shard.store.uri}/"), note)
     return found
@@ -81,13 +81,13 @@ def _noted(snapshot: Snapshot, shard: Shard, found: SetAside) -> SetAside:
 
 def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     merged = initialized(snapshot).merged.get(shard.id, 0)
-    found = _standing(shard)
+    found = _newest_usable(shard)
     if found.manifest is None:
         if found.faulty or _lost_all(shard, merged):
-            yield from _begun_again(snapshot, shard, merged, found)
+            yield from _restarted(snapshot, shard, merged, found)
         return
     manifest, schema = found.manifest, snapshot.manifest.schema
-    form = wal_schema(schema)
+    log_schema = wal_schema(schema)
     damaged = [
         (table, reason)
         for table in manifest.sstables
@@ -96,17 +96,17 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     end = lost_end(shard, manifest, positions(shard))
     stray: list[SetAside] = []
     if not found.is_newest:
-        manifest = _put_over(shard, manifest, found.newest, merged)
-        if any(_faults(shard, manifest, form)):
-            manifest, stray = listed_again(snapshot, shard, manifest)
-    elif damaged or end or any(_faults(shard, manifest, form)):
-        # who writes to the shard has to stop: the place of its next entry is taken
+        manifest = _put_on_top(shard, manifest, found.newest, merged)
+        if any(_faults(shard, manifest, log_schema)):
+            manifest, stray = relisted(snapshot, shard, manifest)
+    elif damaged or end or any(_faults(shard, manifest, log_schema)):
+        # fence the shard's writer: the repair takes the position of its next entry
         manifest = change(shard, None, lambda now: replace(now, writer_epoch=now.writer_epoch + 1))
     yield from _moved_manifests(shard, found)
     if manifest is found.manifest:
         return
-    for number, reason in list(_faults(shard, manifest, form)):
-        yield of_entry(shard, number, reason, set_aside(shard, number, manifest.writer_epoch))
+    for number, reason in list(_faults(shard, manifest, log_schema)):
+        yield entry_report(shard, number, reason, set_aside(shard, number, manifest.writer_epoch))
     yield from stray
     if end:
         reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
@@ -120,23 +120,23 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
     last = fence(shard, manifest)
     change(shard, None, lambda now: replace(now, last_seen=last))
     for table, reason in damaged:
-        yield from replaced(snapshot, shard, table, reason)
+        yield from rewritten(snapshot, shard, table, reason)
 
 
 def _lost_all(shard: Shard, merged: int) -> bool:
-    """Tell whether a shard without manifests had some."""
+    """Return True if a shard without manifests had some."""
     try:
         return latest(shard) is None and merged > 0
     except CorruptFileError:
         return True
 
 
-def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
-    """Move faulty manifests aside; the log has what they said of rows."""
+def _moved_manifests(shard: Shard, found: _UsableManifest) -> Iterator[SetAside]:
+    """Move faulty manifests aside; the log has the rows that they referenced."""
     for version, reason in found.faulty.items():
         name = manifest_name(version)
         aside = f"{ASIDE}/{name}"
-        with suppress(FileNotFoundError):  # a cleanup was first
+        with suppress(FileNotFoundError):  # a cleanup removed it
             shard.store.put(aside, shard.store.read(name))
             shard.store.delete(name)
             file = f"{shard.store.uri}/{aside}"
@@ -148,11 +148,13 @@ def _moved_manifests(shard: Shard, found: _Standing) -> Iterator[SetAside]:
 # ---- the log
 
 
-def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[tuple[int, str]]:
-    """Yield the positions of entries that are to be replayed and cannot be, and why."""
+def _faults(
+    shard: Shard, manifest: ShardManifest, log_schema: pa.Schema
+) -> Iterator[tuple[int, str]]:
+    """Yield the positions of entries that replay needs and cannot read, and the reasons."""
     for number in range(manifest.replay_after + 1, max(positions(shard), default=0) + 1):
         try:
-            entry_rows(read_entry(shard, number), form)
+            entry_rows(read_entry(shard, number), log_schema)
         except FileNotFoundError:
             yield number, f"{shard.store.uri}/{entry_name(number)} is missing."
         except CorruptFileError as error:
@@ -161,15 +163,15 @@ def _faults(shard: Shard, manifest: ShardManifest, form: pa.Schema) -> Iterator[
             continue
 
 
-# ---- a shard without a manifest that can be used
+# ---- a shard without a usable manifest
 
 
-def _begun_again(
-    snapshot: Snapshot, shard: Shard, merged: int, found: _Standing
+def _restarted(
+    snapshot: Snapshot, shard: Shard, merged: int, found: _UsableManifest
 ) -> Iterator[SetAside]:
-    """Begin a shard without manifests again, behind all that is left of it.
+    """Restart a shard without manifests, after all of its remaining files.
 
-    Files are copied before the manifest is put: nobody needs them after it, and a cleanup removes
+    Files are copied before the manifest is put.  After it they are unneeded, and a cleanup removes
     them.
     """
     reason = lost_manifests(shard).message
@@ -180,12 +182,12 @@ def _begun_again(
             epoch, generation = max(epoch, entry.epoch), max(generation, entry.generation or 0)
             if entry.sentinel:
                 continue
-        yield of_entry(shard, number, reason, copy_aside(shard, number))
+        yield entry_report(shard, number, reason, copy_aside(shard, number))
     for folder in shard.store.list_folders(""):
         own = generation_number(folder)
         if own:
             generation = max(generation, own)
-            yield of_generation(snapshot, shard, folder, reason)
+            yield generation_report(snapshot, shard, folder, reason)
     before = ShardManifest(
         shard=shard.id,
         version=found.newest,
@@ -199,19 +201,17 @@ def _begun_again(
     yield from _moved_manifests(shard, found)
 
 
-# ---- manifests of a shard that are damaged, or that the log contradicts, and the one that stands
-# in
+# ---- manifests that are damaged or contradict the log, and the manifest that replaces them
 #
 # See docs/format/memwal.md, 2.
 
 
-class _Standing(NamedTuple):
-    """The newest manifest of a shard that can be used.
+class _UsableManifest(NamedTuple):
+    """The newest usable manifest of a shard.
 
-    manifest: the manifest; ``None`` if there is none.
-    newest: the version of the newest manifest that is there, whatever its state; 0 if there is
-        none.
-    faulty: why each manifest that cannot be used is none: by version, newer ones first.
+    manifest: the manifest, or ``None`` if no manifest is usable.
+    newest: the version of the newest manifest, usable or not, or 0 if there is none.
+    faulty: the reason why each unusable manifest is unusable, by version, newest first.
     """
 
     manifest: ShardManifest | None
@@ -220,14 +220,14 @@ class _Standing(NamedTuple):
 
     @property
     def is_newest(self) -> bool:
-        """Whether it is the newest one that is there."""
+        """True if the newest manifest of the shard is usable."""
         return self.manifest is not None and self.manifest.version == self.newest
 
 
-def _standing(shard: Shard) -> _Standing:
-    """Look for the newest manifest that is whole and that no entry of the log contradicts.
+def _newest_usable(shard: Shard) -> _UsableManifest:
+    """Find the newest manifest that is undamaged and does not contradict the log.
 
-    Older manifests need to be whole: a cleanup reads them.
+    Older manifests must be undamaged, too, because a cleanup reads them.
     """
     names = shard.store.list_names(MANIFESTS)
     versions = {position(name) for name in names if name.endswith(".binpb")} - {0}
@@ -242,22 +242,22 @@ def _standing(shard: Shard) -> _Standing:
             faulty[version] = error.message
             continue
         if (manifest.version, manifest.shard) != (version, shard.id):
-            said = f"version {manifest.version} of shard {manifest.shard}"
-            faulty[version] = f"{where} is damaged: it says that it is {said}."
+            actual = f"version {manifest.version} of shard {manifest.shard}"
+            faulty[version] = f"{where} is damaged: it says that it is {actual}."
         elif found is None:
-            if told := contradiction(shard, manifest):
-                faulty[version] = f"{where} and the write-ahead log contradict each other: {told}."
+            if fault := contradiction(shard, manifest):
+                faulty[version] = f"{where} and the write-ahead log contradict each other: {fault}."
             else:
                 found = manifest
-    return _Standing(found, max(versions, default=0), faulty)
+    return _UsableManifest(found, max(versions, default=0), faulty)
 
 
-def _put_over(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -> ShardManifest:
-    """Put a manifest on top of newer ones that are faulty; its epoch is above all that were.
+def _put_on_top(shard: Shard, manifest: ShardManifest, newest: int, merged: int) -> ShardManifest:
+    """Put a usable manifest on top of newer faulty ones, with a higher epoch than all of these.
 
-    What the manifest does not say of later generations, the log says, and the marks of the table.
+    The log and the table's marks supply the facts about later generations that the manifest lacks.
 
-    Raises RetriesExhaustedError: another writer was first.
+    Raises RetriesExhaustedError: another writer put the next manifest first.
     """
     epoch, done = manifest.writer_epoch + newest - manifest.version, manifest.replay_after
     for number in positions(shard):

@@ -1,4 +1,4 @@
-"""Rows that find their shards: one call for many, with a writer each."""
+"""Route rows to their shards: one call for many shards, with one writer each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lancekit._format.schema import LanceSchema
 from lancekit._interrupts import attempted, on_behalf
 from lancekit._operations.checks.constraint_audit import RowConstraints
 from lancekit._operations.checks.constraints import stored_constraints
-from lancekit._operations.mem_wal.claim import LONG_LOG, LOOK_SECONDS, Turn
+from lancekit._operations.mem_wal.claim import LONG_LOG, POLL_SECONDS, Turn
 from lancekit._operations.mem_wal.initialize import ONE_SHARD, initialized
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.settings import WriterSettings
@@ -46,13 +46,13 @@ from lancekit.options import Options, options
 
 T = TypeVar("T")
 
-#: how many shards are written to at the same time
+#: the most shards that are written to at the same time
 _THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Rows that a shard has: how many, the epoch of its writer, and how far its log is written."""
+    """Rows that a shard acknowledged: their number, the writer's epoch, the log's last position."""
 
     rows: int
     epoch: int
@@ -60,10 +60,9 @@ class Acknowledged:
 
 
 def sharding_of(snapshot: Snapshot) -> ShardingSpec:
-    """Return what gives a table's rows to shards: all to one if the table does not say it.
+    """Return the sharding spec of a table: one shard for all rows if the table has none.
 
-    Raises InvalidArgumentError: the table has no shards, or dropped the column that gives rows to
-        shards.
+    Raises InvalidArgumentError: the table has no MemWAL, or dropped the sharding column.
     """
     spec = spec_of(initialized(snapshot)) or ONE_SHARD
     there = {column.id for column in snapshot.manifest.schema.fields}
@@ -81,24 +80,23 @@ def sharding_of(snapshot: Snapshot) -> ShardingSpec:
 
 @dataclass(slots=True)
 class _OwnWriter:
-    """The writer of a shard, once it is opened, and what is held while it is opened or closed."""
+    """The writer of a shard, once it is open; `lock` is held while it is opened or closed."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     opened: tuple[Writer, ShardRows] | None = None
     turn: Turn = field(default_factory=Turn)
 
     def forget(self, writer: Writer) -> None:
-        """Have the next row open another one, unless that is done already."""
+        """Drop a writer, so that the next row opens another; do nothing if it was replaced."""
         with self.lock:
             if self.opened is not None and self.opened[0] is writer:
                 self.opened = None
 
 
 class Router:
-    """The writers of a table's shards, each opened when the first row comes for it.
+    """The writers of a table's shards, each opened when the first row for it arrives.
 
     snapshot: the table's newest version.
-    settings: what the writers keep to.
     """
 
     def __init__(self, snapshot: Snapshot, settings: WriterSettings) -> None:
@@ -108,28 +106,28 @@ class Router:
         self._constraints = RowConstraints.of(snapshot)
         self._process = os.getpid()
         self._writers: dict[UUID, _OwnWriter] = {}
-        #: the newest version that a writer saw; a cleanup may have removed the versions before it
+        #: the newest version that a writer saw; a cleanup may have removed earlier versions
         self._seen = snapshot
-        #: whether the logs of the table ended, so that others have to take the router's place
+        #: True once the logs of the table ended: then a new router must replace this one
         self.ended = False
 
     @property
     def schema(self) -> LanceSchema:
-        """The table's, when the router was made; rows have to have it."""
+        """The table's schema when the router was made; rows must have it."""
         return self._snapshot.manifest.schema
 
     @property
     def version(self) -> int:
-        """The table's version at that time."""
+        """The table's version when the router was made."""
         return self._snapshot.version
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether it was made here: one that was forked along has writers of another process."""
+        """True if this process made the router: after a fork its writers belong to the parent."""
         return os.getpid() == self._process
 
     def is_live(self) -> bool:
-        """Look whether a writer is open, no shard sealed, and all logs take rows."""
+        """Check that a writer is open, no shard is sealed, and all logs accept rows."""
         found = [own.opened[0] for own in tuple(self._writers.values()) if own.opened]
         writers = [writer for writer in found if writer.state == "open"]
         is_live = bool(writers) and not self.ended
@@ -139,13 +137,13 @@ class Router:
                 is_live = is_live and not writer.is_sealed()
             except (LancekitError, OSError) as error:
                 is_live = False
-                _keep_rows(writer, error)
+                _flush_if_log_cut(writer, error)
         return is_live
 
     def fits(self, newest: Snapshot) -> bool:
-        """Tell whether a newer version takes the same rows into the same shards.
+        """Return True if a newer version routes the same rows to the same shards.
 
-        One whose number is lower is of a table that took the place of this one.
+        A version with a lower number is of a table that replaced this one.
         """
         if self.ended:
             return False
@@ -161,14 +159,14 @@ class Router:
         )
 
     def cast(self, data: object, schema: pa.Schema | None = None) -> pa.Table:
-        """Return rows of any kind as the table has them.
+        """Return rows of any kind, cast to the table's schema.
 
-        Raises InvalidTypeError, SchemaMismatchError: they cannot be read as rows, or do not fit the
-            table.
+        Raises InvalidTypeError, SchemaMismatchError: the data cannot be read as rows, or does not
+            fit the table.
         """
         columns = self.schema.to_arrow()
         reader = opened_rows(data, schema, columns)
-        # a generation is one file
+        # not divided, because a generation is one file
         rows = cast_all(plan_cast(reader.schema, columns), reader, divide=False)
         return pa.Table.from_batches(rows, columns)
 
@@ -179,18 +177,20 @@ class Router:
         claim_timeout: timedelta = CLAIM_TIMEOUT,
         acknowledged: Mapping[UUID, Acknowledged] | None = None,
     ) -> dict[UUID, Acknowledged]:
-        """Give rows to their shards; return what each shard acknowledged.
+        """Put rows into their shards; return what each shard acknowledged.
 
-        rows: rows as `cast` returns them.
+        rows: the result of `cast`.
         timeout: how long to wait while the memory of a writer is full.
-        claim_timeout: how long to take a shard again that other writers take.
-        acknowledged: what shards acknowledged of the same rows before: the first rows of each.
+        claim_timeout: how long to reclaim a shard that other writers claim.
+        acknowledged: the acknowledgements of an earlier call for the same rows: the first rows of a
+            shard.
 
-        Raises ConstraintViolationError: a row breaks a constraint of the table; nothing is written.
-        Raises ShardError: some shards did not acknowledge all of their rows: ``context`` has
-            ``failed``, errors by shard, ``acknowledged``, the number of rows by shard, and
-            ``shards``, what was acknowledged by shard.  A shard fails with `SchemaMismatchError` if
-            the columns of the table changed.
+        Raises ConstraintViolationError: a row breaks a constraint of the table.  Nothing is
+            written.
+        Raises ShardError: some shards did not acknowledge all of their rows.  ``context`` has
+            ``failed`` (errors by shard), ``acknowledged`` (row counts by shard) and ``shards``
+            (`Acknowledged` by shard).  A shard fails with `SchemaMismatchError` if the columns of
+            the table changed.
         """
         for batch in rows.to_batches():  # before any of them is written
             self._constraints.check(batch)
@@ -201,33 +201,33 @@ class Router:
 
         def put_one(part: tuple[UUID, Share, pa.Table]) -> None:
             shard, share, own = part
-            most = self._settings.max_memtable_rows  # a put is never divided
+            limit = self._settings.max_memtable_rows  # a put is never divided
             try:
                 first = done[shard].rows if shard in done else 0
-                for start in range(first, own.num_rows, most):
-                    piece = own.slice(start, most)
+                for start in range(first, own.num_rows, limit):
+                    piece = own.slice(start, limit)
                     put = self._put(shard, share, piece, timeout, claim_timeout, deadline)
                     done[shard] = replace(put, rows=start + put.rows)
             except LancekitError as error:
                 failed[shard] = error
 
-        beside_each_other(put_one, parts)
+        in_parallel(put_one, parts)
         if failed:
             raise _not_all(done, failed)
         return done
 
     def close(self) -> None:
-        """Close the writers: what is in their memory becomes generations.
+        """Close the writers, flushing their memory to generations.
 
-        Another writer that took a shard has the rows from its log, and makes the generation.
+        If another writer claimed a shard, it replays the rows from the log and flushes them.
 
-        Raises LancekitError: that of the first writer that could not; the others are closed too.
+        Raises LancekitError: the error of the first writer that failed.  All writers are closed.
         """
         errors = []
         logged = self._settings.durable_write
 
         def close_one(own: _OwnWriter) -> None:
-            with own.lock:  # nobody opens one of a shard whose writer is not done
+            with own.lock:  # no thread opens a new writer before this one is closed
                 opened, own.opened = own.opened, None
                 try:
                     if opened is not None:
@@ -237,14 +237,14 @@ class Router:
                     if not (is_taken and logged):
                         errors.append(error)
 
-        beside_each_other(close_one, list(self._writers.values()))
+        in_parallel(close_one, list(self._writers.values()))
         if errors:
             raise errors[0]
 
     def retire(self) -> None:
-        """Close the writers for others that take their place.
+        """Close the writers before other writers replace them; errors are ignored.
 
-        What cannot become a generation is in the log, from where the next writer has it.
+        Rows that cannot be flushed are in the log, and the next writer replays them.
         """
         with suppress(LancekitError):
             self.close()
@@ -259,7 +259,7 @@ class Router:
         deadline: float,
     ) -> Acknowledged:
         own = self._writers.setdefault(shard, _OwnWriter())
-        waits = True  # until the writer itself says what became of the rows
+        waits = True  # until the writer itself reports the state of the rows
         attempted(lambda _: not_put(shard) if waits else "", lambda: False, shard, AFTER_PUT)
         while True:
             writer = None
@@ -271,10 +271,10 @@ class Router:
                 own.turn.begin()
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
-                # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
+                # a writer that is fenced or was just closed wrote nothing: retrying is safe
                 again = isinstance(error, FencedError | RetriesExhaustedError)
                 if writer is not None:
-                    _keep_rows(writer, error)
+                    _flush_if_log_cut(writer, error)
                 if writer is not None and writer.state != "open":
                     own.forget(writer)
                     again = again or writer.state == "closed"
@@ -284,18 +284,18 @@ class Router:
                 if monotonic() >= deadline:
                     raise not_taken(shard, claim_timeout) from error
             waits = True
-            sleep(LOOK_SECONDS)
+            sleep(POLL_SECONDS)
 
     def _writer(
         self, own: _OwnWriter, shard: UUID, share: Share, deadline: float
     ) -> tuple[Writer, ShardRows]:
         """Return the open writer of a shard; open it when it is the caller's turn."""
         while True:
-            with own.lock:  # not held while this waits: `close` needs it
+            with own.lock:  # released while this sleeps, because `close` needs it
                 found = own.opened
                 if found is not None and found[0].state == "open":
                     return found
-                epoch, free = own.turn.look(shard_of(self._snapshot.store, shard))
+                epoch, free = own.turn.poll(shard_of(self._snapshot.store, shard))
                 started = monotonic()
                 if free or started >= deadline:
                     found = own.opened = open_writer(
@@ -306,36 +306,36 @@ class Router:
                         after=epoch,
                         seen=self._seen,
                     )
-                    own.turn.held = found[0].epoch
+                    own.turn.own_epoch = found[0].epoch
                     if own.turn.is_contended and found[0].memory().batches > LONG_LOG:
                         with suppress(LancekitError):  # the rows stay in the log
                             found[0].flush()
                     own.turn.cost = monotonic() - started
                     return found
-            sleep(min(LOOK_SECONDS, max(deadline - started, 0)))
+            sleep(min(POLL_SECONDS, max(deadline - started, 0)))
 
 
-def _keep_rows(writer: Writer, error: Exception) -> None:
-    """Make a generation of the rows in memory if the log lost its end: they are there alone."""
+def _flush_if_log_cut(writer: Writer, error: Exception) -> None:
+    """Flush a writer if its log lost its end: then only its memory has the rows."""
     if isinstance(error, LancekitError) and error.context.get("cut"):
         with suppress(LancekitError):
             writer.close()
 
 
-def beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
-    """Do something of several shards at the same time, with the options of who calls."""
+def in_parallel(work: Callable[[T], None], of: Sequence[T]) -> None:
+    """Call a function for several shards in parallel, with the caller's options."""
     if len(of) < 2:
         for one in of:
             work(one)
         return
-    told = on_behalf(work)
+    task = on_behalf(work)
     with ThreadPoolExecutor(min(len(of), _THREADS)) as pool:
-        for done in [pool.submit(copy_context().run, told, one) for one in of]:
+        for done in [pool.submit(copy_context().run, task, one) for one in of]:
             done.result()
 
 
 def columns_changed(error: LancekitError) -> bool:
-    """Tell whether rows were not put only because the table has other columns now."""
+    """Return True if rows were refused only because the table's columns changed."""
     failed = error.context.get("failed", {}).values()
     return bool(failed) and all(one.context.get("columns_changed") for one in failed)
 
@@ -352,7 +352,7 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
     )
     return ShardError(
         f"{len(failed)} of {len(done) + len(failed)} shards did not acknowledge their rows.",
-        details=[f"  {shard}: {said}" for shard, said in shown.items()],
+        details=[f"  {shard}: {message}" for shard, message in shown.items()],
         hint=next(iter(failed.values())).hint if ended else hint,  # the table ended for all shards
         acknowledged={str(shard): rows.rows for shard, rows in done.items()},
         shards={str(shard): rows for shard, rows in done.items()},
@@ -360,35 +360,37 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
     )
 
 
-# ---- the writers of `mem_wal_upsert`, which a process keeps between handles of one table
+# ---- the cached writers of `mem_wal_upsert`, shared by the handles of a table in a process
 #
-# A handle for each row would claim the shard for each row: after a pause in which the writer
-# before, of the same process, could go on, and with three files that are flushed to the disk.
+# Otherwise a new handle for each row would claim the shard for each row.  Each claim would wait for
+# the previous writer, of the same process, and flush three files to disk.
 
-#: of how many tables the writers are kept: each may hold a memtable
-_MOST = 8
+#: the number of tables whose routers are cached: each can have a memtable in memory
+_MAX_CACHED = 8
 
-#: replaced as a whole, so that threads need no lock, which a fork could leave locked
-_kept: tuple[tuple[BranchLocation, Options, Router], ...] = ()
+#: replaced as a whole, so that threads need no lock: a fork could leave a lock locked
+_cached_routers: tuple[tuple[BranchLocation, Options, Router], ...] = ()
 
 
-def kept_router(location: BranchLocation, now: Snapshot) -> Router | None:
-    """Return the kept writers of a table, if a handle at a version of it can use them.
+def cached_router(location: BranchLocation, now: Snapshot) -> Router | None:
+    """Return the cached router of a table, if a handle at version `now` can use it.
 
-    They were opened with the options in force now, a writer is open, and the table is still there
+    The router was made with the current options and has an open writer, and the table still exists
     with the same columns.
     """
     current = options.current()
-    for place, said, router in _kept:
-        if router.is_of_this_process and place == location and said == current:
-            # a version without logs fits nothing, and is seen by the look
+    for place, opened_with, router in _cached_routers:
+        if router.is_of_this_process and place == location and opened_with == current:
+            # `fits` requires a version with logs; `is_live` is False once they ended
             usable = router.is_live() and (now.version <= router.version or router.fits(now))
             return router if usable else None
     return None
 
 
-def keep_router(location: BranchLocation, router: Router) -> None:
-    """Keep the writers of a table, in the place of others with the same options."""
-    global _kept  # noqa: PLW0603  # it stands for the process
+def cache_router(location: BranchLocation, router: Router) -> None:
+    """Cache the router of a table, replacing a router with the same options."""
+    global _cached_routers  # noqa: PLW0603  # one cache for the process
     entry = (location, options.current(), router)
-    _kept = (*(one for one in _kept if one[:2] != entry[:2]), entry)[-_MOST:]
+    _cached_routers = (*(one for one in _cached_routers if one[:2] != entry[:2]), entry)[
+        -_MAX_CACHED:
+    ]

@@ -1,4 +1,4 @@
-"""Settings of writers of shards, and what a writer counts."""
+"""Settings of shard writers, and their statistics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lancekit._operations.mem_wal.generation import Memtable
 from lancekit._operations.mem_wal.log_writer import Ticket
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-_MOST = (1 << 63) - 1
-#: what may be said of the graph of an index, and the reference's defaults
-_GRAPH: Mapping[str, int] = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
+_MAX_VALUE = (1 << 63) - 1
+#: the settings of an index's graph, with the reference's defaults
+_GRAPH_DEFAULTS: Mapping[str, int] = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
 _GRAPHS, _GRAPHS_ARGUMENT = "hnsw.", "hnsw_params"
 
 
@@ -25,21 +25,21 @@ def _at_least(least: int, default: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSettings:
-    """How a writer of a shard works; names and defaults are the reference's.
+    """The settings of a shard writer; names and defaults are the reference's.
 
-    durable_write: whether a put returns only once its rows are in the log.
-    max_wal_buffer_size, max_wal_flush_interval_ms: how many bytes, and how long, rows wait for the
-        log at most.
-    max_wal_persist_retries, wal_persist_retry_base_delay_ms: how often an entry is put again that
-        failed, and how long the first pause is.
-    max_memtable_size, max_memtable_rows, max_memtable_batches: with how many bytes, rows or batches
+    durable_write: True if a put returns only once its rows are in the log.
+    max_wal_buffer_size, max_wal_flush_interval_ms: the most bytes, and the longest time, that rows
+        wait to be written to the log.
+    max_wal_persist_retries, wal_persist_retry_base_delay_ms: the number of retries after an entry
+        could not be stored, and the first pause.
+    max_memtable_size, max_memtable_rows, max_memtable_batches: the bytes, rows or batches at which
         a memtable becomes a generation.
-    max_unflushed_memtable_bytes: with how many bytes in memory puts wait.
-    manifest_scan_batch_size: accepted: newest manifests are found in another way.
-    backpressure_log_interval_ms, stats_log_interval_ms: how often a writer tells of itself; 0 for
-        never.
-    enable_memtable: whether rows are kept in memory for readers.
-    graphs: of indices of vectors, how the graphs of generations are made, by the index's name.
+    max_unflushed_memtable_bytes: the bytes in memory at which puts wait.
+    manifest_scan_batch_size: accepted and ignored: newest manifests are found in another way.
+    backpressure_log_interval_ms, stats_log_interval_ms: how often a writer logs waiting puts and
+        its statistics.  0 means never.
+    enable_memtable: True if rows are kept in memory for readers.
+    graphs: the graph settings of vector indices of generations, by index name.
     """
 
     durable_write: bool = True
@@ -60,7 +60,7 @@ class WriterSettings:
     def __post_init__(self) -> None:
         for one in fields(self):
             least, value = one.metadata.get("least"), getattr(self, one.name)
-            if least is not None and not least <= value <= _MOST:
+            if least is not None and not least <= value <= _MAX_VALUE:
                 raise InvalidArgumentError(
                     f"{one.name} is {value}.",
                     hint=f"Give a number of {least} or more.",
@@ -100,20 +100,20 @@ _PARSERS: Mapping[str, Callable[[str, object], Any]] = {
 
 
 def given_settings(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return which settings of a writer a call was given, of all of its arguments."""
+    """Return the writer settings among the arguments of a call, except ``None`` values."""
     names = {*_PARSERS, _GRAPHS_ARGUMENT}
-    return {name: said for name, said in arguments.items() if name in names and said is not None}
+    return {name: value for name, value in arguments.items() if name in names and value is not None}
 
 
 def writer_settings(
     defaults: Mapping[str, str], given: Mapping[str, object] | None = None
 ) -> WriterSettings:
-    """Return the settings of a writer.
+    """Return a writer's settings: the call's, else the table's, else the defaults.
 
-    defaults: those of the table, as text.  Names that are not known are left out.
-    given: those of the call (`given_settings`), by the names of its arguments.
+    defaults: the settings that the table stores, as text.  Unknown names are ignored.
+    given: the settings of the call (`given_settings`), by argument name.
 
-    Raises InvalidArgumentError: a value cannot be used, or there is no such setting of a graph.
+    Raises InvalidArgumentError: a value is out of range, or a graph setting is unknown.
     Raises InvalidTypeError: a value is of the wrong type.
 
     Examples
@@ -121,10 +121,10 @@ def writer_settings(
     >>> writer_settings({"max_memtable_rows": "7"}, {"durable_write": True}).max_memtable_rows
     7
     """
-    said = dict(given or {})
-    graphs = {**_stored_graphs(defaults), **_graphs(said.pop(_GRAPHS_ARGUMENT, {}))}
+    explicit = dict(given or {})
+    graphs = {**_stored_graphs(defaults), **_graphs(explicit.pop(_GRAPHS_ARGUMENT, {}))}
     known = {name: value for name, value in defaults.items() if name in _PARSERS}
-    values = {name: _PARSERS[name](name, value) for name, value in {**known, **said}.items()}
+    values = {name: _PARSERS[name](name, value) for name, value in {**known, **explicit}.items()}
     return WriterSettings(**values, graphs=graphs)
 
 
@@ -132,8 +132,8 @@ def _stored_graphs(defaults: Mapping[str, str]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name, value in defaults.items():
         index, _, setting = name.removeprefix(_GRAPHS).rpartition(".")
-        if name.startswith(_GRAPHS) and setting in _GRAPH:
-            found.setdefault(index, dict(_GRAPH))[setting] = _whole(name, value)
+        if name.startswith(_GRAPHS) and setting in _GRAPH_DEFAULTS:
+            found.setdefault(index, dict(_GRAPH_DEFAULTS))[setting] = _whole(name, value)
     return found
 
 
@@ -146,17 +146,19 @@ def _graphs(given: object) -> dict[str, dict[str, int]]:
             hint='Pass a dictionary for each index: {"vectors": {"num_edges": 20}}.',
             argument="hnsw_params",
         )
-    unknown = [(index, name) for index, one in given.items() for name in one if name not in _GRAPH]
+    unknown = [
+        (index, name) for index, one in given.items() for name in one if name not in _GRAPH_DEFAULTS
+    ]
     if unknown:
         index, name = unknown[0]
         raise InvalidArgumentError(
             f"hnsw_params has {shown(name)} for index {shown(index)}.",
-            hint=f"Known are {', '.join(_GRAPH)}.",
+            hint=f"Known are {', '.join(_GRAPH_DEFAULTS)}.",
             argument="hnsw_params",
         )
     return {
         str(index): {
-            **_GRAPH,
+            **_GRAPH_DEFAULTS,
             **{name: _whole(f"{name} of hnsw_params", value) for name, value in one.items()},
         }
         for index, one in given.items()
@@ -164,7 +166,7 @@ def _graphs(given: object) -> dict[str, dict[str, int]]:
 
 
 def settings_as_text(settings: WriterSettings) -> dict[str, str]:
-    """Return settings as a table stores them: all of them.
+    """Return all settings in the form in which a table stores them.
 
     Examples
     --------
@@ -172,19 +174,19 @@ def settings_as_text(settings: WriterSettings) -> dict[str, str]:
     'true'
     """
     text = {name: str(getattr(settings, name)).lower() for name in _PARSERS}
-    if not settings.stats_log_interval_ms:  # what never happens has no interval
+    if not settings.stats_log_interval_ms:  # 0 means never, and is not stored
         del text["stats_log_interval_ms"]
     for index, graph in settings.graphs.items():
         text.update({f"{_GRAPHS}{index}.{name}": str(value) for name, value in graph.items()})
     return text
 
 
-# ---- what a writer counts, and what it has in memory
+# ---- the statistics of a writer, and its memory use
 
 
 @dataclass(slots=True)
 class WriterStats:
-    """How often a writer did what, and how long that took; by pylance's names.
+    """Counts and times of a writer's puts, log entries and memtable flushes, by pylance's names.
 
     Examples
     --------
@@ -205,24 +207,24 @@ class WriterStats:
     memtable_flush_time_ms: float = 0.0
 
     def add(self, what: str, started: float) -> None:
-        """Count what began at a time of `perf_counter`."""
+        """Count an event, and add the time since `started`, a value of `perf_counter`."""
         passed = (perf_counter() - started) * 1000
         setattr(self, f"{what}_count", getattr(self, f"{what}_count") + 1)
         setattr(self, f"{what}_time_ms", getattr(self, f"{what}_time_ms") + passed)
 
     def shown(self) -> dict[str, int]:
-        """Return the counts; times in whole milliseconds."""
+        """Return the statistics, with times in whole milliseconds."""
         return {name: int(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What a writer has in memory.
+    """The memory use of a writer.
 
-    generation, rows, batches, bytes: of the memtable that is written to.
-    frozen, frozen_bytes: memtables that wait to be generations.
-    pending_batches, pending_rows, pending_bytes: what is not in the log yet.
-    entries: how many entries of the log the writer has written.
+    generation, rows, batches, bytes: of the active memtable.
+    frozen, frozen_bytes: the memtables that wait to become generations.
+    pending_batches, pending_rows, pending_bytes: the rows that are not in the log yet.
+    entries: the number of log entries that the writer has written.
     """
 
     generation: int
@@ -240,7 +242,7 @@ class Memory:
     def of(
         cls, active: Memtable, frozen: Collection[Memtable], pending: Sequence[Ticket], entries: int
     ) -> Memory:
-        """Count memtables, and the rows that wait for the log."""
+        """Count the memtables, and the rows that wait for the log."""
         return cls(
             generation=active.generation,
             rows=active.rows,
@@ -255,7 +257,7 @@ class Memory:
         )
 
     def shown(self) -> dict[str, int | None]:
-        """Return it by pylance's names; what is not done here is 0."""
+        """Return the counts under pylance's names; parts that lancekit does not have count 0."""
         first, last = self.batches, self.batches + self.pending_batches
         waiting = bool(self.pending_batches)
         return {

@@ -1,4 +1,4 @@
-"""What shards a table has, and how far they are."""
+"""The shards of a table, and the state of each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeE
 class Generation:
     """A generation that a shard lists.
 
-    `merged` tells whether the version has its rows already; `rows` and `bytes` are those that its
-    writer told, hidden rows and tombstones included.
+    `merged` is True if the version already has its rows.  `rows` and `bytes` are the counts of its
+    writer, hidden rows and tombstones included.
     """
 
     number: int
@@ -37,26 +37,27 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardInfo:
-    """A shard, as its newest manifest and the version tell of it.
+    """A shard as its newest manifest and the version describe it.
 
     Attributes
     ----------
     shard_id
-        Its UUID.
+        The UUID of the shard.
     spec_id, values
-        The sharding spec that gives it rows, 0 if none does, and what the spec's fields are for
-        them, by the ids of the fields: bytes.
+        The sharding spec that routes rows to the shard, 0 for none, and the values of the spec's
+        fields for these rows, by field id: bytes.
     version, epoch, sealed
-        Of the newest manifest, of the writer who has it, and whether nobody may write to it.
+        The version of the newest manifest, the epoch of the current writer, and whether the shard
+        is sealed against writes.
     current_generation
         The number of the next generation.
     merged_generation
-        Up to which generation the version has its rows.
+        The last generation whose rows the version has.
     generations
-        Those that are written and listed.
+        The generations that the manifest lists.
     log_entries
-        How many entries of the log no generation has, up to the last one with rows; sentinels of
-        writers among them.
+        The number of log entries whose rows are in no generation, up to the last entry with rows,
+        sentinels of writers included.
     """
 
     shard_id: str
@@ -77,9 +78,9 @@ class ShardInfo:
 
 
 class Shards(Displayed, list[ShardInfo]):
-    """The shards of a table, by their ids: a list with a card."""
+    """The shards of a table, sorted by id: a list with a card."""
 
-    #: the rows that wait, for the card
+    #: the rows that wait to be merged, for the card
     waiting: WaitingRows = WaitingRows()
 
     def _plain(self) -> str:
@@ -87,9 +88,9 @@ class Shards(Displayed, list[ShardInfo]):
 
 
 def shard_infos(snapshot: Snapshot) -> Shards:
-    """Return what is known of each shard of a version's branch, by their ids.
+    """Return the state of each shard of a version's branch, sorted by id.
 
-    Raises CorruptFileError: the newest manifest of a shard is damaged, or a shard is gone.
+    Raises CorruptFileError: the newest manifest of a shard is damaged, or a shard is missing.
     """
     marks = Marks(snapshot)
     manifests = {s: m for s in shards_of(snapshot.store) if (m := latest(s)) is not None}
@@ -122,7 +123,7 @@ def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
 
 
 def _entries(shard: Shard, manifest: ShardManifest) -> int:
-    """Count the entries up to the last one with rows: mostly one entry is read."""
+    """Count the entries up to the last one with rows; usually this reads one entry."""
     numbers = [number for number in positions(shard) if number > manifest.replay_after]
     while numbers and not _has_rows(shard, numbers[-1]):
         numbers.pop()
@@ -139,12 +140,12 @@ def _has_rows(shard: Shard, number: int) -> bool:
 
 
 def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False) -> list[Shard]:
-    """Return the shards of a version's branch that a caller names, all by default.
+    """Return the requested shards of a version's branch, all by default.
 
-    With `lost` all are also those that are gone, and no error.
+    With `lost`, all includes missing shards instead of raising for them.
 
-    Raises InvalidArgumentError: there is no such shard, or it is no id of one.
-    Raises CorruptFileError: a shard is gone.
+    Raises InvalidArgumentError: an id is not a UUID, or the branch has no such shard.
+    Raises CorruptFileError: a shard is missing.
     """
     every = shards_of(snapshot.store)
     if ids is None:

@@ -1,4 +1,4 @@
-"""Rows of users in the form of a log, and the shard that each belongs to.
+"""User rows in the form of a log, and the shard of each row.
 
 See docs/format/memwal.md, 5.
 """
@@ -35,50 +35,50 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismat
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the rows of a shard have in common.
+    """The sharding values that all rows of a shard have in common.
 
-    spec: what makes values of rows.
-    values: these values for all rows of the shard, as manifests have them.
+    spec: the sharding spec, which computes the values.
+    values: the values, in the form of manifests.
     """
 
     spec: ShardingSpec
     values: tuple[ShardFieldValue, ...]
 
     def check(self, rows: pa.RecordBatch, schema: LanceSchema, shard: UUID) -> None:
-        """Raise ``InvalidArgumentError`` if a row, or a key of one, belongs to another shard."""
-        if not self._can_tell(rows, schema):
+        """Raise ``InvalidArgumentError`` if a row or a key belongs to another shard."""
+        if not self._has_source_columns(rows, schema):
             return
         found = shard_values(rows, self.spec, schema)
         wanted = {one.field_id: one.value for one in self.values}
         for name, column in zip(found.schema.names, found.columns, strict=True):
-            strange = [value for value in column.unique() if _stored(value) != wanted.get(name)]
-            if strange:
+            foreign = [value for value in column.unique() if _stored(value) != wanted.get(name)]
+            if foreign:
                 raise InvalidArgumentError(
-                    f"Rows whose {name} is {shown(strange[0].as_py())} do not belong to shard "
+                    f"Rows whose {name} is {shown(foreign[0].as_py())} do not belong to shard "
                     f"{shard}: their keys would be in two shards, and neither the newer.",
                     hint="Have rows find their shards: ds.mem_wal_upsert(rows).",
                     shard=str(shard),
                     field=name,
                 )
 
-    def _can_tell(self, rows: pa.RecordBatch, schema: LanceSchema) -> bool:
-        """Tell whether the columns that values are made of are there: of keys they may not be."""
+    def _has_source_columns(self, rows: pa.RecordBatch, schema: LanceSchema) -> bool:
+        """Return True if all source columns of the spec are given: rows of keys may lack some."""
         sources = {source for field in self.spec.fields for source in field.source_ids}
         given = set(rows.schema.names)
         return sources <= {field.id for field in schema.fields if field.name in given}
 
 
 def spec_of(details: MemWalDetails) -> ShardingSpec | None:
-    """Return what gives rows to new shards; ``None`` if whoever writes does."""
+    """Return the spec that routes rows to new shards, or ``None`` if the caller picks the shard."""
     return max(details.specs, key=lambda spec: spec.spec_id, default=None)
 
 
 def share_of(
     shard: UUID, spec: ShardingSpec | None, manifest: ShardManifest | None
 ) -> Share | None:
-    """Return what the rows of a shard have in common; ``None`` if nobody said.
+    """Return the sharding values of a shard's rows, or ``None`` if they are unknown.
 
-    The shard's manifest says it, or its id: that of a bucket is known by the number.
+    They come from the shard's manifest, or from its id: the ids of bucket shards are computable.
     """
     if spec is None:
         return None
@@ -92,7 +92,7 @@ def share_of(
 
 
 def _counted(spec: ShardingSpec) -> Iterator[Mapping[str, int]]:
-    """Yield all values that a spec can give, if these are known beforehand."""
+    """Yield all values that a spec can produce, if they can be enumerated."""
     if len(spec.fields) == 1:
         (field,) = spec.fields
         known = {"bucket": field.parameters.get("num_buckets", ""), "unsharded": "1"}
@@ -103,7 +103,7 @@ def _counted(spec: ShardingSpec) -> Iterator[Mapping[str, int]]:
 def shares(
     rows: pa.RecordBatch | pa.Table, spec: ShardingSpec, schema: LanceSchema
 ) -> Iterator[tuple[UUID, Share, pa.Table]]:
-    """Give rows to their shards, each as it was ordered."""
+    """Split rows by shard; rows of a shard keep their order."""
     table = pa.table(rows) if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     values = pa.Table.from_batches([shard_values(rows, spec, schema)])
     names = values.schema.names
@@ -122,7 +122,7 @@ def _field_values(values: Mapping[str, pa.Scalar]) -> tuple[ShardFieldValue, ...
 
 
 def _stored(value: pa.Scalar) -> bytes | None:
-    """Return a value as manifests have it: text as UTF-8, numbers with the lowest byte first."""
+    """Return a value in the form of manifests: UTF-8 text, or a little-endian number."""
     plain = value.as_py()
     if plain is None:
         return None
@@ -135,23 +135,22 @@ def _stored(value: pa.Scalar) -> bytes | None:
     return bytes(viewed(pa.array([plain], value.type).buffers()[1]))[: value.type.bit_width // 8]
 
 
-# ---- rows and keys of users in the form of a log: the table's columns, and whether a row is gone
+# ---- user rows and keys in the form of a log: the table's columns, and `_tombstone`
 
 _NONE = RowConstraints(())
 
 
 class ShardRows:
-    """Casts what is put and deleted to the schema of a shard's log.
+    """Casts put rows and deleted keys to the schema of a shard's log.
 
     table: the table's schema.
-    shard: the shard.
-    share: what its rows have in common, if somebody said; others are refused.
-    constraints: what its rows have to meet.
-    storage_version: the format of the table's files: what they cannot hold is not put, since no
-        merge could take it.
+    share: the sharding values of the shard's rows, if known.  Rows of other shards are refused.
+    constraints: the constraints that rows must meet.
+    storage_version: the format version of the table's files.  Rows that it cannot store are
+        refused, because no merge could write them.
 
-    schema: the log's: the table's columns, and `_tombstone`.
-    key: the names of the key's columns, in the key's order.
+    schema: the log's schema: the table's columns, and `_tombstone`.
+    key: the names of the key columns, in key order.
     """
 
     def __init__(
@@ -166,23 +165,23 @@ class ShardRows:
         self.key: tuple[str, ...] = tuple(field.name for field in primary_key(table))
         self._table, self._shard, self._share = table, shard, share
         self._constraints = constraints
-        # of the others, all that rows can have can be held
+        # later versions can store all rows
         self._structs = [f for f in table.fields if f.children and storage_version == "2.0"]
         self._rows = table.to_arrow()
         self._keys = pa.schema([self._rows.field(name) for name in self.key])
-        # mostly each put has the columns of the one before
+        # cached, because successive puts usually have the same columns
         self._plan: CastPlan | None = None
 
     def live(self, data: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
-        """Return rows to be put, without batches of no rows.
+        """Return rows to put in the form of the log, without empty batches.
 
-        Raises InvalidTypeError, SchemaMismatchError: they cannot be read as rows, or do not fit the
-            table; a column is missing.
+        Raises InvalidTypeError, SchemaMismatchError: the data cannot be read as rows, or does not
+            fit the table.  Or a column is missing.
         Raises NullKeyError: a key has a null.
         Raises InvalidArgumentError: a row belongs to another shard.
         Raises ConstraintViolationError: a row breaks a constraint of the table.
-        Raises UnsupportedTypeError: a value is one that the table's files cannot hold, such as a
-            null struct in 2.0.
+        Raises UnsupportedTypeError: the table's files cannot store a value, such as a null struct
+            in 2.0.
         """
         plan, batches = self._opened(data, schema)
         live = []
@@ -194,11 +193,11 @@ class ShardRows:
         return live
 
     def tombstones(self, keys: object, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
-        """Return what says that the rows with some keys are gone; other columns do not matter.
+        """Return tombstones for some keys; columns outside the key are ignored.
 
         Raises InvalidArgumentError: the table has no key, or a key belongs to another shard.
-        Raises InvalidTypeError, SchemaMismatchError: the keys cannot be read, or do not fit; a
-            column is missing.
+        Raises InvalidTypeError, SchemaMismatchError: the keys cannot be read, or do not fit the
+            table.  Or a column is missing.
         Raises NullKeyError: a key has a null.
         """
         if not self.key:
@@ -229,7 +228,7 @@ class ShardRows:
             return known, [plain] if isinstance(plain, pa.RecordBatch) else plain.to_batches()
         reader = opened_rows(data, schema, self._rows)
         plan = plan_cast(reader.schema, self._rows)
-        # what has extension types is read as what they are stored as, each time
+        # data with extension types is read as its storage types, each time
         if plain is not None and plain.schema.equals(reader.schema):
             self._plan = plan
         return plan, reader
@@ -251,7 +250,7 @@ class ShardRows:
         mark = pa.array(np.full(rows, gone))
         made = pa.RecordBatch.from_arrays([*columns, mark], schema=self.schema)
         try:
-            made.validate(full=True)  # who replays the log takes anything else for damage
+            made.validate(full=True)  # replay would take invalid data for damage
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(
                 f"the rows are no valid Arrow data: {error!s:.200}.",
@@ -262,7 +261,7 @@ class ShardRows:
 
 
 def opened_rows(data: object, schema: pa.Schema | None, like: pa.Schema) -> pa.RecordBatchReader:
-    """Open rows, or keys, that are in this process."""
+    """Open rows or keys that are in this process; Spark DataFrames are refused."""
     if is_spark_dataframe(data):
         raise InvalidTypeError(
             "Rows of a Spark DataFrame are not put into shards one by one.",
@@ -272,7 +271,7 @@ def opened_rows(data: object, schema: pa.Schema | None, like: pa.Schema) -> pa.R
 
 
 def cast_columns(reader: pa.RecordBatchReader, names: Sequence[str], known: pa.Schema) -> pa.Table:
-    """Read some columns of opened rows, cast to those of these names in another schema."""
+    """Read some columns of opened rows, cast to their types in the `known` schema."""
     target = pa.schema([known.field(name) for name in names])
     source = pa.schema([reader.schema.field(name) for name in names])
     cast = cast_all(plan_cast(source, target), (batch.select(names) for batch in reader))

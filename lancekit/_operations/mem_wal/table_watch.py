@@ -1,8 +1,8 @@
-"""Whether the table and the log that a writer was opened for are still there.
+"""Check that the table and the log of an open writer still exist.
 
-An overwrite, a restore to before the logs began, a drop of the MemWAL index, and whoever deletes or
-replaces a branch or a folder ends the logs without a word to their writers.  A writer looks before
-it acknowledges rows: nobody would read them, or they would come up in another table.
+An overwrite, a restore to before the logs began, or a drop of the MemWAL index ends the logs
+without notifying their writers.  So does deleting or replacing a branch or a folder.  So a writer
+checks before it acknowledges rows, which would otherwise be lost or appear in another table.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from lancekit.errors import (
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The last version that was looked at, its manifest's name, and the next manifest's name.
+    """The last version that a check saw, its manifest's name, and the next manifest's name.
 
-    `mark` tells the manifest from all other files.
+    `mark` identifies the manifest file, or is ``None`` if the file is missing.
     """
 
     snapshot: Snapshot
@@ -56,51 +56,51 @@ class TableWatch:
 
     snapshot: the version of the table for which the writer is opened.
     shard: the shard of the writer.
-    seen: a later version of the same table, that another watch saw: versions before it may be gone.
+    seen: a later version of the same table that another watch saw.  Earlier versions may be gone.
     """
 
     def __init__(self, snapshot: Snapshot, shard: Shard, seen: Snapshot | None = None) -> None:
         self._shard = shard
         self._columns, self._constraints = _columns(snapshot), _constraints(snapshot)
-        # replaced as a whole: the threads that put and that flush share the watch
+        # replaced as a whole: putting and flushing threads share the watch
         self._seen = _seen(seen or snapshot)
-        #: whether a check takes no request
+        #: True if a check sends no request
         self.is_cheap: bool = snapshot.store.mark(self._seen.file) is not None
         self.log: LogWatch | None = None
         self._changed = self._difference(self.seen)
 
     @property
     def seen(self) -> Snapshot:
-        """The newest version that was looked at."""
+        """The newest version that a check saw."""
         return self._seen.snapshot
 
     def check(self) -> None:
         """Raise if the logs have ended.
 
-        These are two looks at the table and one at the log, in an object store a request each, at
-        the same time where they take long.  This reads the newest version if the table has another
-        one than at the last check.
+        A check looks up two files of the table and one of the log.  In an object store these are
+        three requests, sent in parallel if they are slow.  It loads the newest version if the table
+        has changed since the last check.
 
-        Raises FencedError: the table, its branch or its MemWAL index is gone, or is another one.
+        Raises FencedError: the table, its branch or its MemWAL index is gone or was replaced.
         """
         seen, log, store = self._seen, self.log, self._seen.snapshot.store
         looks = [partial(store.look, seen.file), partial(store.look, seen.next)]
         if log is not None:
             looks.append(partial(self._shard.store.look, log.name))
-        mark, following, *of_log = _looked(looks)
+        mark, following, *of_log = _look_all(looks)
         if mark is None or mark != seen.mark or following is not None:
             self._look(seen.snapshot)
         if log is not None and (ended := log.check(of_log[0])):
             raise self._ended(ended)
 
     def check_rows(self) -> None:
-        """Raise if rows could not be put at the last check; this reads nothing.
+        """Raise if the last check found a reason to refuse rows; this reads no files.
 
-        Rows of a writer with older columns lack the new ones, and were not tried by constraints
-        that came later.
+        Rows of a writer with older columns lack the new columns, and are not checked against newer
+        constraints.
 
-        Raises SchemaMismatchError: the table has other columns than when the writer was opened, or
-            new constraints.
+        Raises SchemaMismatchError: the table's columns changed since the writer was opened, or it
+            has new constraints.
         Raises CorruptFileError: the last entry of the log is missing.
         """
         if self.log is not None:
@@ -116,11 +116,11 @@ class TableWatch:
             )
 
     def check_written(self, remove: Callable[[], None]) -> None:
-        """Check again when a file was written; if the logs have ended, remove it and raise."""
+        """Check again after a write; if the logs have ended, remove the new file and raise."""
         try:
             self.check()
         except FencedError as error:
-            if error.context.get("ended"):  # a writer that took the shard may have read the file
+            if error.context.get("ended"):  # if fenced, the new writer may have read the file
                 remove()
                 self._shard.store.prune()
             raise
@@ -138,7 +138,7 @@ class TableWatch:
         if now is None or entry is None:
             raise self._ended("has no MemWAL any more", left=_folder_of_left_rows(newest))
         if now.uuid != entry.uuid and now.created_at != entry.created_at:
-            # made anew, perhaps by an overwrite; the reference makes it anew at each merge, too
+            # recreated, perhaps by an overwrite; the reference also recreates it at each merge
             for version in range(seen.version + 1, newest.version):
                 between = _loaded(seen, version)
                 if between is None or mem_wal_entry(between.indices) is None:
@@ -147,15 +147,15 @@ class TableWatch:
         self._seen = _seen(newest)
 
     def _difference(self, newest: Snapshot) -> str:
-        """Return which columns and constraints changed, as a sentence; empty if none did."""
-        said = {
+        """Return which columns and constraints changed, as sentences; empty if none did."""
+        changes = {
             "columns": _difference(self._columns, _columns(newest)),
             "constraints": _newer(self._constraints, _constraints(newest)),
         }
         return " ".join(
             f"The {what} of {newest.location.uri} changed since the writer of shard "
             f"{self._shard.id} was opened: {how}."
-            for what, how in said.items()
+            for what, how in changes.items()
             if how
         )
 
@@ -183,15 +183,15 @@ class TableWatch:
 
 
 def _folder_of_left_rows(newest: Snapshot) -> str:
-    """Return the folder that nobody may write logs into before it is moved; empty if none is.
+    """Return the folder that must be moved before new logs are written; empty if there is none.
 
-    The reference overwrites and restores tables whose shards have rows.  Where it only dropped the
-    MemWAL, the shards go on.  A version with a MemWAL has no rows left.
+    The reference overwrites and restores tables whose shards have rows.  If it only dropped the
+    MemWAL, the shards continue.  A version with a MemWAL has no such rows.
     """
     with suppress(LancekitError):
         try:
             dropped_logs(newest)
-        except ShardError:  # the rows would come up in a table that they were not written for
+        except ShardError:  # the rows would appear in a table that they were not written for
             return f"{newest.store.uri}/{LOGS}"
     return ""
 
@@ -202,8 +202,8 @@ def _seen(snapshot: Snapshot) -> _Seen:
     return _Seen(snapshot, file, following, snapshot.store.look(file))
 
 
-def _looked(looks: Sequence[Callable[[], str | None]]) -> list[str | None]:
-    """Return what each look finds; where the first one takes long, the others share their time."""
+def _look_all(looks: Sequence[Callable[[], str | None]]) -> list[str | None]:
+    """Return the results of look-ups; if the first one is slow, the others run in parallel."""
     first, is_slow = timed(_called, looks[0])
     rest = looks[1:]
     return [first, *(at_once(_called, rest) if is_slow else map(_called, rest))]
@@ -214,39 +214,39 @@ def _called(look: Callable[[], str | None]) -> str | None:
 
 
 def _columns(snapshot: Snapshot) -> dict[int, tuple[str, str]]:
-    """Return the name and type of each column and part of a column, by the ids of fields."""
+    """Return the name and type of each column and nested field, by field id."""
     schema = snapshot.manifest.schema
     kinds = {field.id: field.logical_type for field in schema.walk()}
     return {id_: (path, kinds[id_]) for id_, path in paths_by_id(schema).items()}
 
 
 def _difference(before: Mapping[int, tuple[str, str]], now: Mapping[int, tuple[str, str]]) -> str:
-    """Return how columns differ, as a phrase; empty if they are the same."""
-    said = [f"{now[id_][0]!r} is new" for id_ in now if id_ not in before]
+    """Return how columns differ, as a phrase; empty if they are equal."""
+    changes = [f"{now[id_][0]!r} is new" for id_ in now if id_ not in before]
     for id_, (name, kind) in before.items():
         if id_ not in now:
-            said.append(f"{name!r} is gone")
+            changes.append(f"{name!r} is gone")
         elif now[id_][0] != name:
-            said.append(f"{name!r} is called {now[id_][0]!r}")
+            changes.append(f"{name!r} is called {now[id_][0]!r}")
         elif now[id_][1] != kind:
-            said.append(f"{name!r} is {now[id_][1]}, was {kind}")
-    return cut(", ".join(said), 200)
+            changes.append(f"{name!r} is {now[id_][1]}, was {kind}")
+    return cut(", ".join(changes), 200)
 
 
 def _constraints(snapshot: Snapshot) -> dict[str, Constraint]:
-    """Return the constraints that refuse rows, by their names."""
+    """Return the constraints that refuse rows, by name."""
     stored = stored_constraints(snapshot.manifest.config)
     return {name: one for name, one in stored.items() if one.on_fail == "refuse"}
 
 
 def _newer(before: Mapping[str, Constraint], now: Mapping[str, Constraint]) -> str:
     """Return which constraints are new or have another condition, as a phrase."""
-    said = [
+    changes = [
         f"{name!r} is {'now' if name in before else 'new:'} {one.condition}"
         for name, one in now.items()
         if before.get(name) is None or before[name].condition != one.condition
     ]
-    return cut(", ".join(said), 200)
+    return cut(", ".join(changes), 200)
 
 
 def _loaded(seen: Snapshot, version: int) -> Snapshot | None:
@@ -258,21 +258,21 @@ def _loaded(seen: Snapshot, version: int) -> Snapshot | None:
 
 
 def _differ(one: Snapshot, other: Snapshot) -> bool:
-    """Tell whether two versions of one number are of different tables."""
+    """Return True if two versions with the same number are of different tables."""
     return (one.manifest.timestamp, one.transaction_uuid) != (
         other.manifest.timestamp,
         other.transaction_uuid,
     )
 
 
-# ---- rows of logs that have ended, in the folder of a table that begins to have logs again
+# ---- rows of ended logs, in the folder of a table that gets new logs
 
 
 class DroppedLogs(NamedTuple):
-    """The MemWAL that was dropped from a table whose folder has rows of shards or quarantines.
+    """A dropped MemWAL of a table whose folder still has rows of shards or quarantines.
 
-    details: those of the last version that had the MemWAL.
-    has_rows: whether shards have rows that this version lacks.
+    details: the details of the last version that had the MemWAL.
+    has_rows: True if shards have rows that this version lacks.
     """
 
     details: MemWalDetails
@@ -280,7 +280,7 @@ class DroppedLogs(NamedTuple):
 
 
 def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
-    """Return the MemWAL that has to be taken up again with its rows; ``None`` if there is none.
+    """Return the dropped MemWAL that a new one must continue, or ``None``.
 
     Raises ShardError: the shards have rows, and the table that they were written for has ended.
     """
@@ -308,61 +308,59 @@ def _has_rows(snapshot: Snapshot) -> bool:
     return bool(waiting.rows) or not waiting.complete
 
 
-# ---- whether the log of a shard, to which a writer adds entries, is still there
+# ---- check that the log of a writer's shard still exists
 #
 # The folder of a shard, or of all logs, can be removed or replaced while the table stays.  A put
-# would make a folder again, with an entry that no manifest knows.
+# would recreate the folder, with an entry that no manifest knows.
 
 
 class LogWatch:
-    """Follows the log of a shard for one epoch: by its last entry, or by a manifest if it has none.
+    """Follows the log of a shard for one epoch, by its last entry, or by a manifest if it is empty.
 
-    shard: the shard.
-    epoch: the epoch of its writer.
-    version: the version of the shard's manifest that the writer put last.
-    last: the position of the last entry; 0 if there is none.
+    version: the version of the last shard manifest that the writer put.
+    last: the position of the last entry.  0 if there is none.
     """
 
     def __init__(self, shard: Shard, epoch: int, version: int, last: int) -> None:
         self._shard = shard
         self._epoch = epoch
-        # replaced as wholes: the threads that put and that flush share the watch
+        # replaced as wholes: putting and flushing threads share the watch
         self._manifest = version, shard.store.look(shard_manifest_name(version))
         self._entry = last, shard.store.look(entry_name(last)) if last else None
         self._is_cut = False
 
     @property
     def name(self) -> str:
-        """The file that the next check looks at."""
+        """The file that the next check looks up."""
         last, _ = self._entry
         return entry_name(last) if last else shard_manifest_name(self._manifest[0])
 
     def wrote(self, position: int) -> None:
-        """Follow the log by an entry that the writer put just now."""
+        """Follow the log by the entry that the writer has just put."""
         name = entry_name(position)
         self._entry = position, self._shard.store.mark_of_put(name) or self._shard.store.look(name)
         self._is_cut = False
         if position == 1:
-            self._tell_of_first()
+            self._record_first_entry()
 
-    def _tell_of_first(self) -> None:
-        """Have a manifest tell of the first entry: without its entries the log would look new.
+    def _record_first_entry(self) -> None:
+        """Record the first entry in a manifest: if its entries were lost, the log would look new.
 
-        Later writers tell of the entries that they find, and flushes of those that they have.
+        Later writers record the entries that they find, and flushes the entries that they have.
         """
 
-        def told(newest: ShardManifest) -> ShardManifest | None:
+        def recorded(newest: ShardManifest) -> ShardManifest | None:
             return None if newest.last_seen else replace(newest, last_seen=1)
 
-        with suppress(LancekitError):  # the entry is there: a writer that took the shard tells more
-            self.flushed(change(self._shard, self._epoch, told).version)
+        with suppress(LancekitError):  # the entry was put, and the next check finds any problem
+            self.flushed(change(self._shard, self._epoch, recorded).version)
 
     def flushed(self, version: int) -> None:
-        """Follow the manifests by one that a flush put."""
+        """Follow the manifests by the manifest of a flush."""
         self._manifest = version, self._shard.store.look(shard_manifest_name(version))
 
     def check(self, mark: str | None) -> str:
-        """Compare the mark that the file `name` has now; return how the log ended, empty if not.
+        """Compare the mark of the file `name` with the known one; return how the log ended, or "".
 
         Raises FencedError: another writer has the shard.
         """
@@ -370,10 +368,10 @@ class LogWatch:
         return "" if mark == known else self._look()
 
     def check_whole(self) -> None:
-        """Raise if the last entry was missing at the last check; this reads nothing.
+        """Raise if the last entry was missing at the last check; this reads no files.
 
-        Raises CorruptFileError: it was; the rows are in the memory of the writer, or in a
-            generation.
+        Raises CorruptFileError: the entry was missing.  Its rows are in the memory of the writer,
+            or in a generation.
         """
         if self._is_cut:
             where, last = f"{self._shard.store.uri}/{WAL}", self._entry[0]
@@ -391,7 +389,7 @@ class LogWatch:
             )
 
     def is_sealed(self) -> bool:
-        """Look whether the shard was sealed since the writer claimed it."""
+        """Check whether the shard was sealed since the writer claimed it."""
         store, (version, known) = self._shard.store, self._manifest
         following = shard_manifest_name(version + 1)
         if store.look(shard_manifest_name(version)) == known and not store.exists(following):
@@ -414,7 +412,7 @@ class LogWatch:
             return "has another copy of the shard's log"
         if newest.writer_epoch > self._epoch:
             raise fenced(self._shard, self._epoch, newest.writer_epoch)
-        if mark is None:  # old manifests are collected
+        if mark is None:  # a cleanup removed the manifest
             self.flushed(newest.version)
         last, _ = self._entry
         if last:

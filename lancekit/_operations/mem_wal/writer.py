@@ -1,4 +1,4 @@
-"""The writer of a shard: rows are in the log, and then in memory, until they are a generation.
+"""The writer of a shard: rows go to the log, then to memory, then to a generation.
 
 See docs/format/memwal.md, 9.
 """
@@ -38,7 +38,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry of the log: its bytes, its rows, and when the writer began to make it."""
+    """An entry of the log: its bytes, its rows, and the time when its encoding began."""
 
     data: bytes
     batches: list[pa.RecordBatch]
@@ -48,9 +48,8 @@ class _Entry:
 class Writer:
     """Takes rows for one shard, from any number of threads.
 
-    log, flushes: where entries and generations go.
-    claimed: what taking the shard gave.
-    settings: what the writer keeps to.
+    log, flushes: the targets of entries and generations.
+    claimed: the claim of the shard.
     """
 
     def __init__(
@@ -61,42 +60,41 @@ class Writer:
         self._flushes = flushes
         self._settings = settings
         self._lock = threading.Lock()
-        # told when memory is free again, and when a flush failed
+        # notified when memory is free again, and when a flush failed
         self._changed = threading.Condition(self._lock)
         self.stats: WriterStats = WriterStats()
         self._waiting = FlushQueue(
             frozen, flushes, settings, self.stats, self._changed, self._in_background
         )
         self._queue = GroupCommit(self._lock, self)
-        # the entry that is being written: an interrupt leaves it for the next leader
+        # the entry that is being written; after an interrupt the next leader writes it
         self._unfinished: _Entry | None = None
         self._ticking = self._closing = self._closed = self._freezes = False
         self.process: int = os.getpid()
-        # the options of who opened the writer, not of the thread that leads, and no operation:
-        # that may be stopped long before the writer is closed
+        # the options of the opening thread, not of the leading one.  No operation: it may be
+        # stopped long before the writer is closed
         self._context = context_of_its_own()
         self._told = monotonic()
         with self._lock:
             self._freeze() if self._active.lacking else self._full()
         _writers.add(self)
 
-    # ---- what users ask for
+    # ---- calls of users
 
     def put(self, batches: list[pa.RecordBatch], timeout: timedelta = PUT_TIMEOUT) -> None:
-        """Write rows in the form of the log, all of them or none.
+        """Write all of some rows in the form of the log, or none.
 
-        They are durable and shown when this returns; only shown if the settings say so.
+        When this returns, the rows are durable and visible, or only visible if the settings say so.
 
-        An interrupt is raised when this thread has written an entry, or while it waits for memory,
-        for another thread, or to try again.  The rows are in the log or not; the writer goes on.
+        An interrupt is raised after this thread has written an entry, or while it waits for memory,
+        another thread or a retry.  The rows are in the log or not, and the writer stays open.
 
-        Raises InvalidArgumentError: they are more than a memtable may have.
+        Raises InvalidArgumentError: there are more rows than a memtable may have.
         Raises FencedError: another writer has the shard.
-        Raises SchemaMismatchError: the table has other columns than when the writer was opened.
+        Raises SchemaMismatchError: the table's columns changed since the writer was opened.
         Raises CorruptFileError: the last entry of the log is missing.
-        Raises CommitUnknownError: the storage failed: they may be in the log or not.
-        Raises ShardError: the writer is closed, or failed before, or memory did not get free in
-            time.
+        Raises CommitUnknownError: the storage failed, and the rows may be in the log or not.
+        Raises ShardError: the writer is closed or failed before, or no memory became free in time.
         """
         self.check_rows()
         started, settings = perf_counter(), self._settings
@@ -109,7 +107,7 @@ class Writer:
     def _put(self, ticket: Ticket, timeout: timedelta, started: float) -> None:
         settings = self._settings
         log, shard, fate = self._log, self.shard.id, ticket.fate  # a note keeps no memtable alive
-        say = partial(messages.told, shard, lambda: log.position - 1)
+        say = partial(messages.log_state, shard, lambda: log.position - 1)
         with attempting(say, lambda: fate.written, shard, messages.AFTER_PUT):
             with self._own_lock():
                 self._wait_for_room(timeout)
@@ -119,7 +117,7 @@ class Writer:
                 self._queue.put(ticket)
         with self._lock:
             if self._closed and ticket in self._queue.pending:
-                raise messages.closed()  # it came too late, and nobody writes it any more
+                raise messages.closed()  # it was queued too late to be written
             self.stats.add("put", started)
             if ticket.waits:
                 return
@@ -128,14 +126,14 @@ class Writer:
                 self._ticking = True
 
     def close(self) -> None:
-        """Write what waits, make a generation of what is in memory, and take nothing more.
+        """Write waiting rows, flush memory to a generation, and accept nothing more.
 
         An interrupt leaves the writer open.
 
-        Raises FencedError: another writer has the shard, and this one had rows that are in no
-            generation: they are in the log, and the other one has them.
-        Raises LancekitError: they are in the log, and could not be made a generation; the next
-            writer does it.
+        Raises FencedError: another writer has the shard, and this one had unflushed rows.  The
+            other writer replays them from the log.
+        Raises LancekitError: the rows could not be flushed.  They are in the log, and the next
+            writer flushes them.
         """
         with Postponed():
             with self._own_lock():
@@ -165,14 +163,14 @@ class Writer:
             self._active = Memtable(self._active.generation)
 
     def flush(self) -> None:
-        """Make a generation of all rows that were put before; the writer stays open.
+        """Flush all rows that were put before to a generation; the writer stays open.
 
-        Raises FencedError, LancekitError: as of `close`, or of an earlier put.
+        Raises FencedError, LancekitError: as `close` raises them, or the error of an earlier put.
         """
         with self._own_lock():
             self._check_open()
             self._freezes = True
-        self.write_waiting()  # whoever leads freezes the memtable when no entry is written
+        self.write_waiting()  # the leader freezes the memtable between entries
         with Postponed(), self._lock:
             self._waiting.wait()
 
@@ -182,74 +180,74 @@ class Writer:
             self._queue.put(Ticket([]))
 
     def _stop_taking(self) -> None:
-        """Write what waits, and then take nothing more."""
-        # an entry that was written later would name the generation that `close` freezes, and be
-        # behind those that this has: no replay would look at it
+        """Write waiting rows, and then accept nothing more."""
+        # a later entry would name the generation that `close` flushes, but be behind its cursor:
+        # replay would skip it
         while not self._closed:
-            self._queue.put(Ticket([]))  # written when all before it are
+            self._queue.put(Ticket([]))  # returns when all earlier tickets are written
             with self._lock:
                 self._closed = not self._queue.pending
 
     def memtables(self) -> list[tuple[int, list[pa.RecordBatch]]]:
-        """Return what is in no generation yet: numbers and rows in write order, newest first."""
+        """Return unflushed rows by generation, newest first; each has its rows in write order."""
         with self._own_lock():
             self._check_open()
             active = self._active.given
-            if not self._settings.durable_write:  # acknowledged already
+            if not self._settings.durable_write:  # pending rows are acknowledged
                 active += [batch for ticket in self._queue.pending for batch in ticket.batches]
             older = [(table.generation, table.given) for table in reversed(self._waiting.tables)]
             return [(self._active.generation, active), *older]
 
     def check_rows(self, *, look: bool = False) -> None:
-        """Raise if rows could not be put at the last look; `look` looks now."""
+        """Raise if the last check found a reason to refuse rows; `look` checks again first."""
         self._log.check_rows(look=look)
 
     def is_sealed(self) -> bool:
-        """Look whether the shard was sealed since the writer was opened; the writer goes on."""
+        """Check whether the shard was sealed since the writer was opened; the writer stays open."""
         return self._log.is_sealed()
 
     def memory(self) -> Memory:
-        """Return how much is in memory."""
+        """Return the memory use of the writer."""
         with self._own_lock():
             pending, entries = self._queue.pending, self.stats.wal_flush_count
             return Memory.of(self._active, self._waiting.tables, pending, entries)
 
     @property
     def shard(self) -> Shard:
-        """The shard that it writes to."""
+        """The shard of the writer."""
         return self._flushes.shard
 
     @property
     def seen(self) -> Snapshot:
-        """The newest version of the table that was looked at."""
+        """The newest version of the table that a check saw."""
         return self._log.seen
 
     @property
     def epoch(self) -> int:
-        """The number of the claim that the writer writes under."""
+        """The epoch of the writer."""
         return self._log.epoch
 
     @property
     def position(self) -> int:
-        """The last position of the log that is written."""
+        """The position of the last written entry."""
         return self._log.position - 1
 
     @property
     def settings(self) -> WriterSettings:
-        """What the writer keeps to."""
+        """The settings of the writer."""
         return self._settings
 
     @property
     def state(self) -> str:
-        """``"open"``, ``"closed"`` or, with what happened, ``"failed: ..."``."""
+        """``"open"``, ``"closed"``, or ``"failed: ..."`` with the error."""
         if self._waiting.ended is not None:
             return f"failed: {self._waiting.ended.message}"
         return "closed" if self._closing else "open"
 
-    # ---- what the queue asks for
+    # ---- the sink of the queue
 
     def room(self, first: Ticket) -> tuple[int, int]:
-        """Freeze the memtable if a put does not fit; return what an entry may have."""
+        """Freeze the memtable if a put does not fit; return the rows and bytes that do."""
         if self._waiting.ended is not None:
             raise self._waiting.ended
         if self._closed:
@@ -270,7 +268,7 @@ class Writer:
                 self._context.copy().run(self._log.put, entry.data, again=again, owed=owed)
         except Exception as error:
             known = error if isinstance(error, LancekitError) else messages.stopped(error)
-            if known.context.get("unwritten"):  # the memtable can be a generation
+            if known.context.get("unwritten"):  # the memtable can still be flushed
                 self._unfinished = None
             else:
                 self._waiting.ended = known
@@ -287,7 +285,7 @@ class Writer:
         return _Entry(data, self._log.decode(data), started)
 
     def landed(self, written: _Entry | None) -> None:
-        """Show rows that are in the log, and freeze the memtable if a flush waits for that."""
+        """Show rows that are in the log, and freeze the memtable if a flush waits for it."""
         if written is not None:
             self._show(written)
         if self._freezes:
@@ -312,7 +310,7 @@ class Writer:
         return self._active.bytes + self._waiting.bytes
 
     def _full(self) -> None:
-        """Freeze the memtable if it has as much as the settings allow."""
+        """Freeze the memtable if it has reached a limit of the settings."""
         settings, active = self._settings, self._active
         if (
             active.rows >= settings.max_memtable_rows
@@ -356,7 +354,7 @@ class Writer:
             self._check_open()
 
     def _own_lock(self) -> threading.Lock:
-        """Return the lock, in the process that may take it."""
+        """Return the lock; raise in a forked process, which must not take it."""
         if os.getpid() != self.process:
             raise messages.forked(self.shard.id)
         return self._lock
@@ -367,21 +365,21 @@ class Writer:
         if self._closing:
             raise messages.closed()
 
-    # ---- threads that live as long as they have work
+    # ---- background threads, which end when they have no work
 
     def _in_background(self, work: Callable[[], None]) -> None:
         run = self._context.copy().run
         threading.Thread(target=run, args=(work,), name="lancekit-mem-wal", daemon=True).start()
 
     def _tick(self) -> None:
-        """Write what waits, every so often, until nothing does."""
+        """Write waiting rows at intervals, until there are none."""
         while True:
             time.sleep(self._settings.max_wal_flush_interval_ms / 1000)
-            if self._closed:  # which wrote what waited
+            if self._closed:  # `close` wrote the rows
                 return
             try:
                 self._queue.put(Ticket([]))
-            except Exception:  # the writer knows, and the next put says so
+            except Exception:  # the next put raises the writer's error
                 LOGGER.exception("shard %s: rows were not written", self.shard.id)
             with self._lock:
                 if self._waiting.ended is not None or not self._queue.pending:
@@ -389,10 +387,10 @@ class Writer:
                     return
 
 
-# ---- the open writers of this process, which can be flushed without being fenced
+# ---- the open writers of this process, which can be flushed without fencing them
 
 
-#: all writers; one leaves when it is gone
+#: all writers that are not garbage-collected
 _writers: WeakSet[Writer] = WeakSet()
 
 
@@ -401,7 +399,7 @@ def _open_here() -> list[Writer]:
 
 
 def writers_of(shards: Iterable[Shard]) -> list[Writer]:
-    """Return the open writers of shards that this process has."""
+    """Return the open writers of this process for some shards."""
     places = {shard.store.uri for shard in shards}
     return [one for one in _open_here() if one.shard.store.uri in places]
 

@@ -1,4 +1,4 @@
-"""The errors that the writer of a shard raises, and what an interrupt says of its log."""
+"""The errors of a shard writer, and the notes on its log that an interrupt reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from lancekit._interrupts import beginning
 from lancekit.errors import FencedError, InvalidArgumentError, ShardError
 
-#: what to do when an interrupt ended a put
+#: the hint after an interrupt that ended a put
 AFTER_PUT = (
     "the writer takes the next put; put rows again that were not acknowledged: with a primary key "
     "they count once"
@@ -22,7 +22,7 @@ def closed() -> ShardError:
 
 
 def forked(shard: UUID) -> ShardError:
-    """Return the error of a call in a process that was forked from the process of the writer."""
+    """Return the error of a call in a process that was forked from the writer's process."""
     return ShardError(
         "The writer belongs to the process that opened it, and this one was forked of it.",
         hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
@@ -42,22 +42,22 @@ def stopped(error: BaseException) -> ShardError:
 def no_room(
     shard: UUID,
     timeout: timedelta,
-    held: tuple[int, int],
-    most: int,
+    unflushed: tuple[int, int],
+    limit: int,
     error: BaseException | None,
 ) -> ShardError:
     """Return the error of a put that waited too long for memory.
 
     shard, timeout: the shard, and how long the put waited.
-    held: how many bytes, and how many memtables, are in memory and in no generation.
-    most: the setting of the writer.
-    error: why the last flush failed, if it did.
+    unflushed: the bytes and the number of memtables in memory.
+    limit: the setting `max_unflushed_memtable_bytes`.
+    error: the error of the last flush, if it failed.
     """
     why = f" The last attempt failed: {error}" if error else ""
     return ShardError(
-        f"{held[0]:,} bytes wait in {held[1]} memtables to be written as "
+        f"{unflushed[0]:,} bytes wait in {unflushed[1]} memtables to be written as "
         f"generations, and did not get fewer than max_unflushed_memtable_bytes "
-        f"({most:,}) in {timeout}.{why} "
+        f"({limit:,}) in {timeout}.{why} "
         "The rows were not written.",
         hint="Put more slowly, spread the rows over more shards, raise "
         "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
@@ -66,7 +66,7 @@ def no_room(
 
 
 def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
-    """Return the error of a put whose shard other writers took until the deadline."""
+    """Return the error of a put whose shard other writers claimed until the deadline."""
     seconds = claim_timeout.total_seconds()
     return FencedError(
         f"Other writers took shard {shard} before these rows were in its log, for claim_timeout "
@@ -79,8 +79,7 @@ def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
     )
 
 
-#: what an interrupt says of the last put into a shard: it was acknowledged, it was not written, or
-#: its entry may be there
+#: the state of the last put that an interrupt reports: acknowledged, not written, or unknown
 _OF_PUT = {
     True: "the last put was acknowledged",
     False: "the last put was not written",
@@ -88,26 +87,26 @@ _OF_PUT = {
 }
 
 
-def told(shard: UUID, position: Callable[[], int], landed: bool | None) -> str:
-    """Return what an interrupt says of a shard whose log is written up to a position."""
+def log_state(shard: UUID, position: Callable[[], int], landed: bool | None) -> str:
+    """Return an interrupt's note on a shard: the end of its log, and the state of the last put."""
     end = f"the log of shard {shard} is written up to position {position()}"
     return f"{end}, and {_OF_PUT[landed]}"
 
 
 def put_begun() -> None:
-    """Have an interrupt say that no row was written, until a shard says more."""
+    """Make an interrupt report that no row was written, until a shard reports more."""
     beginning("no row of this call was written", AFTER_PUT)
 
 
 def not_put(shard: UUID) -> str:
-    """Return what an interrupt says of a put that waited for its turn to take a shard."""
+    """Return an interrupt's note on a put that waited for its turn to claim a shard."""
     return f"the last put into shard {shard} waited for its turn, and was not written"
 
 
-def too_many(rows: int, most: int) -> InvalidArgumentError:
-    """Return the error for a put of more rows than a memtable may have."""
+def too_many(rows: int, limit: int) -> InvalidArgumentError:
+    """Return the error of a put of more rows than a memtable may have."""
     return InvalidArgumentError(
-        f"{rows:,} rows are put at once, and a memtable has {most:,} at most.",
+        f"{rows:,} rows are put at once, and a memtable has {limit:,} at most.",
         hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
         rows=rows,
     )

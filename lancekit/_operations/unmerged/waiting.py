@@ -23,7 +23,7 @@ from lancekit._operations.unmerged.marks import (
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._shards.entry import count_entry_rows
-from lancekit._shards.log import check_reach, positions, replayable
+from lancekit._shards.log import check_log, positions, replayable
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import Shard, shard_of, shards_of
 from lancekit._storage.base import Store
@@ -224,7 +224,7 @@ def _held(shard: Shard, marks: Marks, *, local: bool) -> _Held:
         if manifest is None:
             return _Held(shard, 0, (), is_there=False)
         numbers = positions(shard)
-        check_reach(shard, manifest, numbers)
+        check_log(shard, manifest, numbers)
         entries = tuple(n for n in numbers if n > manifest.replay_after)
     except (LancekitError, OSError):
         return _Held(shard, 0, (), complete=False)

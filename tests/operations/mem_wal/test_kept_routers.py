@@ -113,6 +113,6 @@ def test_the_writers_of_some_tables_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         made(tmp_path / str(number))
         upsert(tmp_path / str(number), 1)
-    assert len(router._kept) == 8
+    assert len(router._cached_routers) == 8
     assert [upsert(tmp_path / str(number), 2) for number in (11, 4)] == [1, 1]
     assert upsert(tmp_path / "0", 2) == 2

@@ -161,17 +161,17 @@ def test_case_16_the_other_merger_lands_while_this_one_works(
     write_with_pylance(ds, ONE, {40: (1.0, None)}, [])
     write_with_pylance(ds, ONE, {}, [40, 3])
     first = lk.dataset(ds.uri)
-    work_out = merge_step.work_out
+    prepare_merge = merge_step.prepare_merge
 
     def late(*args: Any, **more: Any) -> Any:
-        found = work_out(*args, **more)
+        found = prepare_merge(*args, **more)
         monkeypatch.undo()
         # the first of the two generations alone: what was worked out of both is wrong by now
         other = lk.dataset(ds.uri).merge_mem_wal(rows_per_commit=1)
         assert other["num_merged_generations"] == 2
         return found
 
-    monkeypatch.setattr(merge_step, "work_out", late)
+    monkeypatch.setattr(merge_step, "prepare_merge", late)
     done = first.merge_mem_wal()
     assert (done["num_merged_generations"], done.num_skipped_generations) == (0, 2)
     assert values(tmp_path / "t").keys() == set(range(10)) - {3}
@@ -257,7 +257,7 @@ def test_a_generation_that_is_gone(tmp_path: Path) -> None:
 def test_others_change_the_table_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = made(tmp_path / "t")
     write_with_pylance(ds, ONE, {1: (100.0, "a"), 60: (6.0, "")}, [4])
-    work_out = merge_step.work_out
+    prepare_merge = merge_step.prepare_merge
 
     def compact() -> None:
         lk.dataset(ds.uri).optimize.compact_files()
@@ -275,12 +275,12 @@ def test_others_change_the_table_meanwhile(tmp_path: Path, monkeypatch: pytest.M
     ]
 
     def late(*args: Any, **more: Any) -> Any:
-        found = work_out(*args, **more)
+        found = prepare_merge(*args, **more)
         if changes:
             changes.pop()()
         return found
 
-    monkeypatch.setattr(merge_step, "work_out", late)
+    monkeypatch.setattr(merge_step, "prepare_merge", late)
     done = lk.dataset(ds.uri).merge_mem_wal()
     assert done.attempts == 5
     expected = {0: -1.0, 1: 100.0, 2: 2.0, 3: 3.0, **{key: float(key) for key in range(5, 10)}}

@@ -165,15 +165,15 @@ def test_others_put_the_same_rows_back(
     ds.merge_mem_wal(on_error="quarantine")
     from lancekit._operations.mem_wal import put_back
 
-    work_out = put_back.work_out
+    prepare_merge = put_back.prepare_merge
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
         other = lk.dataset(str(path)).mem_wal_quarantine()
         assert other.put_back({"id": [1], "v": [7.0], "s": ["first"]}) == 1
-        return work_out(*args)
+        return prepare_merge(*args)
 
-    monkeypatch.setattr(put_back, "work_out", late)
+    monkeypatch.setattr(put_back, "prepare_merge", late)
     with pytest.raises(IncompatibleConflictError, match="changed since it was read"):
         ds.mem_wal_quarantine().put_back({"id": [1], "v": [8.0], "s": ["second"]})
     assert values(path)[1] == 7.0

@@ -266,15 +266,15 @@ def test_two_mergers(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     path = tmp_path / "t"
     ds = made(path)
-    work_out = merge_step.work_out
+    prepare_merge = merge_step.prepare_merge
 
     def late(*args: Any, **more: Any) -> Any:
         monkeypatch.undo()
         done = lk.dataset(str(path)).merge_mem_wal(on_error="quarantine")
         assert done["num_quarantined_rows"] == 1
-        return work_out(*args, **more)
+        return prepare_merge(*args, **more)
 
-    monkeypatch.setattr(merge_step, "work_out", late)
+    monkeypatch.setattr(merge_step, "prepare_merge", late)
     done = ds.merge_mem_wal(on_error="quarantine")
     assert (done["num_merged_generations"], done["num_quarantined_rows"]) == (0, 0)
     assert done.num_skipped_generations == 3
@@ -290,14 +290,14 @@ def test_a_constraint_that_lands_during_the_merge(
     path = tmp_path / "t"
     ds = made(path)
     ds.constraints.drop("positive")
-    work_out = merge_step.work_out
+    prepare_merge = merge_step.prepare_merge
 
     def late(*args: Any, **more: Any) -> Any:
         monkeypatch.undo()
         lk.dataset(str(path)).constraints.add("positive", "v >= 0")
-        return work_out(*args, **more)
+        return prepare_merge(*args, **more)
 
-    monkeypatch.setattr(merge_step, "work_out", late)
+    monkeypatch.setattr(merge_step, "prepare_merge", late)
     assert ds.merge_mem_wal(on_error="quarantine")["num_quarantined_rows"] == 1
     assert values(path) == {**OTHERS, 1: 1.0, 10: 10.0, 20: 20.0, 30: 30.0}
 

@@ -13,7 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._format.mem_wal.names import WAL
-from lancekit._operations.mem_wal.claim import LONG_LOG, LOOK_SECONDS, Turn
+from lancekit._operations.mem_wal.claim import LONG_LOG, POLL_SECONDS, Turn
 from lancekit._operations.mem_wal.open_writer import open_writer
 from lancekit._operations.mem_wal.settings import WriterSettings
 from lancekit._shards.schema import Shard, shard_of
@@ -38,26 +38,26 @@ def shard(ds: Any) -> Shard:
 def waited(turn: Turn, of: Shard) -> float:
     """Return how many seconds the claimer waits for its turn."""
     started = time.monotonic()
-    while not turn.look(of)[1]:
+    while not turn.poll(of)[1]:
         assert time.monotonic() - started < 30
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return time.monotonic() - started
 
 
 def test_a_shard_that_nobody_writes_to_is_taken_at_once(ds: Any) -> None:
-    assert Turn().look(shard(ds)) == (0, True)
+    assert Turn().poll(shard(ds)) == (0, True)
     ds.mem_wal_writer(str(ONE)).put({"id": [1]})
-    assert Turn().look(shard(ds)) == (1, False)
+    assert Turn().poll(shard(ds)) == (1, False)
     long_ago = time.time() - 60
     os.utime(Path(ds.uri) / "_mem_wal" / str(ONE) / WAL, (long_ago, long_ago))
-    assert Turn().look(shard(ds)) == (1, True)
+    assert Turn().poll(shard(ds)) == (1, True)
 
 
 def test_the_claimer_before_loses_nothing(ds: Any) -> None:
     ds.mem_wal_writer(str(ONE)).put({"id": [1]})
     turn = Turn()
-    turn.held = 1
-    assert turn.look(shard(ds)) == (1, True)
+    turn.own_epoch = 1
+    assert turn.poll(shard(ds)) == (1, True)
 
 
 def test_a_writer_that_puts_rows_keeps_its_shard_for_a_turn(ds: Any) -> None:
@@ -91,11 +91,11 @@ def test_a_writer_has_the_time_to_make_a_generation_of_a_long_log(ds: Any, entri
             writer.put({"id": [number]})
         ds.mem_wal_writer(str(ONE))  # which put nothing yet
     turn = Turn()
-    assert turn.look(shard(ds)) == (2, False)
+    assert turn.poll(shard(ds)) == (2, False)
     turn._claimed -= 10  # seconds
-    assert turn.look(shard(ds)) == (2, entries < LONG_LOG)
+    assert turn.poll(shard(ds)) == (2, entries < LONG_LOG)
     turn._claimed -= 10
-    assert turn.look(shard(ds)) == (2, True)
+    assert turn.poll(shard(ds)) == (2, True)
 
 
 def test_rows_that_were_flushed_end_the_turn(ds: Any) -> None:

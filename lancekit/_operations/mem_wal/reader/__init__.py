@@ -1,1 +1,1 @@
-"""Reading a table with the rows that its shards hold: the newest row of each key."""
+"""Read a table together with the rows of its shards: the newest row of each key."""

@@ -1,7 +1,7 @@
-"""Which rows that were moved aside are still the newest rows of their keys.
+"""Decide which rows that were moved aside are still the newest rows of their keys.
 
-The log tells it as long as it has every later entry.  Else the generations of the shard and the
-rows of the table tell it: these are compared with what the table had when the file was moved.
+The log shows it if it has every later entry.  Otherwise the shard's generations and the table's
+rows show it: they are compared with the table's state when the file was moved.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lancekit._shards.schema import wal_schema
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import VersionNotFoundError
 
-#: no newer row of the key is there; one is there; nothing tells it
+#: the key has no newer row, has a newer row, or it is unknown
 NEWEST, OLDER, UNSURE = "newest", "older", "unsure"
 
 _Digests = dict[object, tuple[int, int]]
 
 
 class Verdict(NamedTuple):
-    """Whether a row is the newest row of its key, and why."""
+    """The state of a row (newest, older or unsure), and the reason."""
 
     state: str
     reason: str
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row that was moved aside: its number, its key, its file and the table then."""
+    """A row that was moved aside: its number, key and file, and the note of its repair."""
 
     number: int
     key: object
@@ -60,28 +60,27 @@ class _Row:
 def verdicts(current: Snapshot, aside: AsideRows) -> list[Verdict]:
     """Return for each row that was moved aside whether it is the newest row of its key.
 
-    current: the newest version of the table, loaded after the manifest of the shard cannot change
-        any more, or for a look.
+    current: the newest version of the table.  To put rows back, load it after claiming the shard.
     aside: the rows, which have the columns of the version.
 
-    Raises CorruptFileError: another file of the shard is damaged: it has to be repaired first.
+    Raises CorruptFileError: another file of the shard is damaged and must be repaired first.
     """
-    known = _Known(current, aside)
-    return [_first(known, number) for number in range(aside.rows.num_rows)]
+    evidence = _Evidence(current, aside)
+    return [_first(evidence, number) for number in range(aside.rows.num_rows)]
 
 
-def _first(known: _Known, number: int) -> Verdict:
-    file = known.aside.files[known.aside.file[number]]
+def _first(evidence: _Evidence, number: int) -> Verdict:
+    file = evidence.aside.files[evidence.aside.file[number]]
     if file.aside.note is None:
         return Verdict(UNSURE, "no repair moved the file: nothing says what the table had then")
-    row = _Row(number, known.keys[number], file, file.aside.note)
-    rules = _KEYED if known.schema.primary_key else _PLAIN
-    found = next((one for rule in rules if (one := rule(known, row))), None)
+    row = _Row(number, evidence.keys[number], file, file.aside.note)
+    rules = _KEYED if evidence.schema.primary_key else _PLAIN
+    found = next((one for rule in rules if (one := rule(evidence, row))), None)
     return found or Verdict(NEWEST, "")
 
 
-class _Known:
-    """What the log, the generations and the versions say of the keys of rows."""
+class _Evidence:
+    """The facts about rows' keys in the log, the generations and the versions."""
 
     def __init__(self, current: Snapshot, aside: AsideRows) -> None:
         self.current = current
@@ -100,7 +99,7 @@ class _Known:
 
     @cached_property
     def last(self) -> dict[object, int]:
-        """The last row of each key that a repair moved aside."""
+        """The number of the last row of each key among files with a note."""
         noted = [file.aside.note is not None for file in self.aside.files]
         return {key: n for n, key in enumerate(self.keys) if noted[self.aside.file[n]]}
 
@@ -108,7 +107,7 @@ class _Known:
 
     @cached_property
     def _entries(self) -> dict[int, tuple[int, pa.Table]]:
-        """The generation and rows of each entry that can be read, moved ones left out."""
+        """The generation and rows of each readable entry, without rows of entries moved aside."""
         form = wal_schema(self.schema)
         moved = self.aside.done | {f.aside.position for f in self.aside.files if f.aside.note}
         found = {}
@@ -142,13 +141,13 @@ class _Known:
 
     @cached_property
     def _gaps(self) -> tuple[int, int]:
-        """The last position without an entry that can be read, and the last position."""
+        """The last position without a readable entry, and the last position."""
         last = max(positions(self.aside.shard), default=0)
         missing = (number for number in range(last, 0, -1) if number not in self._entries)
         return next(missing, 0), last
 
-    def knows_later(self, row: _Row) -> bool:
-        """Tell whether the log has every entry after a row."""
+    def has_later_entries(self, row: _Row) -> bool:
+        """Return True if the log has every entry after a row."""
         position = self.position(row)
         return 0 < position >= self._gaps[0]
 
@@ -174,13 +173,13 @@ class _Known:
     # ---- versions of the table
 
     def _same_table(self, note: Note) -> bool:
-        """Tell whether the table has the logs that it had when a file was moved."""
+        """Return True if the table still has the logs that it had when a file was moved."""
         now, location = mem_wal_entry(self.current.indices), self.current.location
         if now is None or note.version > self.current.version:
             return False
         if note.logs == str(now.uuid) or note.created == str(now.created_at):
             return True
-        # the reference makes the entry anew at each merge
+        # the reference recreates the MemWAL entry at each merge
         try:
             between = range(note.version, self.current.version)
             return all(mem_wal_entry(load_snapshot(location, one).indices) for one in between)
@@ -189,11 +188,11 @@ class _Known:
 
     @cached_property
     def now(self) -> _Digests:
-        """A digest of each row of the table that has the key of a row aside."""
+        """A digest of each row of the table whose key was moved aside, by key."""
         return self._digests(self.current)
 
     def _before(self, version: int) -> _Digests | None:
-        """Return the same of an earlier version; ``None`` if that is gone."""
+        """Return such digests of an earlier version; ``None`` if the version is gone."""
         if version == self.current.version:
             return self.now
         try:
@@ -202,7 +201,7 @@ class _Known:
             return None
 
     def _digests(self, snapshot: Snapshot) -> _Digests:
-        """Return digests of the columns of today, which another version may call otherwise."""
+        """Return digests over the current columns, which another version can name differently."""
         called = {(f.id, f.logical_type): f.name for f in snapshot.manifest.schema.fields}
         fields = [(f.id, f.logical_type) for f in self.schema.fields]
         keys = [(f.id, f.logical_type) for f in self.schema.primary_key]
@@ -227,29 +226,29 @@ def _keys(rows: pa.Table, schema: LanceSchema) -> list[object]:
     return keys_in(rows, schema).to_pylist()
 
 
-# ---- the rules, of which the first that says something counts
+# ---- the rules: the first verdict of a rule counts
 
 
-def _of_another_table(known: _Known, row: _Row) -> Verdict | None:
-    if known.same_table(row.note):
+def _of_another_table(evidence: _Evidence, row: _Row) -> Verdict | None:
+    if evidence.same_table(row.note):
         return None
     return Verdict(UNSURE, "the table may have got other logs since the file was moved")
 
 
-def _was_merged(_: _Known, row: _Row) -> Verdict | None:
+def _was_merged(_: _Evidence, row: _Row) -> Verdict | None:
     if row.generation > row.note.merged or not row.generation:
         return None
     return Verdict(OLDER, f"version {row.note.version} had merged generation {row.generation}")
 
 
-def _later_aside(known: _Known, row: _Row) -> Verdict | None:
-    if known.last[row.key] == row.number:
+def _later_aside(evidence: _Evidence, row: _Row) -> Verdict | None:
+    if evidence.last[row.key] == row.number:
         return None
     return Verdict(OLDER, "a later row of the key was moved aside, too")
 
 
-def _later_in_log(known: _Known, row: _Row) -> Verdict | None:
-    (found, generation), position = known.in_log.get(row.key, (0, 0)), known.position(row)
+def _later_in_log(evidence: _Evidence, row: _Row) -> Verdict | None:
+    (found, generation), position = evidence.in_log.get(row.key, (0, 0)), evidence.position(row)
     if not found or found <= position:
         return None
     if position or generation > row.generation:
@@ -257,10 +256,10 @@ def _later_in_log(known: _Known, row: _Row) -> Verdict | None:
     return Verdict(UNSURE, f"entry {found} of the log has the key, and may be later")
 
 
-def _later_generation(known: _Known, row: _Row) -> Verdict | None:
-    if known.knows_later(row):
+def _later_generation(evidence: _Evidence, row: _Row) -> Verdict | None:
+    if evidence.has_later_entries(row):
         return None
-    for generation, keys in known.generations:
+    for generation, keys in evidence.generations:
         if generation > row.generation and row.key in keys:
             return Verdict(OLDER, f"generation {generation} has a later row")
         if generation == row.generation and row.key in keys:
@@ -268,50 +267,50 @@ def _later_generation(known: _Known, row: _Row) -> Verdict | None:
     return None
 
 
-def _damaged(_: _Known, row: _Row) -> Verdict | None:
+def _damaged(_: _Evidence, row: _Row) -> Verdict | None:
     return Verdict(UNSURE, row.file.fault) if row.file.fault else None
 
 
-def _lacks_columns(_: _Known, row: _Row) -> Verdict | None:
+def _lacks_columns(_: _Evidence, row: _Row) -> Verdict | None:
     if not row.file.lacking:
         return None
     names = ", ".join(map(repr, sorted(row.file.lacking)))
     return Verdict(UNSURE, f"the row was put before the table had {names}")
 
 
-def _in_quarantine(known: _Known, row: _Row) -> Verdict | None:
-    if row.key not in known.quarantined:
+def _in_quarantine(evidence: _Evidence, row: _Row) -> Verdict | None:
+    if row.key not in evidence.quarantined:
         return None
     return Verdict(UNSURE, "the quarantine has a row of the key")
 
 
-def _in_table(known: _Known, row: _Row) -> Verdict | None:
+def _in_table(evidence: _Evidence, row: _Row) -> Verdict | None:
     """Compare the table's row of the key with the row of the version before the repair."""
-    version, now = row.note.version, known.now.get(row.key)
-    before = known.before(version)
+    version, now = row.note.version, evidence.now.get(row.key)
+    before = evidence.before(version)
     if before is None and now is not None:
         return Verdict(UNSURE, f"the table has the key, and version {version} is gone")
     if before is not None and now != before.get(row.key):
-        if known.merged == row.note.merged:
+        if evidence.merged == row.note.merged:
             return Verdict(OLDER, f"the table's row was written after version {version}")
         return Verdict(UNSURE, f"the table's row changed after version {version}")
-    if now is None and not known.knows_later(row) and known.merged >= row.generation:
+    if now is None and not evidence.has_later_entries(row) and evidence.merged >= row.generation:
         return Verdict(UNSURE, f"a merge after version {version} may have deleted the key")
     return None
 
 
-def _is_back(known: _Known, row: _Row) -> Verdict | None:
-    """Without a key, a call that was stopped may have put the first rows of a file."""
-    if known.aside.offsets[row.number] >= known.back(row.note):
+def _is_back(evidence: _Evidence, row: _Row) -> Verdict | None:
+    """Without a key: a call that was stopped may have put back the first rows of a file."""
+    if evidence.aside.offsets[row.number] >= evidence.back(row.note):
         return None
     return Verdict(OLDER, "the row was put back by a call that was stopped later")
 
 
-def _twice(known: _Known, row: _Row) -> Verdict | None:
-    """Without a key, a row of an entry may be in a generation that was moved aside, too."""
+def _twice(evidence: _Evidence, row: _Row) -> Verdict | None:
+    """Without a key: a row of an entry can also be in a generation that was moved aside."""
     same = [
         file
-        for file in known.aside.files
+        for file in evidence.aside.files
         if file.aside.generation == row.generation and file is not row.file and not file.fault
     ]
     if not same:
@@ -321,7 +320,7 @@ def _twice(known: _Known, row: _Row) -> Verdict | None:
     return Verdict(UNSURE, f"generation {row.generation} was moved aside more than once")
 
 
-_Rule = Callable[[_Known, _Row], Verdict | None]
+_Rule = Callable[[_Evidence, _Row], Verdict | None]
 
 _KEYED: tuple[_Rule, ...] = (
     _of_another_table,
@@ -334,7 +333,7 @@ _KEYED: tuple[_Rule, ...] = (
     _in_quarantine,
     _in_table,
 )
-#: without a primary key no row takes the place of another
+#: without a primary key no row replaces another
 _PLAIN: tuple[_Rule, ...] = (
     _is_back,
     _of_another_table,

@@ -1,4 +1,4 @@
-"""Rows of entries and generations that a repair moved aside, in the columns of today's table.
+"""Rows of entries and generations that a repair moved aside, in the table's current schema.
 
 See docs/format/memwal.md, 3.
 """
@@ -21,7 +21,7 @@ from lancekit._format.fragment import TOMBSTONE as NO_FIELD
 from lancekit._format.fragment import DataFile, Fragment
 from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.newest_rows import GenerationRows
-from lancekit._operations.mem_wal.quarantine import loose_schema
+from lancekit._operations.mem_wal.quarantine import nullable_schema
 from lancekit._operations.mem_wal.reader.newest import KeyRows, Newest
 from lancekit._pipeline.probe import KeyTable
 from lancekit._pipeline.source_keys import key_lookup
@@ -43,23 +43,22 @@ from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
 Numbers = npt.NDArray[np.int64]
 
-#: the position of rows of a generation: within it they come after the rows of entries
+#: the position of rows of a generation: they sort after the rows of the generation's entries
 LAST = (1 << 63) - 1
 
-#: errors of files that make no sense
+#: errors that a damaged file can raise
 _OF_DAMAGE = (LancekitError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsideFile:
-    """A file that was moved aside, and what can be read of it.
+    """A file that was moved aside, and its readable contents.
 
-    aside: the file.
-    uri: where it is.
-    generation: the generation of its rows; 0 if nothing says it.
-    fault: what is wrong with it; empty if nothing is.
-    lacking: the columns of the table that its rows do not have.
-    rows: the number of rows that can be read.
+    uri: the URI of the file.
+    generation: the generation of its rows, or 0 if it is unknown.
+    fault: its damage.  Empty if it has none.
+    lacking: the columns of the table that its rows lack.
+    rows: the number of readable rows.
     """
 
     aside: Aside
@@ -74,11 +73,10 @@ class AsideFile:
 class AsideRows:
     """The rows of a shard that were moved aside, in the order in which they were put.
 
-    shard: the shard.
-    files: its files aside whose rows wait, whether they can be read or not.
+    files: its files aside whose rows wait, readable or not.
     done: the positions of entries whose copies were put back or discarded.
-    rows: the columns of the version, nulls allowed, then `_tombstone`.
-    file: the place of each row's file in `files`.
+    rows: the columns of the version, nullable, then `_tombstone`.
+    file: the index in `files` of each row's file.
     """
 
     shard: Shard
@@ -89,7 +87,7 @@ class AsideRows:
 
     @property
     def offsets(self) -> Numbers:
-        """The place of each row in its file."""
+        """The index of each row in its file."""
         return np.arange(len(self.file)) - np.searchsorted(self.file, self.file)
 
     @property
@@ -99,7 +97,7 @@ class AsideRows:
 
     @property
     def positions(self) -> Numbers:
-        """The position of each row in the log; `LAST` of rows of a generation."""
+        """The position of each row in the log; `LAST` for rows of a generation."""
         return self._of_files([one.aside.position or LAST for one in self.files])
 
     def _of_files(self, values: Sequence[int]) -> Numbers:
@@ -109,7 +107,7 @@ class AsideRows:
 def read_aside_rows(snapshot: Snapshot, shard: Shard) -> AsideRows:
     """Read the rows of a shard that were moved aside and are neither put back nor discarded."""
     schema = snapshot.manifest.schema
-    form = pa.schema([*loose_schema(schema).to_arrow(), pa.field(TOMBSTONE, pa.bool_())])
+    form = pa.schema([*nullable_schema(schema).to_arrow(), pa.field(TOMBSTONE, pa.bool_())])
     every = files_aside(shard)
     found = [_read(snapshot, shard, one, form) for one in every if not one.is_done]
     found.sort(key=lambda one: (one[0].generation, one[0].aside.position or LAST))
@@ -131,7 +129,7 @@ def _read(
     try:
         generation, fault, lacking, rows = read(snapshot, shard, aside)
         rows = ak.cast(rows.rename_columns(form.names), form)
-    except StorageError:  # nobody knows what is in the file: other rows may be the same ones
+    except StorageError:  # the file may be intact, and other rows may duplicate its rows
         raise
     except _OF_DAMAGE as error:
         fault = error.message if isinstance(error, LancekitError) else str(error)
@@ -165,24 +163,23 @@ def _read_generation(snapshot: Snapshot, shard: Shard, aside: Aside) -> _Read:
     return aside.generation or 0, fault, frozenset().union(*found.lacking), rows
 
 
-# ---- columns that the table got after rows were put: these rows keep the values of the table's
-# rows
+# ---- columns that the table got after rows were put: the rows take the values of the table's rows
 #
-# A merge leaves such columns alone where a row replaces a row of the table.  A read shows the same:
-# the values come from the rows of the table with the same keys, as a further data file in memory.
+# When a row replaces a row of the table, a merge keeps the values of such columns.  A read shows
+# the same: it takes the values from the table's rows with the same keys, as a data file in memory.
 
-#: in the place of the field that marks deleted rows; no table has so many
+#: a field id for `_tombstone` that no table has
 _MARK_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _HasKey:
-    """Tells of rows whether their key is among the keys of other rows."""
+    """Tests whether rows have one of a set of keys."""
 
     keys: Newest
 
     def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
-        """Tell for each row whether it has one of the keys."""
+        """Return for each row whether it has one of the keys."""
         found = np.zeros(len(columns[0]), bool)
         found[self.keys.find(columns)[0]] = True
         return booleans_of(found)
@@ -195,12 +192,12 @@ def with_later_columns(
     base: Snapshot,
     lacking: Collection[str],
 ) -> FragmentSource:
-    """Return rows of a shard with the table's values of columns that they do not have.
+    """Return rows of a shard with the table's values in the columns that the rows lack.
 
     rows, keys: the rows, and their keys, hidden rows included.
     names: the names of the key columns.
-    base: the version of the table; a row whose key it does not have gets nulls.
-    lacking: the columns.
+    base: the version of the table.  Rows whose key it lacks get nulls.
+    lacking: the columns that the rows lack.
     """
     schema = base.manifest.schema
     rows = with_own_mark(rows)
@@ -208,8 +205,8 @@ def with_later_columns(
     at = _places(wanted, found)
     own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
     columns = [ak.take(found.column(field.name), at) for field in own.fields]
-    values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
-    file, location = _held_file(values.to_batches(), own, base, f"later columns of {rows.where}")
+    values = pa.table([*map(_one_chunk, columns)], schema=own.to_arrow())
+    file, location = _memory_file(values.to_batches(), own, base, f"later columns of {rows.where}")
     ids = {field.id for field in own.walk()}
     files = tuple(
         replace(one, fields=tuple(NO_FIELD if id_ in ids else id_ for id_ in one.fields))
@@ -227,14 +224,13 @@ def rows_of_keys(
 ) -> tuple[Newest, pa.Table]:
     """Read the rows of a version that have one of some keys.
 
-    base: the version.
     names, keys: the names of the key columns, and the keys.
-    columns: the columns to read beside the key.
+    columns: the columns to read in addition to the key.
 
     Returns
     -------
     tuple
-        The keys, which lead to their places in `keys`, and the rows.
+        A map from the keys to their indices in `keys`, and the rows.
     """
     table = KeyTable(names, keys)
     wanted = Newest(table, np.arange(len(keys[0]), dtype=np.uint64))
@@ -249,10 +245,9 @@ def rows_of_keys(
 
 
 def with_own_mark(rows: FragmentSource) -> FragmentSource:
-    """Return rows of a shard whose mark of deleted rows has an id that no table has.
+    """Return rows of a shard with a field id of `_tombstone` that no table has.
 
-    The table may have given out the id of the mark, which was free when the rows were written, to a
-    column since.
+    The table may have given the id, which was free when the rows were written, to a column since.
     """
     fragment, schema = rows.fragment, rows.schema
     marks = {field.id for field in schema.fields if field.name == TOMBSTONE}
@@ -269,7 +264,7 @@ def with_own_mark(rows: FragmentSource) -> FragmentSource:
 
 
 def _places(wanted: Newest, found: pa.Table) -> pa.Array:
-    """Return the place of each row's key among the found rows; null if it is not there."""
+    """Return the index of each row's key among the found rows; null if it was not found."""
     rows, firsts = wanted.find([found.column(name) for name in wanted.keys.names])
     places: npt.NDArray[np.int64] = np.full(len(wanted.addresses), -1)
     places[firsts.astype(np.int64)] = rows
@@ -277,19 +272,19 @@ def _places(wanted: Newest, found: pa.Table) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
-def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
 
 
-# ---- rows of logs and of writers' memory, as fragments: a data file each, in memory
+# ---- rows of logs and of writers' memory as fragments, each with a data file in memory
 #
-# So all that reads fragments reads them: columns are found by their ids, and filters and searches
-# see no difference.
+# So readers of fragments read them, too: columns are matched by field id, and filters and searches
+# work as for other fragments.
 
 _NAME = "rows"
 
 
-class _HeldFile:
+class _MemoryFile:
     """A `RandomAccess` over bytes in memory."""
 
     gap = 0
@@ -312,18 +307,18 @@ class _HeldFile:
 
 
 @dataclass(frozen=True)
-class _HeldStore:
-    """As much of a store as it takes to read the one file; it can be sent to a worker."""
+class _MemoryStore:
+    """The part of a store that reads its one file; it can be sent to a worker."""
 
     data: pa.Buffer
     uri: str
 
-    def open(self, name: str, _size: int | None = None) -> _HeldFile:
-        return _HeldFile(self.data, f"{self.uri}/{name}")
+    def open(self, name: str, _size: int | None = None) -> _MemoryFile:
+        return _MemoryFile(self.data, f"{self.uri}/{name}")
 
 
-class _Memory:
-    """A `Sink` that keeps what is written."""
+class _MemorySink:
+    """A `Sink` that keeps the written bytes in memory."""
 
     def __init__(self) -> None:
         self._stream = pa.BufferOutputStream()
@@ -342,30 +337,31 @@ class _Memory:
         self._stream.close()
 
 
-def _held_file(
+def _memory_file(
     batches: Sequence[pa.RecordBatch], schema: LanceSchema, base: Snapshot, where: str
 ) -> tuple[DataFile, FileLocation]:
-    """Write rows of a schema to a data file in memory; `base` and `where` as of `held_fragment`."""
-    sink = _Memory()
+    """Write rows to a data file in memory, with arguments as in `memory_fragment`."""
+    sink = _MemorySink()
     version = base.manifest.new_file_version
     writer = FileWriter(sink, schema, version=DEFAULT_VERSION if version == "0.1" else version)
     plain = schema.to_arrow()
     for batch in batches:
         writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
     summary = writer.finish()
-    store = cast("Store", _HeldStore(sink.data, where))
+    store = cast("Store", _MemoryStore(sink.data, where))
     return data_file(_NAME, summary), FileLocation(store, _NAME, summary.size_bytes)
 
 
-def held_fragment(batches: Sequence[pa.RecordBatch], base: Snapshot, where: str) -> FragmentSource:
-    """Return rows in the form that a log has today as a fragment.
+def memory_fragment(
+    batches: Sequence[pa.RecordBatch], base: Snapshot, where: str
+) -> FragmentSource:
+    """Return rows in the current form of a log as a fragment.
 
-    batches: the rows.
     base: the table.
-    where: what to call them in messages.
+    where: the name of the rows' source, for messages.
     """
     own = generation_schema(base.manifest.schema)
-    file, location = _held_file(batches, own, base, where)
+    file, location = _memory_file(batches, own, base, where)
     return FragmentSource(
         fragment=Fragment(0, (file,), sum(batch.num_rows for batch in batches)),
         files=(location,),

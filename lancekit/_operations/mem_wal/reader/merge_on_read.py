@@ -1,7 +1,7 @@
-"""A scan of a table and its shards, as one scan.
+"""Scan a table and its shards as one scan.
 
-What shards hold are further fragments, and a filter lets of each key only the newest row pass.  So
-columns, filters, limits and searches are those of any scan, and so is how it is run on Spark.
+Rows of shards are additional fragments, and a filter passes only the newest row of each key.  So
+columns, filters, limits, searches and runs on Spark work as in any scan.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from lancekit._scan.search.nearest import NearestSearch
 from lancekit._scan.search.text_search import FullTextSearch
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 
-#: the column that tells which generation a row is from; 0 is the table itself
+#: the column with the generation of each row; 0 is the table itself
 GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)
 
 
-#: the column of rows' addresses, which tell what a row is from
+#: the column of row addresses, which identify the fragment or part of a row
 _ADDRESS = FieldRef(pa.uint64(), ROW_ADDRESS)
 
 
 def _of_table(values: pa.Array, addresses: pa.Array) -> pa.Array:
-    """Return values of the table's own rows; rows of shards have none."""
+    """Return the values of the table's own rows; rows of shards get nulls."""
     outside = booleans_of(_fragment_ids(addresses) >= FIRST_ID)
     return pc.if_else(outside, scalar_of(None, values.type), values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Generations:
-    """Tells of addresses the generations that the rows are from."""
+    """Computes the generations of rows from their addresses."""
 
     generations: tuple[int, ...]
 
@@ -70,7 +70,7 @@ def _fragment_ids(addresses: pa.Array) -> np.ndarray:
 
 
 def generation_output(of: ReadSet) -> Output:
-    """Return the column that tells which generation a row is from."""
+    """Return the output column with the generation of each row."""
     made = Apply(GENERATION.type, _Generations(of.generations), (_ADDRESS,))
     return Output(GENERATION, _column(GENERATION.name, made))
 
@@ -82,9 +82,9 @@ def _column(name: str, expr: Expr) -> ComputedColumn:
 def _with_tables(
     lookup: IndexLookup, tables: Iterable[ExternalTable], schema: LanceSchema
 ) -> IndexLookup:
-    """Return a lookup that queries the indices of generations, too, for the same columns.
+    """Return a lookup that also queries the indices of generations, for the same columns.
 
-    What is found is filtered again: it may not be the newest row of its key.
+    The rows that it finds are filtered again, because they may not be the newest of their keys.
     """
     others = {}
     for table in tables:
@@ -101,17 +101,17 @@ def _with_tables(
 
 
 def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Scan:
-    """Return a scan of a table and its shards, from one of the table alone.
+    """Extend a scan of a table by its shards.
 
-    Rows of shards come first, the newest of them before the others.
+    Rows of shards come first, newest generation first.
 
-    scan: a scan of the version that `of` has.
-    of: the version, and what is not merged into it.
+    scan: a scan of the version in `of`.
+    of: the version, and its unmerged parts.
     blob_handling: how the scan shows blobs, as `blob_view` takes it.
 
     Raises InvalidArgumentError: a filter or an expression names a hidden column, which rows of
         shards do not have.
-    Raises UnsupportedFeatureError: the table has fragments whose numbers are those of shards.
+    Raises UnsupportedFeatureError: the table has fragment ids in the range of shards.
     """
     request = scan.request
     search = cast("FullTextSearch | NearestSearch | None", scan.search)
@@ -120,7 +120,7 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
     outputs = tuple(_output(output, of) for output in request.outputs)
     predicate = request.predicate
     early = search is None or search.prefilter
-    if early:  # else rows that the filter does not want take their places among the nearest
+    if early:  # with a postfilter, rows that fail the filter still count among the nearest
         of = parts_for(of, predicate)
     if not of.parts:
         return replace(scan, request=replace(request, outputs=outputs))
@@ -146,9 +146,9 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
 
 
 def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[ExternalTable]:
-    """Yield the generations that have indices of their own."""
+    """Yield the generations that have indices."""
     for part, source in zip(of.parts, fragments, strict=True):
-        with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
+        with suppress(LancekitError, OSError):  # reading its rows raises the error
             if part.table is not None and part.table.indices:
                 yield ExternalTable(source, part.table)
 
@@ -172,7 +172,7 @@ def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:
 
 
 def _output(output: Output, of: ReadSet) -> Output:
-    """Return an output of which rows of shards are null if it is hidden."""
+    """Return an output that is null for rows of shards if it is a hidden column."""
     if output.field is GENERATION:
         return output
     if output.expression is not None:
@@ -186,13 +186,13 @@ def _output(output: Output, of: ReadSet) -> Output:
 
 
 def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
-    """Return what is left if parts are left out none of whose keys a filter wants.
+    """Drop the parts whose key range cannot match a filter.
 
-    These have no row that is wanted, and none that is newer than such a row.
+    A dropped part has no matching row, and no newer row of a matching key.
     """
     if not of.parts or len(of.keys) != 1 or predicate is None:
         return of
-    from lancekit._scan.expressions.bounds import comparisons  # loads all kernels
+    from lancekit._scan.expressions.bounds import comparisons  # a slow import: all kernels
 
     (key,) = of.keys
     if key not in predicate.schema.names or not comparisons(predicate.expr, key):

@@ -1,8 +1,9 @@
-"""Which row of a key is the newest one, of all that shards hold, and a filter that asks for it.
+"""Find the newest row of each key among the table and its shards, and filter by it.
 
-Rows of generations and logs are told by addresses, as rows of fragments are (`sources` gives them
-ids that no fragment of the table has).  A row is the newest one of its key if the key leads to its
-own address, or, in the table itself, if the key leads nowhere.
+Rows of generations and logs have row addresses, as rows of fragments do.  `sources` assigns them
+fragment ids that no fragment of the table has, and `Newest` maps keys to addresses.  A row of a
+shard is the newest of its key if the key maps to its address.  A row of the table is the newest if
+its key is not mapped.
 """
 
 from __future__ import annotations
@@ -28,33 +29,33 @@ Addresses: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
-#: where a key leads whose newest row deletes it: no row has this address
+#: the address of a key whose newest row is a tombstone: no row has this address
 NOWHERE = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRows:
-    """The keys of a source's rows, in the order in which they were written.
+    """The keys of a source's rows, in write order.
 
-    columns: those of the primary key, in its order.
-    deletes: which rows delete their keys.
+    columns: the columns of the primary key, in key order.
+    deletes: flags of the tombstones.
     """
 
     columns: tuple[pa.Array, ...]
     deletes: Flags
 
     @property
-    def bytes_held(self) -> int:
-        """What they take in memory."""
+    def nbytes(self) -> int:
+        """The memory of the keys."""
         return sum(column.nbytes for column in self.columns) + self.deletes.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class Newest:
-    """Where keys lead.  Can be sent to a worker.
+    """A map from keys to the addresses of their newest rows; it can be sent to a worker.
 
-    `addresses` has that of the row that is the newest of its key, for each row of `keys`; only
-    those of the first row of a key count.
+    `addresses` has an address for each row of `keys`.  Only the address of a key's first row
+    counts.
     """
 
     keys: KeyTable
@@ -65,15 +66,15 @@ class Newest:
         return self.addresses[self.keys.first_rows]
 
     @property
-    def bytes_held(self) -> int:
-        """What it takes in memory, with the tables that keys are looked up in."""
+    def nbytes(self) -> int:
+        """The memory of the map, including its lookup tables."""
         keys = sum(column.nbytes for column in self.keys.columns)
         return 4 * keys + 2 * self.addresses.nbytes
 
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Offsets, Addresses]:
-        """Return which of some keys lead anywhere, and where.
+        """Return the indices of the keys that are in the map, and their addresses.
 
-        columns: the key columns, in their order.
+        columns: the key columns, in key order.
         """
         first, *others = columns
         rows, codes = self.keys.find(0, first)
@@ -86,14 +87,14 @@ class Newest:
 def newest_of(
     names: tuple[str, ...], parts: Sequence[KeyRows], fragment_ids: Sequence[int]
 ) -> Newest:
-    """Return where the keys of some sources lead.
+    """Build the map from the keys of some sources to their newest rows.
 
-    names: of the key columns.
-    parts: the keys of each source, the newest source first.
-    fragment_ids: the id that the rows of each source are told by.
+    names: the names of the key columns.
+    parts: the keys of each source, newest source first.
+    fragment_ids: the fragment id of each source's addresses.
     """
     columns = tuple(
-        ak.concat_arrays([_backwards(part.columns[place]) for part in parts])
+        ak.concat_arrays([_reversed(part.columns[place]) for part in parts])
         for place in range(len(names))
     )
     addresses = [
@@ -107,18 +108,18 @@ def _numbers(part: KeyRows) -> Addresses:
     return np.arange(len(part.deletes), dtype=np.uint64)
 
 
-def _backwards(values: pa.Array) -> pa.Array:
+def _reversed(values: pa.Array) -> pa.Array:
     return ak.take(values, np.arange(len(values))[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsNewest:
-    """Tells of rows, by their keys and addresses, whether they are the newest of their keys."""
+    """Tests rows, by keys and addresses, for being the newest row of their key."""
 
     newest: Newest
 
     def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
-        """Tell it of rows: the columns of the key come first, their addresses last."""
+        """Return a flag for each row, from the columns of the key and then the addresses."""
         *keys, addresses = columns
         rows, own = self.newest.find(keys)
         mask = np.ones(len(addresses), bool)
@@ -127,7 +128,7 @@ class IsNewest:
 
     @property
     def describe(self) -> str:
-        """What it does, in words."""
+        """A description of the test, for plans."""
         return (
             f"of the table and its shards each row is looked at whether it is the newest row of "
             f"its key: shards have {len(self.newest.addresses):,} rows that may be"
@@ -135,9 +136,10 @@ class IsNewest:
 
 
 def newest_only(newest: Newest, schema: pa.Schema, wanted: Predicate | None) -> Predicate:
-    """Return the filter for the newest rows that another filter wants; ``None`` for all.
+    """Return a filter that passes only the newest rows, and of these only the `wanted` ones.
 
-    schema: the table's, which has the key columns.
+    schema: the table's schema, which has the key columns.
+    wanted: another filter, or ``None`` for all rows.
     """
     names = newest.keys.names
     keys = (schema.field(name) for name in names)
@@ -149,6 +151,6 @@ def newest_only(newest: Newest, schema: pa.Schema, wanted: Predicate | None) -> 
 
 
 def newest_in(predicate: Predicate) -> IsNewest | None:
-    """Return the test for newest rows that a filter has, if it has one."""
+    """Return the test for newest rows within a filter; ``None`` if it has none."""
     tests = (part.function for part in walk(predicate.expr) if isinstance(part, Apply))
     return next((test for test in tests if isinstance(test, IsNewest)), None)

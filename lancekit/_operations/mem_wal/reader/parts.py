@@ -1,7 +1,7 @@
-"""What of a table's shards is read with it, part by part: generations, and rows that are in none.
+"""The parts of a table's shards that a read includes: generations, and unflushed rows.
 
-Parts are remembered by what tells their files, and that of the version, from all others: so a
-reader that comes again asks no more than whether they are the same.
+Parts are cached by the identity of their files and of the version.  A repeated read only checks
+whether these are unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lancekit._operations.mem_wal.generation import (
 )
 from lancekit._operations.mem_wal.newest_rows import lacking
 from lancekit._operations.mem_wal.reader.aside_rows import (
-    held_fragment,
+    memory_fragment,
     with_later_columns,
     with_own_mark,
 )
@@ -53,35 +53,34 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.options import options
 
-#: what it is called where it is counted what is remembered
-KIND = "shards"
-#: the fragments of shards have ids from here on, which no fragment of a table reaches
+#: the name of this cache in the cache statistics
+CACHE_KIND = "shards"
+#: the first id of the fragments of shards, above the ids of all fragments of a table
 FIRST_ID = 1 << 31
-#: what a part, or a view of the table, takes, about
-_HELD_BYTES = 4000
+#: estimated memory of a cached part, or of a view of the table
+_PART_BYTES = 4000
 
-#: rows that are in no generation: the number of the one that they are to be, and the rows, as they
-#: were written
-Memory: TypeAlias = tuple[int, list[pa.RecordBatch]]
+#: unflushed rows in write order, after the number of their future generation
+MemoryRows: TypeAlias = tuple[int, list[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShardState:
-    """What is read of a shard.
+    """The contents of a shard that a read includes.
 
     sstables: its generations.
-    manifest, entries: what of its log is in none of them, and the manifest that says so.
-    memory: what a writer of this process holds, if there is one; its log is not read then.
+    manifest, entries: the log entries that are in no generation, and the manifest that says so.
+    memory: the unflushed rows of this process's writer, if there is one.  Then its log is not read.
     """
 
     shard: Shard
     sstables: tuple[SsTable, ...]
     manifest: ShardManifest | None = None
     entries: tuple[Entry, ...] = ()
-    memory: tuple[Memory, ...] = ()
+    memory: tuple[MemoryRows, ...] = ()
 
-    def held(self, schema: LanceSchema) -> list[Memtable]:
-        """Return the rows that are in no generation, in the form that the log has today."""
+    def memtables(self, schema: LanceSchema) -> list[Memtable]:
+        """Return the rows that are in no generation, in the current form of the log."""
         form = wal_schema(schema)
         if self.manifest is not None:
             return [
@@ -89,18 +88,20 @@ class ShardState:
                 for table in replayed(self.entries, self.manifest.current_generation, form)
                 if table.rows
             ]
-        held = []
+        memtables = []
         for number, batches in self.memory:
             if batches:
                 lacks = frozenset.intersection(
                     *(lacking_columns(batch.schema, form) for batch in batches)
                 )
-                held.append(Memtable(number, [by_id(one, form) for one in batches], lacking=lacks))
-        return held
+                memtables.append(
+                    Memtable(number, [by_id(one, form) for one in batches], lacking=lacks)
+                )
+        return memtables
 
     @cached_property
     def identity(self) -> Hashable | None:
-        """What tells the entries from all others, if anything does."""
+        """A cache key that is unique to the entries; ``None`` if their store has none."""
         names = [entry_name(entry.position) for entry in self.entries]
         marks = tuple(map(self.shard.store.identity, names))
         if self.manifest is None or None in marks:
@@ -110,11 +111,11 @@ class ShardState:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View:
-    """What a version of the table asks of its parts.
+    """The schema and key in which a version reads its parts.
 
     schema: the table's columns as they are read in parts.
-    keys, key_ids, key_types: the columns of the primary key, their fields and types, in its order;
-        none if there is none.
+    keys, key_ids, key_types: the columns of the primary key in key order, with their field ids and
+        types.  Empty without a primary key.
     """
 
     schema: LanceSchema
@@ -125,12 +126,12 @@ class View:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Part:
-    """Rows of a shard that were written after each other: a fragment in a schema of its own.
+    """Rows of a shard in write order: one fragment, with its own schema.
 
     fragment: the rows.
-    view: how the table sees them.
-    identity: what tells it from all others, if anything does.
-    table: the generation as a table, which may have indices; ``None`` for rows in memory.
+    view: the schema and key in which the table reads them.
+    identity: a cache key that is unique to the rows, or ``None``.
+    table: the generation as a table, which may have indices, or ``None`` for rows in memory.
     """
 
     shard: UUID
@@ -142,9 +143,9 @@ class Part:
 
     @property
     def keys(self) -> KeyRows:
-        """The keys of all its rows, hidden ones included."""
-        key = self._known_by("keys")
-        return remembered(KIND, key, self._read_keys, lambda keys: keys.bytes_held)
+        """The keys of all rows, hidden ones included."""
+        key = self._cache_key("keys")
+        return remembered(CACHE_KIND, key, self._read_keys, lambda keys: keys.nbytes)
 
     def _read_keys(self) -> KeyRows:
         schema = self.fragment.schema
@@ -160,13 +161,13 @@ class Part:
         names = [paths[id_] for id_ in key_ids]
         marks = [TOMBSTONE] if TOMBSTONE in schema else []
         reader = FragmentReader(_opened_by(self.fragment, OpenFiles()))
-        with options(verify_checksums=True):  # they are read as a whole, once
+        with options(verify_checksums=True):  # affordable, because whole columns are read once
             rows = ak.combine_chunks(reader.read([*names, *marks], range(reader.physical_rows)))
         deletes = np.zeros(rows.num_rows, bool)
         if marks and rows.num_rows:
             marked = rows.column(TOMBSTONE).chunk(0)
             deletes = flags_of(marked) & flags_of(marked.is_valid())
-        columns = [_whole(rows.column(name)) for name in names]
+        columns = [_one_chunk(rows.column(name)) for name in names]
         return KeyRows(
             tuple(
                 c if c.type == t else c.cast(t)
@@ -176,12 +177,12 @@ class Part:
         )
 
     def range_of_keys(self) -> tuple[pa.Array, pa.Array]:
-        """Return the least and the greatest key, of a key of one column, as arrays of one value."""
-        return remembered(KIND, self._known_by("range"), self._read_range, lambda _: 256)
+        """Return the least and the greatest key of a one-column key, as arrays of one value."""
+        return remembered(CACHE_KIND, self._cache_key("range"), self._read_range, lambda _: 256)
 
     def _read_range(self) -> tuple[pa.Array, pa.Array]:
         if self.table is not None:
-            # the keys themselves tell it, too, where the file is missing or damaged
+            # if the file is missing or damaged, the range is computed from the keys
             with suppress(LancekitError, OSError, KeyError), options(verify_checksums=True):
                 lookup = FileReader.open(self.table.store.open(f"{KEYS}/{LOOKUP}"))
                 ends = lookup.read(lookup.columns)
@@ -190,18 +191,18 @@ class Part:
         return self._end(found["min"]), self._end(found["max"])
 
     def _end(self, key: pa.Scalar) -> pa.Array:
-        # `pa.array` loads pandas, which takes longer than all else of a first read
+        # `pa.array` loads pandas, which takes longer than the rest of a first read
         return ak.cast(pa.repeat(key, 1), self.view.key_types[0])
 
-    def _known_by(self, what: str) -> Hashable | None:
-        return known_by(self.identity, what, self.view.key_ids, self.view.key_types)
+    def _cache_key(self, what: str) -> Hashable | None:
+        return cache_key(self.identity, what, self.view.key_ids, self.view.key_types)
 
-    def seen(self, number: int, open_files: OpenFiles, first_row: int = 0) -> FragmentSource:
-        """Return its rows as a fragment of the table.
+    def as_fragment(self, number: int, open_files: OpenFiles, first_row: int = 0) -> FragmentSource:
+        """Return the rows as a fragment of the table.
 
-        number: its place among all parts.
-        open_files: those of whoever reads it.
-        first_row: how many rows come before.
+        number: the index among all parts.
+        open_files: the open files of the reader.
+        first_row: the number of rows before it.
         """
         rows = _opened_by(with_own_mark(self.fragment), open_files)
         return replace(
@@ -212,39 +213,39 @@ class Part:
         )
 
 
-def known_by(identity: Hashable | None, *more: Hashable) -> Hashable | None:
-    """Return what something read is remembered by, if anything tells its files from others."""
+def cache_key(identity: Hashable | None, *more: Hashable) -> Hashable | None:
+    """Return the cache key of something read from files; ``None`` if these have no identity."""
     return None if identity is None else (identity, *more)
 
 
 def _opened_by(fragment: FragmentSource, open_files: OpenFiles) -> FragmentSource:
-    """Return a fragment whose files are kept open with others: what is remembered keeps none."""
+    """Return a fragment that keeps its files open in `open_files`: cached fragments keep none."""
     return replace(fragment, location=replace(fragment.location, open_files=open_files))
 
 
-def _whole(values: pa.ChunkedArray) -> pa.Array:
+def _one_chunk(values: pa.ChunkedArray) -> pa.Array:
     return owned(values.chunk(0) if values.num_chunks == 1 else ak.combine_chunks(values))
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a version of the table is read with, shard by shard."""
+    """The parts that a version of the table is read with, shard by shard."""
 
     base: Snapshot
 
     @cached_property
     def view(self) -> View:
-        """How the version sees its parts."""
-        return remembered(KIND, self._known_by("view"), self._view, lambda _: _HELD_BYTES)
+        """The schema and key in which the version reads its parts."""
+        return remembered(CACHE_KIND, self._cache_key("view"), self._view, lambda _: _PART_BYTES)
 
     def of(self, state: ShardState) -> Iterator[Part]:
-        """Yield what of a shard is not merged, the newest rows first.
+        """Yield the unmerged parts of a shard, the newest rows first.
 
         Raises LancekitError, OSError: a generation cannot be read.
         """
         shard = state.shard.id
         written = {table.generation for table in state.sstables}
-        for part in self._held(state):
+        for part in self._unflushed_parts(state):
             if part.generation not in written and not self._marks.has(shard, part.generation):
                 yield part
         for table in sorted(state.sstables, key=lambda table: table.generation, reverse=True):
@@ -261,8 +262,8 @@ class Parts:
     def _identity(self) -> Hashable | None:
         return self.base.identity
 
-    def _known_by(self, *more: Hashable | None) -> Hashable | None:
-        return None if None in more else known_by(self._identity, *more)
+    def _cache_key(self, *more: Hashable | None) -> Hashable | None:
+        return None if None in more else cache_key(self._identity, *more)
 
     def _view(self) -> View:
         schema = self.base.manifest.schema
@@ -283,13 +284,13 @@ class Parts:
             snapshot = open_generation(shard, table, schema)
             missing = lacking(schema, snapshot.manifest.schema)
             return tuple(
-                self._whole(
+                self._with_missing_columns(
                     Part(
                         shard=shard.id,
                         generation=table.generation,
                         fragment=replace(source, compared=True),
                         view=self.view,
-                        identity=None,  # is looked at each time
+                        identity=None,  # set at each read
                         table=snapshot,
                     ),
                     missing,
@@ -297,11 +298,11 @@ class Parts:
                 for source in reversed(fragment_sources(snapshot))
             )
 
-        known = self._known_by(shard.id, table.generation, generation_identity(shard, table))
-        return remembered(KIND, known, make, lambda made: _HELD_BYTES * len(made))
+        known = self._cache_key(shard.id, table.generation, generation_identity(shard, table))
+        return remembered(CACHE_KIND, known, make, lambda made: _PART_BYTES * len(made))
 
-    def _whole(self, part: Part, missing: frozenset[str]) -> Part:
-        """Return rows with the table's values of columns that they do not have."""
+    def _with_missing_columns(self, part: Part, missing: frozenset[str]) -> Part:
+        """Return a part with the table's values in the columns that the part lacks."""
         if not (missing and self.view.keys):
             return part
         filled = with_later_columns(
@@ -309,34 +310,36 @@ class Parts:
         )
         return replace(part, fragment=filled)
 
-    def _held(self, state: ShardState) -> tuple[Part, ...]:
-        """Return the rows that are in no generation, by the ones that they are to be, in order."""
+    def _unflushed_parts(self, state: ShardState) -> tuple[Part, ...]:
+        """Return the unflushed rows as parts, one for each future generation, newest first."""
         if not (state.memory or state.entries):
             return ()
-        known = self._known_by("rows", state.identity)
+        known = self._cache_key("rows", state.identity)
 
         def make() -> tuple[Part, ...]:
-            held = sorted(
-                state.held(self.base.manifest.schema), key=attrgetter("generation"), reverse=True
+            memtables = sorted(
+                state.memtables(self.base.manifest.schema),
+                key=attrgetter("generation"),
+                reverse=True,
             )
             where = f"the log of shard {state.shard.id}"
             return tuple(
-                self._whole(
+                self._with_missing_columns(
                     Part(
                         shard=state.shard.id,
                         generation=one.generation,
                         fragment=_opened_by(
-                            held_fragment(one.batches, self.base, where), OpenFiles()
+                            memory_fragment(one.batches, self.base, where), OpenFiles()
                         ),
                         view=self.view,
-                        identity=known_by(known, one.generation),
+                        identity=cache_key(known, one.generation),
                     ),
                     one.lacking,
                 )
-                for one in held
+                for one in memtables
             )
 
         def size(made: tuple[Part, ...]) -> int:
-            return sum(part.fragment.files[0].size or 0 for part in made) + _HELD_BYTES
+            return sum(part.fragment.files[0].size or 0 for part in made) + _PART_BYTES
 
-        return remembered(KIND, known, make, size)
+        return remembered(CACHE_KIND, known, make, size)

@@ -1,4 +1,4 @@
-"""Rows that were moved aside, as a caller sees them and gives them back."""
+"""Rows that were moved aside: listed for a caller, put back, or discarded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.extensions import resolved_schema
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import literals
-from lancekit._operations.mem_wal.claim import LOOK_SECONDS
+from lancekit._operations.mem_wal.claim import POLL_SECONDS
 from lancekit._operations.mem_wal.initialize import initialized
 from lancekit._operations.mem_wal.open_writer import open_writer
-from lancekit._operations.mem_wal.quarantine import loose_schema
+from lancekit._operations.mem_wal.quarantine import nullable_schema
 from lancekit._operations.mem_wal.reader.aside_order import NEWEST, OLDER, UNSURE, Verdict, verdicts
 from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows, read_aside_rows
 from lancekit._operations.mem_wal.settings import writer_settings
@@ -32,7 +32,7 @@ from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, RetriesExhaustedError
 
-#: what is told of each row beside the columns of the table and the mark of deleted rows
+#: columns of listed rows, in addition to the table's columns and `_tombstone`
 _FACTS = pa.schema(
     {
         "_set_aside_shard": pa.string(),
@@ -54,14 +54,14 @@ _VALUES: dict[str, Callable[[JudgedRows], object]] = {
     "_set_aside_state": lambda judged: [one.state for one in judged.verdicts],
     "_set_aside_reason": lambda judged: [one.reason for one in judged.verdicts],
 }
-#: what tells a row from all others
+#: the columns that identify a row
 _PLACE = ("_set_aside_file", "_set_aside_row")
 
 
 def listed_schema(schema: LanceSchema) -> pa.Schema:
-    """Return what a caller sees of a row: the table's columns, nulls allowed, and facts.
+    """Return the schema of listed rows: the table's columns, nullable, `_tombstone`, and facts.
 
-    Raises InvalidArgumentError: the table has a column of such a name.
+    Raises InvalidArgumentError: the table has a column with the name of a fact.
     """
     for name in _FACTS.names:
         if name in schema:
@@ -70,11 +70,13 @@ def listed_schema(schema: LanceSchema) -> pa.Schema:
                 hint="Rename the column.",
                 column=name,
             )
-    return pa.schema([*loose_schema(schema).to_arrow(), pa.field(TOMBSTONE, pa.bool_()), *_FACTS])
+    return pa.schema(
+        [*nullable_schema(schema).to_arrow(), pa.field(TOMBSTONE, pa.bool_()), *_FACTS]
+    )
 
 
 def with_facts(judged: JudgedRows) -> pa.Table:
-    """Add to rows where they come from and what was found out about them."""
+    """Add to rows their origin, and whether they are the newest of their keys."""
     rows = judged.aside.rows
     for field in _FACTS:
         rows = rows.append_column(field, _fact(judged, field.name))
@@ -93,12 +95,12 @@ def _files(judged: JudgedRows) -> list[AsideFile]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenRows:
-    """Which rows a caller names, and what they are to be.
+    """The rows that a caller names, with corrected values if it gave any.
 
-    by: the columns that name a row: its place, or the primary key; nothing for all rows.
+    by: the columns that name a row: its file and index, or the primary key.  Empty for all rows.
     keys: the columns of the primary key.
-    places: the place in `values` of each name; of one that comes twice the last place.
-    values: the columns of the table and its mark of deleted rows; ``None`` for those of the files.
+    places: the index in `values` of each name, the last one for a duplicate.
+    values: the columns of the table and `_tombstone`, or ``None`` to take the values of the files.
     """
 
     by: tuple[str, ...] = ()
@@ -107,17 +109,17 @@ class GivenRows:
     values: pa.Table | None = None
 
     def name(self, judged: JudgedRows) -> Mask:
-        """Return which rows of a shard are named."""
+        """Return flags of the rows of a shard that are named."""
         return np.array([place >= 0 for place in self._places_of(judged)], bool)
 
-    def rows(self, judged: JudgedRows, chosen: Mask) -> pa.Table:
-        """Return some of the rows as they are to be."""
+    def rows(self, judged: JudgedRows, selected: Mask) -> pa.Table:
+        """Return the selected rows, with corrected values."""
         if self.values is None:
-            return ak.filter(judged.aside.rows, chosen)
-        return ak.take(self.values, np.array(self._places_of(judged), np.int64)[chosen])
+            return ak.filter(judged.aside.rows, selected)
+        return ak.take(self.values, np.array(self._places_of(judged), np.int64)[selected])
 
     def check_keys(self, judged: JudgedRows) -> None:
-        """Raise if a row has another key than in its file: nothing is found out about that key."""
+        """Raise if a row was corrected to another key, whose newest row was not determined."""
         if self.values is None:
             return
         named = self.name(judged)
@@ -134,7 +136,7 @@ class GivenRows:
                 )
 
     def _places_of(self, judged: JudgedRows) -> list[int]:
-        """Return the place of each row in the values, or -1."""
+        """Return the index of each row in the values, or -1."""
         if self.places is None:
             return [0] * len(judged.verdicts)
         rows = judged.aside.rows
@@ -143,14 +145,14 @@ class GivenRows:
 
 
 def given_rows(schema: LanceSchema, given: object) -> GivenRows:
-    """Read what names rows that were moved aside, and corrects them if it has more columns.
+    """Read a caller's rows, which name rows that were moved aside, and can correct them.
 
     schema: the columns of the table.
-    given: rows of any kind; ``None`` for all rows as they are.
+    given: rows of any kind, or ``None`` for all rows without corrections.
 
-    Raises InvalidArgumentError: they do not say which rows they name, or have some columns of the
-        table and not all; or the table has no primary key.
-    Raises InvalidTypeError, SchemaMismatchError: they cannot be read, or do not fit the table.
+    Raises InvalidArgumentError: the rows lack the columns that name rows, or have only some columns
+        of the table.  Or the table has no primary key.
+    Raises InvalidTypeError, SchemaMismatchError: the rows cannot be read, or do not fit the table.
     """
     if given is None:
         return GivenRows()
@@ -198,7 +200,7 @@ def _names(rows: pa.Table) -> list[tuple[object, ...]]:
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
-# ---- rows of a shard that were moved aside, with what was found out about each
+# ---- rows of a shard that were moved aside, with verdicts
 
 Mask = npt.NDArray[np.bool_]
 
@@ -211,7 +213,7 @@ class JudgedRows:
     verdicts: Sequence[Verdict]
 
     def are(self, state: str) -> Mask:
-        """Return which rows have a state."""
+        """Return flags of the rows that have a state."""
         return np.array([one.state == state for one in self.verdicts], bool)
 
 
@@ -221,19 +223,19 @@ def judged_rows(current: Snapshot, shard: Shard) -> JudgedRows:
     return JudgedRows(aside, verdicts(current, aside))
 
 
-# ---- rows that were moved aside: listed, put back into the log of their shard, or discarded
+# ---- put rows back into the log of their shard, or discard them
 #
-# Who puts rows back first claims the shard, so that no writer puts a newer row meanwhile.
+# The shard is claimed before rows are put back, so that no writer puts a newer row meanwhile.
 
-#: how often a shard is claimed that other writers take meanwhile
+#: the number of attempts to claim a shard that other writers claim
 _ATTEMPTS = 10
-#: the note of a file that no repair moved, once its rows are put back or discarded
+#: the note of a file without one, once its rows are put back or discarded
 _NO_NOTE = Note(version=0, logs="", created="", merged=0, whole=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemWalPutBack:
-    """What became of rows that a repair moved aside.
+    """The result of putting back rows that a repair moved aside.
 
     Attributes
     ----------
@@ -242,9 +244,9 @@ class MemWalPutBack:
     tombstones
         The number of keys that were deleted again.
     older
-        The number of rows that were left out because a newer row of the key is there.
+        The number of rows that were left out because the key has a newer row.
     unsure
-        The number of rows that were left out because nothing tells whether one is there.
+        The number of rows that were left out because it is unknown whether the key has a newer row.
     """
 
     put_back: int = 0
@@ -260,46 +262,45 @@ class MemWalPutBack:
 def put_back_aside(
     location: BranchLocation, shard: Shard, given: GivenRows, *, unsure: bool
 ) -> MemWalPutBack:
-    """Put rows of a shard back into its log, unless a newer row of the key is there.
+    """Put rows of a shard back into its log, unless their key has a newer row.
 
-    line: the table.
-    shard: the shard, whose writer is fenced if there is anything to put back.
-    given: which rows the caller names, and what they are to be.
-    unsure: put back rows of which nothing tells whether a newer row of the key is there, too.
+    shard: the shard.  Its writer is fenced if there are rows to put back.
+    given: the rows that the caller names, and their values.
+    unsure: also put back rows whose key may have a newer row.
 
-    Raises FencedError, RetriesExhaustedError: other writers took the shard at each attempt.
-    Raises LancekitError: the table refuses a row: none of the shard are put back.
+    Raises FencedError, RetriesExhaustedError: other writers claimed the shard at each attempt.
+    Raises LancekitError: the table refuses a row.  No row of the shard is put back.
     """
     for attempt in range(_ATTEMPTS):
         current = latest_snapshot(location)
-        if not _chosen(judged_rows(current, shard), given, unsure).any():
+        if not _selected(judged_rows(current, shard), given, unsure).any():
             break
         try:
             with _claimed(current, shard) as (writer, form):
                 judged = judged_rows(latest_snapshot(location), shard)
-                chosen = _chosen(judged, given, unsure)
-                done = _put(writer, form, judged, given.rows(judged, chosen), chosen)
+                selected = _selected(judged, given, unsure)
+                done = _put(writer, form, judged, given.rows(judged, selected), selected)
         except (FencedError, RetriesExhaustedError):
             if attempt == _ATTEMPTS - 1:
                 raise
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             continue
-        _finish(judged, chosen)
-        return done + _left(judged, given, chosen)
+        _finish(judged, selected)
+        return done + _left_out(judged, given, selected)
     judged = judged_rows(current, shard)
     nothing = np.zeros(len(judged.verdicts), bool)
     _finish(judged, nothing)
-    return _left(judged, given, nothing)
+    return _left_out(judged, given, nothing)
 
 
-def _chosen(judged: JudgedRows, given: GivenRows, unsure: bool) -> Mask:
+def _selected(judged: JudgedRows, given: GivenRows, unsure: bool) -> Mask:
     states = judged.are(NEWEST) | judged.are(UNSURE) if unsure else judged.are(NEWEST)
     return given.name(judged) & states
 
 
 @contextmanager
 def _claimed(current: Snapshot, shard: Shard) -> Iterator[tuple[Writer, ShardRows]]:
-    """Open the writer of a shard; what it cannot make a generation of stays in the log."""
+    """Open the writer of a shard, and close it; rows that it cannot flush stay in the log."""
     settings = writer_settings(initialized(current).defaults)
     writer, form = open_writer(current, shard.id, replace(settings, durable_write=True))
     try:
@@ -310,13 +311,13 @@ def _claimed(current: Snapshot, shard: Shard) -> Iterator[tuple[Writer, ShardRow
 
 
 def _put(
-    writer: Writer, form: ShardRows, judged: JudgedRows, rows: pa.Table, chosen: Mask
+    writer: Writer, form: ShardRows, judged: JudgedRows, rows: pa.Table, selected: Mask
 ) -> MemWalPutBack:
-    """Put the chosen rows, which are `rows`."""
+    """Put the selected rows, whose values are `rows`."""
     gone = rows.column(TOMBSTONE).to_numpy()
     live = ak.filter(rows.drop_columns([TOMBSTONE]), ~gone)
-    if not form.key:  # nothing is deleted without one
-        _put_files(writer, form, judged, chosen)
+    if not form.key:  # no tombstones without a key
+        _put_files(writer, form, judged, selected)
         return MemWalPutBack(put_back=live.num_rows)
     dead = ak.filter(rows.select(list(form.key)), gone)
     batches = form.live(live) if live.num_rows else []
@@ -326,18 +327,18 @@ def _put(
     return MemWalPutBack(put_back=live.num_rows, tombstones=dead.num_rows)
 
 
-def _put_files(writer: Writer, form: ShardRows, judged: JudgedRows, chosen: Mask) -> None:
-    """Put rows without a key, file by file: a call after a kill would put them a second time.
+def _put_files(writer: Writer, form: ShardRows, judged: JudgedRows, selected: Mask) -> None:
+    """Put rows without a key, file by file: a call after a kill must not put rows twice.
 
-    So a note says before each entry where it goes.  All rows are cast first, because the table may
-    refuse one.
+    So a note records the position of each entry before it is put.  All rows are cast first, because
+    the table may refuse one.
     """
     aside, rows = judged.aside, judged.aside.rows.drop_columns([TOMBSTONE])
-    form.live(ak.filter(rows, chosen))
-    for place in dict.fromkeys(aside.file[chosen].tolist()):
+    form.live(ak.filter(rows, selected))
+    for place in dict.fromkeys(aside.file[selected].tolist()):
         file, own = aside.files[place], aside.file == place
-        back = int((own & ~chosen).sum())  # by a call that was stopped
-        live = form.live(ak.filter(rows, own & chosen))
+        back = int((own & ~selected).sum())  # put back by a call that was stopped
+        live = form.live(ak.filter(rows, own & selected))
         for part in _parts(live, writer.settings.max_memtable_rows):
             count = sum(batch.num_rows for batch in part)
             note = replace(
@@ -358,8 +359,8 @@ def _parts(batches: Sequence[pa.RecordBatch], most: int) -> Iterator[list[pa.Rec
             yield [batch.slice(start, most)]
 
 
-def _left(judged: JudgedRows, given: GivenRows, chosen: Mask) -> MemWalPutBack:
-    left = given.name(judged) & ~chosen
+def _left_out(judged: JudgedRows, given: GivenRows, selected: Mask) -> MemWalPutBack:
+    left = given.name(judged) & ~selected
     return MemWalPutBack(
         older=int((left & judged.are(OLDER)).sum()),
         unsure=int((left & ~judged.are(OLDER)).sum()),
@@ -367,16 +368,16 @@ def _left(judged: JudgedRows, given: GivenRows, chosen: Mask) -> MemWalPutBack:
 
 
 def _finish(judged: JudgedRows, gone: Mask) -> None:
-    """Note the files that have no row left which could be put back."""
-    held = set(judged.aside.file[~(gone | judged.are(OLDER))].tolist())
+    """Note that files are done if they have no row left that could be put back."""
+    waiting = set(judged.aside.file[~(gone | judged.are(OLDER))].tolist())
     for place, file in enumerate(judged.aside.files):
-        # what cannot be read may be readable elsewhere
-        if place not in held and file.rows:
+        # a file without readable rows stays: another version may read it
+        if place not in waiting and file.rows:
             _note_done(judged.aside.shard, file.aside)
 
 
 def discard_aside(shard: Shard, asides: Collection[Aside]) -> None:
-    """Note that the rows of files are not wanted; the files stay until the shard is removed."""
+    """Note that the rows of files are discarded; the files stay until the shard is removed."""
     for one in asides:
         _note_done(shard, one)
 

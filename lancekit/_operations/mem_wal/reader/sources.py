@@ -1,8 +1,8 @@
-"""What a table is read together with: the generations and logs of its shards.
+"""The generations and logs that are read together with a table.
 
-Manifests and logs are read first, then the newest version of the table, and what that version has
-merged is left out.  The other way around rows could be missed: those that are merged after the
-version was read, and drained before the manifest was.
+Manifests and logs are read first, then the table's newest version, and parts that it has merged are
+left out.  The other order could miss rows that are merged after the version was read and drained
+before the manifest is read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from lancekit._lazy import cached_property
 from lancekit._legible import warn
 from lancekit._operations.mem_wal.reader.newest import Newest, newest_of
 from lancekit._operations.mem_wal.reader.parts import (
+    CACHE_KIND,
     FIRST_ID,
-    KIND,
-    Memory,
+    MemoryRows,
     Part,
     Parts,
     ShardState,
-    known_by,
+    cache_key,
 )
 from lancekit._operations.unmerged.marks import check_shards
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._shards.entry import Entry
-from lancekit._shards.log import replayable, told_torn
+from lancekit._shards.log import replayable, torn_message
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import Shard, shard_of, shards_of
 from lancekit._versions.branch_location import BranchLocation
@@ -43,17 +43,17 @@ from lancekit.errors import CorruptFileError, LancekitError
 
 T = TypeVar("T")
 
-#: how often all is looked at again if what a manifest lists goes meanwhile, and the first pause
+#: the number of attempts if listed files are removed during a read, and the first pause
 _ATTEMPTS, _PAUSE_SECONDS = 6, 0.005
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReadSet:
-    """A version of a table, and what its shards hold that is not in it.
+    """A version of a table, and the parts of its shards that it lacks.
 
     base: the version.
-    keys: the primary key; nothing for a table without.
-    parts: those of newer rows first.
+    keys: the primary key, empty for a table without.
+    parts: the parts, newest rows first.
     """
 
     base: Snapshot
@@ -62,13 +62,13 @@ class ReadSet:
 
     @cached_property
     def newest(self) -> Newest | None:
-        """Where keys lead; ``None`` if there are none, or no parts."""
+        """The map from keys to their newest rows; ``None`` without keys or parts."""
         if not self.keys or not self.parts:
             return None
         identities = tuple(part.identity for part in self.parts)
         view, known = self.parts[0].view, None if None in identities else identities
-        key = known_by(known, "newest", view.key_ids, view.key_types)
-        return remembered(KIND, key, self._newest, lambda found: found.bytes_held)
+        key = cache_key(known, "newest", view.key_ids, view.key_types)
+        return remembered(CACHE_KIND, key, self._newest, lambda found: found.nbytes)
 
     def _newest(self) -> Newest:
         ids = range(FIRST_ID, FIRST_ID + len(self.parts))
@@ -76,16 +76,16 @@ class ReadSet:
 
     @cached_property
     def fragments(self) -> tuple[FragmentSource, ...]:
-        """The parts as fragments of the table, behind its own."""
+        """The parts as fragments of the table, with rows numbered after its own."""
         before, found = self.base.manifest.num_rows, []
         for number, part in enumerate(self.parts):
-            found.append(part.seen(number, self.base.location.open_files, before))
+            found.append(part.as_fragment(number, self.base.location.open_files, before))
             before += found[-1].num_rows
         return tuple(found)
 
     @property
     def describe(self) -> str:
-        """What is read with the table, in words."""
+        """The parts that are read with the table, for plans."""
         if not self.parts:
             return "no rows of shards are left to be read with the table"
         rows = sum(part.fragment.num_rows for part in self.parts)
@@ -96,7 +96,7 @@ class ReadSet:
         )
 
     def is_like(self, other: ReadSet) -> bool:
-        """Tell whether another one reads the same files."""
+        """Return True if another read set has the same files."""
         return self._files == other._files
 
     @property
@@ -111,14 +111,13 @@ class ReadSet:
 
 
 def newest_read_set(
-    location: BranchLocation, writers: Mapping[UUID, Sequence[Memory]] | None = None
+    location: BranchLocation, writers: Mapping[UUID, Sequence[MemoryRows]] | None = None
 ) -> ReadSet:
-    """Return what a table is at this moment, its shards included.
+    """Return the current state of a table, including its shards.
 
-    line: the table.
-    writers: by shards, what writers of this process hold, asked before.
+    writers: the unflushed rows of this process's writers, by shard, read before this call.
 
-    Raises LancekitError, OSError: something cannot be read, and not because it was just merged.
+    Raises LancekitError, OSError: a file cannot be read, and not because of a concurrent merge.
     """
     known = writers or {}
 
@@ -130,7 +129,7 @@ def newest_read_set(
         check_shards(base, {one.shard.id for one in states if one})
         if details_of(base.indices) is not None:
             return read_set(base, filter(None, states))
-        # what an overwrite left is not its; and the reference drops a MemWAL while rows wait
+        # the rows may be of an overwritten table, or the reference dropped the MemWAL
         if any(one and (one.sstables or one.entries or one.memory) for one in states):
             warn(
                 f"{location.uri} has rows in {location.store.uri}/{LOGS} and no MemWAL: they were "
@@ -142,7 +141,7 @@ def newest_read_set(
 
 
 def again_if_gone(read: Callable[[], T]) -> T:
-    """Read again what cannot be read, some times: what is merged meanwhile goes."""
+    """Retry a read several times: a concurrent merge can remove files."""
     for attempt in range(_ATTEMPTS):
         with suppress(LancekitError, OSError):
             return read()
@@ -150,15 +149,15 @@ def again_if_gone(read: Callable[[], T]) -> T:
     return read()
 
 
-def _state(shard: Shard, memory: Sequence[Memory] | None) -> ShardState | None:
-    """Return what a shard holds: its manifest may not move while the log is read."""
+def _state(shard: Shard, memory: Sequence[MemoryRows] | None) -> ShardState | None:
+    """Return the contents of a shard; retry if its manifest moves while the log is read."""
     manifest = latest(shard)
     while manifest is not None:
         if memory is not None:
             return ShardState(shard=shard, sstables=manifest.sstables, memory=tuple(memory))
         entries, failure = _entries(shard, manifest)
         again = latest(shard)
-        if again is not None and _reach(again) == _reach(manifest):
+        if again is not None and _cursor(again) == _cursor(manifest):
             if failure is not None:
                 raise failure
             return ShardState(
@@ -171,27 +170,27 @@ def _state(shard: Shard, memory: Sequence[Memory] | None) -> ShardState | None:
 def _entries(
     shard: Shard, manifest: ShardManifest
 ) -> tuple[tuple[Entry, ...], CorruptFileError | None]:
-    """Return the entries of a log, or the error: those that a generation has may be collected."""
+    """Return the entries of a log, or the error: a cleanup may have removed flushed entries."""
     try:
         found = tuple(replayable(shard, manifest))
     except CorruptFileError as error:
         return (), error
     if found and found[-1].torn:
-        warn(f"{told_torn(shard, found[-1].position)}; the next writer moves it aside.")
+        warn(f"{torn_message(shard, found[-1].position)}; the next writer moves it aside.")
     return tuple(entry for entry in found if entry.batches), None
 
 
-def _reach(manifest: ShardManifest) -> tuple[int, int]:
+def _cursor(manifest: ShardManifest) -> tuple[int, int]:
     return manifest.replay_after, manifest.current_generation
 
 
 def read_set(base: Snapshot, states: Iterable[ShardState]) -> ReadSet:
-    """Return a version of a table, and what shards hold that it has not merged.
+    """Return a version of a table with the parts of shards that it has not merged.
 
     Raises LancekitError, OSError: a generation cannot be read.
     """
     of = Parts(base)
     parts = [part for state in states for part in of.of(state)]
-    # the sort is stable: parts of a generation stay, the newest first
+    # the sort is stable: parts of one generation stay newest first
     parts.sort(key=lambda part: part.generation, reverse=True)
     return ReadSet(base=base, keys=of.view.keys, parts=tuple(parts))

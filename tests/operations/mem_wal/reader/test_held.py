@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._operations.mem_wal.reader.aside_rows import held_fragment
+from lancekit._operations.mem_wal.reader.aside_rows import memory_fragment
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._shards.schema import wal_schema
 from tests.support.shards import ROWS_SCHEMA, rows
@@ -25,7 +25,7 @@ def test_rows_are_read_by_ids_as_they_are(tmp_path: Path, version: str) -> None:
         pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         for batch in given.to_batches(max_chunksize=20)
     ]
-    source = pickle.loads(pickle.dumps(held_fragment(batches, base, "the log")))
+    source = pickle.loads(pickle.dumps(memory_fragment(batches, base, "the log")))
     reader = FragmentReader(source)
     assert reader.read(["id", "s", "x"], range(50)).to_pylist() == rows(*range(50)).to_pylist()
     assert reader.read(["s.b"], range(3, 5)).to_pydict() == {"s.b": ["b3", "b4"]}

@@ -313,7 +313,7 @@ def test_rows_of_a_writer_of_this_process_are_read_and_not_its_log(tmp_path: Pat
     line = lk.dataset(table.path)._location
     (state,) = [sources._state(shard, None) for shard in sources.shards_of(line.store)]
     assert state is not None
-    held = state.held(sources.latest_snapshot(line).manifest.schema)
+    held = state.memtables(sources.latest_snapshot(line).manifest.schema)
     memory = [(one.generation, one.given) for one in held]
     shutil.rmtree(tmp_path / "d" / "_mem_wal" / table.shards[0] / "wal")
     of = newest_read_set(line, {state.shard.id: memory})
