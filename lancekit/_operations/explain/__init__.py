@@ -1,1 +1,1 @@
-"""What operations would do, planned and not done."""
+"""Explanations of operations: their plans, without execution."""

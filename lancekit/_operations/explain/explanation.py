@@ -1,4 +1,4 @@
-"""What an operation would do, where and why: the answer of every `explain`."""
+"""The plan of an operation, its cost, and where it would run: the result of every `explain`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
 
-#: where a change of nothing but metadata runs
+#: the engine of changes that read and write only metadata
 METADATA_ONLY = Choice("local", "only metadata is read and written")
-#: commits that are not held against constraints
+#: commits that are not checked against constraints
 _NO_VALUES = {"Clone", "ReserveFragments", "Restore", "Rewrite"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What is read of the dataset: columns of fragments; `bytes` is an estimate."""
+    """The columns, rows and fragments that an operation reads; `bytes` is an estimate."""
 
     columns: tuple[str, ...]
     rows: int
@@ -38,9 +38,9 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writes:
-    """What is written: in words, and how much where that can be told before.
+    """The files that an operation writes: described in words, with sizes if they are known.
 
-    If it is not `exact`, there are at most so many rows.
+    `rows` is an upper bound unless `exact` is set.
     """
 
     what: str
@@ -51,11 +51,11 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """A step of a plan, and the steps whose rows it takes.
+    """A step of a plan, with the steps whose rows it consumes.
 
-    name: what it is, such as ``"Read"`` or ``"Filter"``.
-    does: what it does, in words.
-    reads: what it reads; ``None`` if it takes all from its inputs.
+    name: the kind of step, such as ``"Read"`` or ``"Filter"``.
+    does: a description in words.
+    reads: the data that the step reads; ``None`` if it uses only its inputs.
     inputs: the steps below it.
     """
 
@@ -65,7 +65,7 @@ class PlanNode:
     inputs: tuple[PlanNode, ...] = ()
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield the node and all below it, each before its inputs.
+        """Yield the node and all nodes below it, each before its inputs.
 
         Examples
         --------
@@ -81,24 +81,24 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Displayed):
-    """What an operation would do; to make it changes nothing, queries indices, and reads no rows.
+    """The plan and cost of an operation, which is not executed: no rows are read, only indices.
 
     Attributes
     ----------
     operation
-        The method's name.
+        The name of the method.
     engine, why
-        Where the work would run, ``"local"`` or ``"spark"``, and the reason.
+        The engine that would run the work, ``"local"`` or ``"spark"``, and the reason.
     version, branch
-        What it would read.
+        The version and branch that it would read.
     plan
-        What gives the rows, from the result down to the files; ``None`` if no rows are read.
+        The steps from the result down to the files; ``None`` if no rows would be read.
     reads, writes
-        How much; ``None`` for nothing but metadata.
+        The amounts to read and to write; ``None`` if only metadata is read or written.
     commits
-        The operations of the transactions, in order; none for what only reads.
+        The operations of the transactions, in order; empty if the operation only reads.
     notes
-        What else there is to know.
+        Further remarks.
     """
 
     operation: str
@@ -114,24 +114,24 @@ class Explanation(Displayed):
     _call: Call | None = field(default=None, repr=False, compare=False)
 
     def apply(self) -> Any:
-        """Make the call that this tells of, on what the handle is at now; return what it returns.
+        """Execute the explained call at the current version of the handle; return its result.
 
         Raises
         ------
         InvalidArgumentError
-            It was applied already.
+            The explanation was applied already.
         NotOfferedError
-            There is no call: the explanation came from another process, or tells of what is set
-            up otherwise.
+            The explanation has no call to execute: it came from another process, or explains an
+            operation that starts in another way.
         LancekitError
-            What the call raises.
+            An error of the executed call.
 
         Examples
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://apply-example")
-        >>> told = ds.explain.delete("x > 1")
-        >>> told.apply().num_deleted_rows, ds.version
+        >>> explained = ds.explain.delete("x > 1")
+        >>> explained.apply().num_deleted_rows, ds.version
         (2, 2)
         """
         return applied(self._call)
@@ -151,7 +151,7 @@ def explanation(
     commits: Iterable[str] = (),
     notes: Iterable[str] = (),
 ) -> Explanation:
-    """Return what is to be said of an operation on a version."""
+    """Return the explanation of an operation on a version, with notes on constraints."""
     done = tuple(commits)
     tried = _constraint_notes(snapshot) if set(done) - _NO_VALUES else ()
     return Explanation(
@@ -174,23 +174,23 @@ def reads(
     sources: Sequence[FragmentSource] | None = None,
     rows: int | None = None,
 ) -> Reads:
-    """Return what it takes to read columns of fragments, all of them by default.
+    """Return the cost to read columns of fragments.
 
     columns: names and paths.
-    sources: the fragments.
-    rows: how many rows, if fewer than the fragments have.
+    sources: the fragments, all by default.
+    rows: the number of rows, if fewer than the fragments have.
     """
     manifest = snapshot.manifest
-    chosen = fragment_sources(snapshot) if sources is None else sources
-    whole = sum(source.fragment.num_rows for source in chosen)
+    selected = fragment_sources(snapshot) if sources is None else sources
+    whole = sum(source.fragment.num_rows for source in selected)
     count = whole if rows is None else min(rows, whole)
     names = tuple(dict.fromkeys(columns))
-    size = stored_bytes(chosen, manifest.schema, names)
+    size = stored_bytes(selected, manifest.schema, names)
     return Reads(
         columns=names,
         rows=count,
-        fragments=len(chosen),
-        all_fragments=max(len(manifest.fragments), len(chosen)),  # shards may have more
+        fragments=len(selected),
+        all_fragments=max(len(manifest.fragments), len(selected)),  # shards may have more
         bytes=size if count == whole else round(size * count / max(whole, 1)),
     )
 
@@ -198,15 +198,15 @@ def reads(
 def explain_metadata(
     snapshot: Snapshot, operation: str, commits: Iterable[str], notes: Iterable[str] = ()
 ) -> Explanation:
-    """Explain what changes nothing but metadata."""
+    """Explain an operation that changes only metadata."""
     return explanation(snapshot, operation, METADATA_ONLY, commits=commits, notes=notes)
 
 
-# ---- what the constraints of a table add to a commit
+# ---- reads that the constraints of a table add to a commit
 
 
 def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what trying each constraint reads, or why one cannot be tried."""
+    """Yield for each constraint a note: what its check reads, or why it cannot be checked."""
     manifest = snapshot.manifest
     for name, constraint in stored_constraints(manifest.config).items():
         try:
@@ -228,9 +228,9 @@ def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
             )
 
 
-# ---- how many bytes of a dataset's files hold some columns, told from metadata alone
+# ---- the stored size of columns, estimated from metadata
 
-#: layouts of files of which one is opened; of any more, a column has its share by number
+#: number of layouts for which a file is opened; for further layouts, columns count as equal in size
 _OPENED = 8
 
 
@@ -239,8 +239,8 @@ def stored_bytes(
 ) -> int:
     """Estimate the bytes of files that hold columns.
 
-    Of all files the manifest has the sizes.  How a size is divided among columns is looked up in
-    one file of each layout.
+    The manifest has the size of each file.  One file of each layout is opened to find how its size
+    is divided among columns.
 
     sources: the fragments.
     schema: the dataset's schema.
@@ -264,7 +264,7 @@ def stored_bytes(
 
 
 def _share(source: FragmentSource, place: int, ids: frozenset[int]) -> float:
-    """Return the share of a file's bytes that are of the fields, by the sizes of their pages."""
+    """Return the share of a file's bytes that belongs to the fields, by their page sizes."""
     file = source.fragment.files[place]
     if ids.issuperset(file.fields):
         return 1.0

@@ -1,4 +1,4 @@
-"""Merge-inserts explained, and worked out without writing: which rows would become what."""
+"""Explanations and dry runs of merge-inserts: which rows they would insert, update or delete."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 Addresses = npt.NDArray[np.int64]
-#: runs a change on the version a handle is at, and moves the handle to what came of it
+#: runs a change on the current version of a handle, and moves the handle to the new version
 Merge = Callable[[Snapshot], tuple[Snapshot, MergeResult]]
 Land = Callable[[Merge], MergeResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """A value of a row that an update would replace by another; `key` says which row."""
+    """A value that an update would replace by another value, in the row with the key `key`."""
 
     key: tuple[Any, ...]
     column: str
@@ -62,36 +62,36 @@ class CellChange:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MergePlan(Counts):
-    """What a merge-insert would do to a version; `apply` does it.
+    """A planned merge-insert of a version; `apply` executes it.
 
-    The counts answer to the keys of the `MergeResult` that applying gives.  The source's rows are
-    kept until then, or until `close`.
+    The counts can be read by the keys of `MergeResult`.  The plan holds the source's rows until
+    `apply` or `close`.
 
     Attributes
     ----------
     num_inserted_rows, num_updated_rows, num_deleted_rows
-        Rows that there would be.
+        The numbers of rows that would be inserted, updated and deleted.
     num_unchanged_rows
-        Rows of the dataset that would stay as they are.
+        Rows of the dataset that would not change.
     num_skipped_rows
-        Those of them that have a match, and for which the condition is not true.
+        Unchanged rows that have a match, but do not satisfy the condition.
     num_ignored_rows
         Source rows without a match that are not inserted.
     num_duplicate_rows
-        Source rows that are left out because others have their keys; ``None`` where Spark's join
-        leaves them out, which does not tell.
+        Source rows that are left out because other rows have their keys; ``None`` if Spark's join
+        drops them uncounted.
     on, rules
-        The key columns, and what becomes of each kind of row, in words.
+        The key columns, and the action for each kind of row, in words.
     version, branch
-        What was read.
+        The version and branch that were read.
     changes
-        Values that would be replaced, of the first few updated rows.
+        Values that would be replaced, in the first few updated rows.
     inserted, deleted
-        The first few of such rows.
+        The first few inserted rows and deleted rows.
     match
-        How keys are found.
+        The strategy that matches keys.
     explanation
-        Where it would run and why, what would be read and written.
+        The engine and the reason for it, the plan, and the amounts to read and to write.
     guarded
         Whether a concurrent merge that inserts one of the same keys would have to start over.
     """
@@ -121,10 +121,10 @@ class MergePlan(Counts):
     _pending: _Pending = field(repr=False)
 
     def apply(self) -> MergeResult:
-        """Do the merge on the newest version, and move the handle that the plan was made with.
+        """Execute the merge on the newest version, and move the handle that the plan was made with.
 
-        If the table has moved since, the same source is merged into what is there now, with the
-        guarantees of `MergeInsertBuilder.execute`; the counts are then those of the result.
+        If the table has moved since, the same source is merged into the newest version, with the
+        guarantees of `MergeInsertBuilder.execute`.  Then use the counts of the result.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class MergePlan(Counts):
         return self._pending.run()
 
     def close(self) -> None:
-        """Let go of the source's rows; the plan can still be looked at."""
+        """Release the source's rows; the counts and samples of the plan stay readable."""
         self._pending.close()
 
     def __enter__(self) -> Self:
@@ -145,7 +145,7 @@ class MergePlan(Counts):
 
 
 class _Pending:
-    """The merge that a plan stands for, until it is done or closed."""
+    """The merge of a plan, until it is executed or closed."""
 
     def __init__(self, land: Land, source: Source, merge: Merge) -> None:
         self._land = land
@@ -172,11 +172,11 @@ class _Pending:
         self._release()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _elsewhere, ()
+        return _copied_plan, ()
 
 
-def _elsewhere() -> _Pending:
-    """Return what stands for a merge where its rows are not: a copy of a plan is looked at."""
+def _copied_plan() -> _Pending:
+    """Return the pending merge of a copied plan, which has no rows and cannot be applied."""
     pending = object.__new__(_Pending)
     pending._over, pending._release = "copied, or made in another process", lambda: None
     return pending
@@ -191,14 +191,14 @@ def preview_merge(
     choice: Choice,
     merge: Merge | None = None,
 ) -> MergePlan:
-    """Work a merge out without writing anything; errors as in `merge_rows`.
+    """Plan a merge without writing anything; errors as in `merge_rows`.
 
-    snapshot: the version that is looked at.
-    source: the rows, which the plan keeps.
+    snapshot: the version to read.
+    source: the rows, which the plan holds.
     clauses, policy: as in `merge_rows`.
-    land: how the merge is done when the plan is applied.
-    choice: why the source is where it is.
-    merge: what applying the plan does, where that is not to merge the same rows.
+    land: runs the merge when the plan is applied.
+    choice: the engine of the source, and the reason.
+    merge: the merge to run when the plan is applied; by default it merges the same rows.
     """
     pending = _Pending(
         land, source, merge or (lambda newest: merge_rows(newest, source, clauses, policy))
@@ -256,23 +256,23 @@ def _plan(
 # ---- samples
 
 
-def _shown(snapshot: Snapshot) -> list[str]:
-    """Return the columns that samples have: all but blobs."""
+def _sampled(snapshot: Snapshot) -> list[str]:
+    """Return the columns of samples: all columns without blobs."""
     fields = snapshot.manifest.schema.fields
     return [f.name for f in fields if not any(holds_blobs(part.metadata) for part in f.walk())]
 
 
 def _inserted(snapshot: Snapshot, examples: pa.Table) -> pa.Table:
     return resolved(
-        ak.filter(examples, examples.column(ROW_ADDRESS).is_null()).select(_shown(snapshot))
+        ak.filter(examples, examples.column(ROW_ADDRESS).is_null()).select(_sampled(snapshot))
     )
 
 
 def _rows(
     snapshot: Snapshot, sources: Mapping[int, FragmentSource], addresses: Addresses
 ) -> pa.Table:
-    """Read rows by their addresses, which ascend."""
-    names = _shown(snapshot)
+    """Read rows by their addresses, in ascending order."""
+    names = _sampled(snapshot)
     tables = [
         FragmentReader(sources[id_]).read(names, offsets)
         for id_, offsets in row_address.by_fragment(addresses)
@@ -289,7 +289,7 @@ def _changes(
     clauses: MergeClauses,
     examples: pa.Table,
 ) -> Iterator[CellChange]:
-    """Yield the values that differ between the first few updated rows and what they were."""
+    """Yield the values that differ between the first few updated rows and their old rows."""
     updated = ak.filter(examples, examples.column(ROW_ADDRESS).is_valid())
     order = np.argsort(updated.column(ROW_ADDRESS).to_numpy(), kind="stable")
     updated = taken(updated, order)
@@ -314,7 +314,7 @@ def _value(row: Mapping[str, object], path: str) -> object:
 
 
 def _same(old: object, new: object) -> bool:
-    """Tell whether two values are equal, where not-a-number is not changed by itself."""
+    """Return True if two values are equal; NaN equals NaN."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
     if isinstance(old, list | tuple) and isinstance(new, list | tuple):
@@ -322,13 +322,13 @@ def _same(old: object, new: object) -> bool:
     return bool(old == new) or bool(old != old and new != new)  # noqa: PLR0124  # both are no number
 
 
-# ---- explanations of merge-inserts: where keys are matched, what is read and what is written
+# ---- explanations of merge-inserts: the match strategy, the reads and the writes
 
 
 def explain_merge(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, choice: Choice
 ) -> Explanation:
-    """Explain the merge of a source, whose keys are looked at; indices are asked for them."""
+    """Explain the merge of a source; reads the source's keys, and queries indices for them."""
     casts = check_source(snapshot, source, clauses)
     match = source.match(casts, clauses, snapshot)
     lookup = source.indices(casts, clauses, snapshot) if match.strategy == "index" else None
@@ -340,7 +340,7 @@ def explain_merge(
 def explain_unknown_merge(
     snapshot: Snapshot, clauses: MergeClauses, schema: pa.Schema | None, choice: Choice
 ) -> Explanation:
-    """Explain the merge of a source of which no more than its schema is known."""
+    """Explain the merge of a source without its rows, by its schema if that is known."""
     if schema is None and clauses.rewrite_columns:
         raise InvalidArgumentError(
             "Which columns are written anew depends on those of the source.",
@@ -354,7 +354,7 @@ def explain_unknown_merge(
 
 
 def in_words(clauses: MergeClauses) -> tuple[str, ...]:
-    """Return what a merge does with each kind of row."""
+    """Return a phrase for the action on each kind of row."""
     if clauses.rules:
         return clauses.rules
     condition = f", where {clauses.condition}" if clauses.condition else ""
@@ -365,7 +365,7 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
         "delete": "matched rows are deleted",
         "fail": "a matched row is an error",
     }
-    told = [
+    texts = [
         matched[clauses.matched],
         "new rows are inserted" if clauses.insert else "",
         f"rows that the source lacks are deleted{selected}" if clauses.delete_by_source else "",
@@ -374,7 +374,7 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
         if clauses.dedupe_by
         else "",
     ]
-    return tuple(filter(None, told))
+    return tuple(filter(None, texts))
 
 
 def _explained(
@@ -388,23 +388,23 @@ def _explained(
     touched: Sequence[FragmentSource] | None = None,
     read: Read | None = None,
 ) -> Explanation:
-    """Return what is to be said of a merge.
+    """Return the explanation of a merge.
 
     source: the source's columns.
-    match: how its keys are found, if that is known.
-    rows: how many new rows there are, or are at most.
-    touched: the fragments of which rows change, if the merge was worked out.
-    read: what indices leave to be looked at, if they were asked.
+    match: the strategy that matches keys, if known.
+    rows: the number of new rows, or an upper bound.
+    touched: the fragments whose rows change, after a dry run.
+    read: the rows to read after an index lookup, if indices were queried.
     """
     schema = snapshot.manifest.schema
     known = clauses.worked_from if clauses.by_address else clauses.on
     keys = [name if name in schema else top_of(name) for name in known]
     casts = check_columns(schema, source, clauses)
-    asked = clauses.condition_on(casts.target, schema.to_arrow())
-    lent = [] if asked is None else [*asked.target]
+    condition = clauses.condition_on(casts.target, schema.to_arrow())
+    fetched = [] if condition is None else [*condition.target]
     if clauses.rewrite_columns:
         columns = rewritten_columns([n for n in source.names if n in schema], clauses.on)
-        lent += columns
+        fetched += columns
         whole = fragment_sources(snapshot) if touched is None else touched
         writes = Writes(
             what=f"files with {', '.join(columns)} for all rows of each fragment that has a match; "
@@ -416,7 +416,7 @@ def _explained(
     else:
         if clauses.matched == "update":
             given = set(source.names)
-            lent += [name for name in schema.names if name not in given]
+            fetched += [name for name in schema.names if name not in given]
         writes = Writes(
             what="new rows in new files, and deletion files for those that go"
             if writes_rows(clauses)
@@ -425,7 +425,7 @@ def _explained(
             bytes=None if rows is None else _size_of(snapshot, rows),
             exact=touched is not None,
         )
-    others = [name for name in dict.fromkeys(lent) if name not in keys]
+    others = [name for name in dict.fromkeys(fetched) if name not in keys]
     node = read_node(snapshot, keys, read)
     return explanation(
         snapshot,
@@ -449,7 +449,7 @@ def _strategy_plan(
     keys: PlanNode,
     others: Sequence[str],
 ) -> PlanNode:
-    """Return the nodes of a merge: keys are matched, and pairs of rows are filtered."""
+    """Return the plan nodes of a merge: match keys, fetch other columns, filter row pairs."""
     strategy = "" if match is None else f" ({match.strategy})"
     source = PlanNode("Source", "" if match is None else plural(match.source_rows, "row"))
     node = PlanNode("MatchKeys", ", ".join(clauses.on) + strategy, inputs=(source, keys))
@@ -462,7 +462,7 @@ def _strategy_plan(
 
 
 def _size_of(snapshot: Snapshot, rows: int) -> int | None:
-    """Estimate the bytes of new rows by those of the rows that are there."""
+    """Estimate the bytes of new rows from the average size of the existing rows."""
     manifest = snapshot.manifest
     if not manifest.num_rows:
         return None

@@ -1,4 +1,4 @@
-"""What a delete, an update, a write and changes of columns would do: what their plans say."""
+"""Explanations of deletes, updates, writes and changes of columns, from their plans."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def explain_delete(plan: DeletePlan, operation: str = "delete") -> Explanation:
 def explain_update(plan: UpdatePlan) -> Explanation:
     """Explain an update."""
     snapshot, predicate, read = plan.snapshot, plan.predicate, plan.read
-    asked = () if predicate is None else sorted(predicate.columns)
-    names = [*asked, *snapshot.manifest.schema.names]
+    filter_columns = () if predicate is None else sorted(predicate.columns)
+    names = [*filter_columns, *snapshot.manifest.schema.names]
     everything = reads(snapshot, names, read.fragments, read.num_rows)
-    rows = selected_node(snapshot, names if predicate is None else asked, read, predicate)
+    rows = selected_node(snapshot, names if predicate is None else filter_columns, read, predicate)
     if predicate is not None:
         known = () if read.is_exact else predicate.columns
         rows = fetch_node(snapshot, [name for name in names if name not in known], read, rows)
@@ -88,7 +88,7 @@ def explain_update(plan: UpdatePlan) -> Explanation:
 def explain_write(
     snapshot: Snapshot, data: object, mode: WriteMode, schema: pa.Schema | None = None
 ) -> Explanation:
-    """Explain rows that are appended, or that take the place of all rows."""
+    """Explain an append or an overwrite."""
     if schema is not None and mode == "append":
         plan_cast(stored_schema(schema), snapshot.manifest.schema.to_arrow(), allow_missing=True)
     frame = is_spark_dataframe(data)
@@ -108,7 +108,7 @@ def explain_write(
     )
 
 
-# ---- what changes of columns would do, by what plans them
+# ---- changes of columns
 
 
 def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
@@ -128,7 +128,7 @@ def explain_join(
     schema: pa.Schema | None = None,
     right_on: str | None = None,
 ) -> Explanation:
-    """Explain columns of other rows that are found by a key."""
+    """Explain new columns that are joined by a key."""
     manifest = snapshot.manifest
     frame = is_spark_dataframe(data)
     on = right_on or left_on
@@ -168,7 +168,7 @@ def _columns(
         snapshot,
         operation,
         columns_choice(snapshot, maker),
-        plan=_made(snapshot, maker, names),
+        plan=_maker_node(snapshot, maker, names),
         reads=None if isinstance(maker, Streamed) else reads(snapshot, maker.columns),
         writes=Writes(
             what=f"a file with {', '.join(names)} for each of the {len(manifest.fragments)} "
@@ -180,8 +180,8 @@ def _columns(
     )
 
 
-def _made(snapshot: Snapshot, maker: Maker, names: Sequence[str]) -> PlanNode:
-    """Return the nodes of columns that are made of others, or that a stream has."""
+def _maker_node(snapshot: Snapshot, maker: Maker, names: Sequence[str]) -> PlanNode:
+    """Return the plan nodes of columns that are computed from others, or that a stream has."""
     if isinstance(maker, Streamed):
         return PlanNode("Source", ", ".join(names))
     node = read_node(snapshot, maker.columns)

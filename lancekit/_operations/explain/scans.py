@@ -1,4 +1,4 @@
-"""What a scan looks at and reads, the nodes of plans, and which index would have helped."""
+"""Explanations of scans, the nodes that plans share, and advice on missing indices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explain_scan(
 ) -> Explanation:
     """Explain a scan."""
     request, read = scan.request, scan.read
-    asked, rest = _columns(scan, order_by)
+    selecting, rest = _columns(scan, order_by)
     sources = read.fragments if scan.search is None else scan.sources
     rows = read.num_rows if scan.search is None else None
     stops = scan.limit is not None and scan.in_order and not order_by
@@ -53,7 +53,7 @@ def explain_scan(
         operation,
         choice,
         plan=_plan(snapshot, scan, order_by),
-        reads=reads(snapshot, [*asked, *rest], sources, wanted),
+        reads=reads(snapshot, [*selecting, *rest], sources, wanted),
         notes=[
             *([] if scan.search is not None else advice(snapshot, request.predicate, read.lookup)),
             "the whole result is sorted in memory" if order_by else "",
@@ -62,31 +62,31 @@ def explain_scan(
 
 
 def _columns(scan: Scan, order_by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that are read to choose rows, and those read of the rows chosen."""
+    """Return the columns read to select rows, and the columns read for the selected rows."""
     request, search = scan.request, scan.search
     made = set() if search is None else {field.name for field in search.made}
     shown = {column for output in request.outputs for column in output.inputs} - made
-    asked = [] if search is None else [*search.reads]
-    # rows that indices know exactly are asked for no filter
+    selecting = [] if search is None else [*search.reads]
+    # an exact index lookup needs no filter
     is_exact = search is None and scan.read.is_exact
     if request.predicate is not None and not is_exact:
-        asked += sorted(request.predicate.columns - made)
-    sorts = [name for name in order_by if name not in made and name not in asked]
-    return asked, [*sorted(shown.difference(asked, order_by)), *sorts]
+        selecting += sorted(request.predicate.columns - made)
+    sorts = [name for name in order_by if name not in made and name not in selecting]
+    return selecting, [*sorted(shown.difference(selecting, order_by)), *sorts]
 
 
 def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
-    """Return the nodes of a scan: rows are read, filtered, searched, put in order, and cut."""
+    """Return the plan nodes of a scan: read, filter, search, sort, limit."""
     request, search, read = scan.request, scan.search, scan.read
-    predicate, (asked, rest) = request.predicate, _columns(scan, order_by)
+    predicate, (selecting, rest) = request.predicate, _columns(scan, order_by)
     if scan.in_order:
         stops = scan.limit is not None and not order_by
         rows = min(read.num_rows, scan.limit or 0) if stops else None
         node = read_node(snapshot, rest, read, rows)
     elif search is None:
-        node = fetch_node(snapshot, rest, read, selected_node(snapshot, asked, read, predicate))
+        node = fetch_node(snapshot, rest, read, selected_node(snapshot, selecting, read, predicate))
     else:
-        node = read_node(snapshot, asked, read)
+        node = read_node(snapshot, selecting, read)
         if predicate is not None and search.prefilter:
             node = _filter_node(predicate, node)
         node = PlanNode("Search", search.describe(scan), inputs=(node,))
@@ -104,7 +104,7 @@ def _plan(snapshot: Snapshot, scan: Scan, order_by: Sequence[str]) -> PlanNode:
 
 
 def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
-    """Explain a count of rows; without a filter the manifest knows."""
+    """Explain a count of rows; without a filter, the manifest has the number."""
     if scan is None:
         return explanation(
             snapshot, "count_rows", METADATA_ONLY, notes=["the manifest says how many there are"]
@@ -113,16 +113,16 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
     return replace(describe, plan=PlanNode("Count", inputs=tuple(filter(None, [describe.plan]))))
 
 
-# ---- the nodes that a plan is shown as: each is made of what the plan runs with
+# ---- plan nodes, each made from the object that runs the step
 
 
 def read_node(
     snapshot: Snapshot, columns: Iterable[str], read: Read | None = None, rows: int | None = None
 ) -> PlanNode:
-    """Return the node of columns that are read, above the lookup that tells of which rows.
+    """Return the node of a read of columns, above the index lookup that finds the rows, if any.
 
-    read: the rows; by default all of the version's.
-    rows: how many of them are read, if not all.
+    read: the rows, by default all rows of the version.
+    rows: the number of rows that are read, if not all.
     """
     if read is None:
         return PlanNode("Read", reads=reads(snapshot, columns, None, rows))
@@ -135,9 +135,9 @@ def read_node(
 def selected_node(
     snapshot: Snapshot, columns: Iterable[str], read: Read, predicate: Predicate | None
 ) -> PlanNode:
-    """Return the node of the rows that a filter selects, by columns that are read for it.
+    """Return the node of the rows that a filter selects, above the read of ``columns``.
 
-    Rows that indices know exactly are not filtered, and nothing is read to know them.
+    After an exact index lookup, nothing is read or filtered to select rows.
     """
     if predicate is None:
         return read_node(snapshot, columns, read)
@@ -157,19 +157,19 @@ def _lookup_node(snapshot: Snapshot, read: Read, lookup: IndexLookup) -> PlanNod
 
 
 def _filter_node(predicate: Predicate, node: PlanNode) -> PlanNode:
-    """Return the node of a filter; for rows in shards it is asked of the newest row of a key."""
+    """Return the node of a filter; with rows in shards, only the newest row per key is filtered."""
     newest = newest_in(predicate)
     if newest is not None:
         node = PlanNode("NewestPerKey", newest.describe, inputs=(node,))
-        if isinstance(predicate.expr, Apply):  # nothing else is asked
+        if isinstance(predicate.expr, Apply):  # there is no other condition
             return node
     return PlanNode("Filter", str(predicate.source), inputs=(node,))
 
 
 def fetch_node(snapshot: Snapshot, columns: Iterable[str], read: Read, node: PlanNode) -> PlanNode:
-    """Return the node of columns that are read for the rows of another; that, if there are none.
+    """Return a node that fetches columns for the rows of ``node``; ``node`` without columns.
 
-    Of how many rows that is no more is known than how many are looked at.
+    The number of rows is an upper bound: the number of rows that ``node`` reads.
     """
     names = tuple(columns)
     if not names:
@@ -179,32 +179,31 @@ def fetch_node(snapshot: Snapshot, columns: Iterable[str], read: Read, node: Pla
 
 
 def project_node(computed: Mapping[str, str], node: PlanNode) -> PlanNode:
-    """Return the node of values that are computed, by their columns; the node if there are none."""
+    """Return ``node``, below a node for the computed columns unless ``computed`` is empty."""
     if not computed:
         return node
     texts = (f"{name} = {sql}" for name, sql in computed.items())
     return PlanNode("Project", ", ".join(texts), inputs=(node,))
 
 
-# ---- which index would have helped a filter, and about what it would cost: for who asks to
-# explain
+# ---- advice: which index would help a filter, and its estimated cost
 
-#: Fewer rows are looked at in the time that an index takes to be asked.
+#: A scan of fewer rows takes no longer than an index query.
 LEAST_ROWS = 100_000
 
-#: Of each row an index has where it is, besides its value.
+#: An index stores the address of each row beside its value.
 _ADDRESS_BYTES = 8
 
-#: At most so many indices are proposed, each of which would do.
+#: At most this many indices are proposed for an AND, where one of them is enough.
 _MOST = 2
 
 
 def advice(
     snapshot: Snapshot, predicate: Predicate | None, lookup: IndexLookup | None
 ) -> list[str]:
-    """Return what would let indices tell which rows a filter wants; no rows are read for it.
+    """Return the calls that would let indices find the rows of a filter; no rows are read.
 
-    lookup: what is asked already.
+    lookup: the index lookup of the filter, if it has one.
     """
     rows = snapshot.manifest.num_rows
     if predicate is None or rows < LEAST_ROWS:
@@ -219,7 +218,7 @@ def advice(
 
 
 def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
-    """Return how rows come into the indices that are asked, if these lack many."""
+    """Return the call that adds rows to the queried indices, if these lack many."""
     if (left := rows - lookup.covered_rows) * 8 <= rows:
         return []
     names = ", ".join(map(repr, lookup.names))
@@ -229,26 +228,26 @@ def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
     ]
 
 
-def _helpful(asked: IndexQuery) -> list[tuple[ColumnCondition, IndexKind]]:
-    """Return the questions that an index would answer with few rows; none if not enough are."""
-    if isinstance(asked, ColumnCondition):
-        kind = _kind_for(asked)
-        return [] if kind is None else [(asked, kind)]
-    parts = [_helpful(part) for part in asked.parts]
-    if not asked.all_of:  # one part without an index has all rows looked at
+def _helpful(query: IndexQuery) -> list[tuple[ColumnCondition, IndexKind]]:
+    """Return conditions that an index would help, with its kind; empty if the query stays slow."""
+    if isinstance(query, ColumnCondition):
+        kind = _kind_for(query)
+        return [] if kind is None else [(query, kind)]
+    parts = [_helpful(part) for part in query.parts]
+    if not query.all_of:  # one part without an index means that all rows are read
         return [each for part in parts for each in part] if all(parts) else []
     return [each for part in parts for each in part][:_MOST]
 
 
-def _kind_for(asked: ColumnCondition) -> IndexKind | None:
-    """Return which index tells few rows: of an open range nobody knows how many it has."""
-    if asked.items:
+def _kind_for(condition: ColumnCondition) -> IndexKind | None:
+    """Return the kind of index that would select few rows; an open range may select many."""
+    if condition.items:
         return LABEL_LIST
-    if asked.interval_set is not None:
-        closed = all(None not in interval for interval in asked.interval_set.intervals)
-        return BTREE if closed and BTREE.fits(asked.type) else None
-    if asked.runs and NGRAM.fits(asked.type):
-        _, ends = trigrams(pa.array(asked.runs, pa.string()))
+    if condition.interval_set is not None:
+        closed = all(None not in interval for interval in condition.interval_set.intervals)
+        return BTREE if closed and BTREE.fits(condition.type) else None
+    if condition.runs and NGRAM.fits(condition.type):
+        _, ends = trigrams(pa.array(condition.runs, pa.string()))
         return NGRAM if len(ends) else None
     return None
 
@@ -256,7 +255,7 @@ def _kind_for(asked: ColumnCondition) -> IndexKind | None:
 def _proposed(snapshot: Snapshot, found: list[tuple[ColumnCondition, IndexKind]]) -> Iterator[str]:
     sources, schema = fragment_sources(snapshot), snapshot.manifest.schema
     rows = snapshot.manifest.num_rows
-    for column, kind in dict.fromkeys((asked.column, kind.name) for asked, kind in found):
+    for column, kind in dict.fromkeys((condition.column, kind.name) for condition, kind in found):
         field = find_field(schema, column)
         read = stored_bytes(sources, schema, [field[0].name])
         size = _values(field[-1].to_arrow().type, rows, read) + _ADDRESS_BYTES * rows
@@ -268,7 +267,7 @@ def _proposed(snapshot: Snapshot, found: list[tuple[ColumnCondition, IndexKind]]
 
 
 def _values(kind: pa.DataType, rows: int, stored: int) -> int:
-    """Return what values take that are not packed; as much as they do where that is not known."""
+    """Return the bytes of uncompressed values; the stored bytes for types without a fixed width."""
     return rows * kind.bit_width // 8 if pa.types.is_primitive(kind) else stored
 
 

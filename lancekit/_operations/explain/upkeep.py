@@ -32,7 +32,7 @@ _NOTHING = "the indices cover all rows, so that no version is made"
 
 
 def explain_index(plan: IndexPlan, operation: str) -> Explanation:
-    """Explain how an index would be made."""
+    """Explain the build of an index."""
     snapshot, request, choice = plan.snapshot, plan.request, plan.choice
     node = read_node(snapshot, [plan.column.path]) if request.train else None
     return explanation(
@@ -58,9 +58,9 @@ def explain_index(plan: IndexPlan, operation: str) -> Explanation:
 
 
 def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Explanation:
-    """Explain which rows would be put into which indices; of index files none is read.
+    """Explain which rows would be added to which indices; index files are not read.
 
-    Raises IndexNotFoundError, NotOfferedError: as `optimize_indices`.
+    Raises IndexNotFoundError, NotOfferedError: as in `optimize_indices`.
     """
     plans = plan_upkeep(snapshot, request)
     if not plans:
@@ -84,12 +84,12 @@ def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Ex
         reads=amount,
         writes=Writes(what=f"new files of {plural(len(plans), 'index', 'indices')}"),
         commits=["CreateIndex"],
-        notes=[*map(_told, plans), segments],
+        notes=[*map(_upkeep_note, plans), segments],
     )
 
 
-def _told(plan: IndexUpkeep) -> str:
-    """Say what an index gets."""
+def _upkeep_note(plan: IndexUpkeep) -> str:
+    """Return a note on the rows that an index gets, and on the segments that are joined."""
     ids = set(plan.fresh)
     rows = sum(f.num_rows for f in plan.snapshot.manifest.fragments if f.id in ids)
     amount = f"{plural(rows, 'row')} of {plural(len(ids), 'fragment')}"
@@ -101,7 +101,7 @@ def _told(plan: IndexUpkeep) -> str:
 
 
 def explain_validate(snapshot: Snapshot, *, deep: bool) -> Explanation:
-    """Explain a check of a version: of each file its frame, and if it is `deep` all values."""
+    """Explain a check of a version: the frame of each file, and with ``deep`` all values."""
     node = read_node(snapshot, snapshot.manifest.schema.names if deep else [])
     return explanation(
         snapshot,
@@ -117,7 +117,7 @@ def explain_validate(snapshot: Snapshot, *, deep: bool) -> Explanation:
     )
 
 
-# ---- what a compaction would do, by what plans it
+# ---- compaction
 
 
 def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explanation:
@@ -150,13 +150,13 @@ def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explan
     )
 
 
-# ---- what a merge of generations would do
+# ---- merges of generations
 
 
 def explain_merge_mem_wal(
     snapshot: Snapshot, shards: Iterable[Shard], rows_per_commit: int, *, flush: bool
 ) -> Explanation:
-    """Explain a merge of what shards have flushed, and of logs."""
+    """Explain a merge of the flushed generations of shards, and of their logs."""
     current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
     waiting = [each for step in steps for each in step]
     logs = waiting_rows(current)
