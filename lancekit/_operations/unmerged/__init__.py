@@ -1,1 +1,1 @@
-"""Rows of shards that are in no version, and the changes that would lose them."""
+"""Rows of shards that are in no version yet, and checks of changes that would lose them."""

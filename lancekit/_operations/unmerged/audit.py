@@ -1,8 +1,8 @@
-"""Changes that would orphan rows of shards, told from the versions before and after.
+"""Check commits that would orphan rows of shards, by the versions before and after.
 
-Some are refused while a shard has rows that no version has, or lists generations that are merged.
-Others are refused as long as the table has shards at all, as they are by the reference: a writer
-may be open, whose next rows follow the columns that it knows.
+Some changes are refused while a shard has rows that no version has, or still lists merged
+generations.  The others are refused as long as the table has shards, as in the reference.  An open
+writer may put more rows with the columns that it knows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lancekit.errors import InvalidArgumentError
 
 
 def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
-    """Raise ``InvalidArgumentError`` if the version that would follow orphans rows of shards.
+    """Raise ``InvalidArgumentError`` if a new version would orphan rows of shards.
 
-    latest: the version that it would follow.
-    manifest: that version.
-    operation: what makes it.
+    latest: the newest version.
+    manifest: the manifest of the new version.
+    operation: the operation that makes the new version.
     """
     if mem_wal_entry(latest.indices) is None:
         return
@@ -61,11 +61,11 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
 
 
 def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:
-    """Raise ``InvalidArgumentError`` before values of a column are computed in vain.
+    """Raise ``InvalidArgumentError`` for a table with shards, before values are computed in vain.
 
     current: the version to change.
-    name: the column that is new, or of which the type changes.
-    cast: whether the type changes.
+    name: the column that is added or cast.
+    cast: whether the column is cast.
     """
     if mem_wal_entry(current.indices) is not None:
         raise _refused(_CAST if cast else _GIVEN, name)
@@ -95,7 +95,7 @@ def _renamed_key(before: _Fields, after: _Fields, _: Manifest) -> LanceField | N
 
 
 def _cast(before: _Fields, after: _Fields, _: Manifest) -> LanceField | None:
-    """Return a column whose place in the table one of another id has taken."""
+    """Return a column that a column with another id replaced under its name."""
     gone = {(f.parent_id, f.name): f for id_, f in before.items() if id_ not in after}
     new = ((f.parent_id, f.name) for id_, f in after.items() if id_ not in before)
     return next((gone[place] for place in new if place in gone), None)
@@ -107,7 +107,7 @@ def _stricter(before: _Fields, after: _Fields, _: Manifest) -> LanceField | None
 
 
 def _computed(before: _Fields, after: _Fields, manifest: Manifest) -> LanceField | None:
-    """Return a new column that has values, for it is in a file."""
+    """Return a new column that has values: its field id is in a data file."""
     new = after.keys() - before.keys()
     stored = (id_ for f in manifest.fragments for file in f.files for id_ in file.fields)
     return next((after[id_] for id_ in stored if id_ in new), None) if new else None
@@ -115,7 +115,7 @@ def _computed(before: _Fields, after: _Fields, manifest: Manifest) -> LanceField
 
 _CAST = "cast {!r}"
 _GIVEN = "be given column {!r} with values"
-#: what is refused of columns, and how it is told
+#: refused changes of columns: the phrase for the error, and the function that finds the column
 _COLUMNS: Mapping[str, Callable[[_Fields, _Fields, Manifest], LanceField | None]] = {
     "rename {!r} of its primary key": _renamed_key,
     _CAST: _cast,

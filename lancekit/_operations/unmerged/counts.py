@@ -1,6 +1,6 @@
-"""How many rows wait in a branch's shards to be merged, for cards, hints and results.
+"""Counts of rows that wait in a branch's shards to be merged, for cards, hints and results.
 
-Most tables have no shards, and what counts their rows is not loaded then.
+Most tables have no shards: the modules that count the rows are loaded only for the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._storage.local import LocalStore
 from lancekit._versions.snapshot import Snapshot
 
-#: versions in which a count looks for the MemWAL that was dropped
+#: number of versions that are searched for a dropped MemWAL
 _MOST_VERSIONS = 50
 
 
@@ -30,9 +30,9 @@ def waiting_rows(snapshot: Snapshot) -> WaitingRows:
 
 
 def rows_without_logs(snapshot: Snapshot) -> WaitingRows:
-    """Count the rows that are left in shards of a table that has no MemWAL any more.
+    """Count the rows left in shards of a table whose MemWAL was dropped.
 
-    The reference drops the MemWAL while rows wait.  Only a local disk is looked at.
+    The reference drops the MemWAL even while rows wait.  Object stores are not searched.
     """
     if not isinstance(snapshot.store, LocalStore) or mem_wal_entry(snapshot.indices) is not None:
         return WaitingRows()

@@ -1,4 +1,4 @@
-"""Which generations of shards a version has, and what became of the others."""
+"""The generations of shards that a version contains, by the marks in its MemWAL entry."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ from lancekit.errors import (
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Which generations of its branch's shards a version has."""
+    """The marks of a version: which generations of its branch's shards are merged."""
 
     snapshot: Snapshot
 
     @cached_property
     def merged(self) -> Mapping[UUID, int]:
-        """The last generation of each shard that the version says it has."""
+        """The last merged generation of each shard."""
         return (details_of(self.snapshot.indices) or MemWalDetails()).merged
 
     @cached_property
     def inherited(self) -> Mapping[UUID, int]:
-        """What of that a branch or a clone began with: of shards that are not its own."""
+        """The marks that a branch or clone inherited: of shards that are not its own."""
         source = source_of(self.snapshot.location)
         return {} if source is None else Marks(source).merged
 
     def has(self, shard: UUID, generation: int) -> bool:
-        """Tell whether the version has the rows of a generation.
+        """Return True if the version has the rows of a generation.
 
-        A writer that does not know of marks begins the shards of branches at 1: what it wrote is
-        not what the mark is of.
+        A writer that ignores marks starts the shards of branches at generation 1 again.  An
+        inherited mark does not refer to these generations.
         """
         return self.merged.get(shard, 0) >= generation > self.inherited.get(shard, 0)
 
 
-# ---- shards of which a version has merged rows, and which are gone
+# ---- shards with merged generations whose manifests are gone
 
 
 def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]:
-    """Return the shards whose generations a version has merged, and which have no manifest.
+    """Return the shards with merged generations that have no manifest.
 
-    Branches and clones begin with marks of shards that they do not have.  So a mark counts that is
-    higher than the mark of the oldest version.  Where no folder of logs is, nothing is missed: the
-    folder was moved, or a program put the marks that has its logs elsewhere.
+    Branches and clones start with marks of shards that they do not have.  So a mark counts only if
+    it is higher than in the oldest version.  Without a folder of logs, no shard counts as lost: the
+    folder was moved, or the marks come from a program that keeps its logs elsewhere.
 
     snapshot: a version.
     there: the ids of shards that are known to have a manifest.
@@ -73,14 +73,14 @@ def lost_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> list[Shard]
     try:
         oldest = min(list_versions(snapshot.location).versions)
         before = Marks(load_snapshot(snapshot.location, oldest)).merged
-    except (LancekitError, ValueError):  # the table ends, or cannot tell
+    except (LancekitError, ValueError):  # no versions, or the oldest cannot be read
         return []
     own = (shard_of(snapshot.store, id_) for id_ in marked if merged[id_] > before.get(id_, 0))
     return [shard for shard in own if _is_gone(shard)]
 
 
 def _is_gone(shard: Shard) -> bool:
-    """Return whether nothing is left of a shard; what has entries without manifests is there."""
+    """Return True if a shard has no manifest and no log entries."""
     try:
         return latest(shard) is None
     except CorruptFileError:
@@ -88,20 +88,19 @@ def _is_gone(shard: Shard) -> bool:
 
 
 def check_shards(snapshot: Snapshot, there: Collection[UUID] = ()) -> None:
-    """Raise if a shard is gone of which a version has merged generations.
+    """Raise if a shard with merged generations is gone.
 
-    Raises CorruptFileError: the rows that the log of the shard had are lost.
+    Raises CorruptFileError: the rows in the log of the shard are lost.
     """
     for shard in lost_shards(snapshot, there):
         raise lost_manifests(shard)
 
 
-# ---- tables of rows that a merge set aside: which a version has (docs/format/memwal.md, 10)
+# ---- the quarantine: tables of rows that a merge set aside (docs/format/memwal.md, 10)
 #
 # The MemWAL entry of a version marks each of these tables like a generation of a shard: 1 while its
-# rows wait, 2 once they were put back or discarded.  So the mark lands in the commit that merges
-# the generation, an overwrite drops it, and two commits that empty the same table exclude each
-# other.
+# rows wait, 2 once they were put back or discarded.  So the commit that merges the generation lands
+# the mark, and an overwrite drops it.  Two commits that empty the same table conflict.
 
 
 #: the mark of a table whose rows wait, and of one whose rows were put back or discarded
@@ -116,14 +115,14 @@ class _QuarantineTable(NamedTuple):
 
 
 def quarantine_ids(snapshot: Snapshot) -> set[UUID]:
-    """Return the ids of the tables whose rows wait, by the marks of a version."""
+    """Return the ids of the quarantine tables whose rows wait, by the marks of a version."""
     marks = Marks(snapshot)
     found = {one for one, mark in marks.merged.items() if mark == WAITING and is_quarantine(one)}
     return found - marks.inherited.keys() if found else found
 
 
 def quarantined(snapshot: Snapshot) -> list[_QuarantineTable]:
-    """Return the tables of rows that wait in the quarantine of a version, the oldest first.
+    """Return the quarantine tables of a version whose rows wait, oldest first.
 
     Raises CorruptFileError: a table is missing or damaged.
     """
@@ -146,11 +145,11 @@ def _opened(snapshot: Snapshot) -> Iterator[_QuarantineTable]:
             is_own = snapshot.location.branch is None and clone_of(snapshot.location) is None
             if is_own or not error.context.get("missing"):
                 raise
-            # the mark is inherited, and the source cannot be read any more
+            # the mark is inherited, and the source can no longer be read
 
 
 def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
-    """Open a table of the quarantine of a version.
+    """Open a quarantine table of a version.
 
     Raises CorruptFileError: the table is missing or damaged.
     """
@@ -175,18 +174,18 @@ def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
 
 # ---- the MemWAL that a table had before it was dropped (docs/format/memwal.md, 6)
 #
-# The reference drops the entry while rows wait in shards or in quarantine.  The entry of the
-# version before has the marks and the sharding of these rows.
+# The reference drops the entry even while rows wait in shards or in quarantine.  The previous
+# version's entry has the marks and the sharding of these rows.
 
-#: versions that are read at the same time
+#: number of versions that are read at the same time
 _GROUP = 16
 
 
 class _EndOfLogs(NamedTuple):
-    """Why a version has no MemWAL.
+    """The reason why a version has no MemWAL.
 
     before: the newest version that had a MemWAL, if the MemWAL was dropped after it.
-    ended_by: what else ended the logs, for a message; empty if they were dropped.
+    ended_by: the other reason, for a message; empty if the MemWAL was dropped.
     """
 
     before: Snapshot | None
@@ -194,10 +193,10 @@ class _EndOfLogs(NamedTuple):
 
 
 def end_of_logs(snapshot: Snapshot, most: int | None = None) -> _EndOfLogs:
-    """Return why a version has no MemWAL, by the versions before it.
+    """Return why a version has no MemWAL, from the versions before it.
 
     snapshot: the version.
-    most: how many versions to look at; all by default.
+    most: the number of versions to read, all by default.
     """
     later = snapshot
     for older in _older(snapshot, most):
@@ -218,9 +217,9 @@ def _ended_by(snapshot: Snapshot) -> str:
 
 
 def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
-    """Yield the versions before one that are there, the newest first.
+    """Yield the versions before a version, newest first, up to the first missing version.
 
-    There may be thousands: where each takes long to come, several are read at the same time.
+    There may be thousands: if a single read is slow, several versions are read at the same time.
     """
 
     def read(version: int) -> Snapshot | None:
@@ -228,7 +227,7 @@ def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
             found = load_snapshot(snapshot.location, version)
         except VersionNotFoundError:
             return None
-        _ = found.indices, found.transaction  # which are kept
+        _ = found.indices, found.transaction  # read in the thread, and cached
         return found
 
     first = 1 if most is None else max(1, snapshot.version - most)
@@ -246,7 +245,7 @@ def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:
 def dropped_quarantine(snapshot: Snapshot, most: int | None = None) -> int:
     """Count the rows that waited in quarantine when the MemWAL of a version was dropped.
 
-    snapshot, most: as of `end_of_logs`.
+    snapshot, most: as in `end_of_logs`.
 
     Raises CorruptFileError: a table of the quarantine is missing or damaged.
     """

@@ -1,4 +1,4 @@
-"""What of a branch's shards its versions lack, and how many rows that is."""
+"""Rows in a branch's shards that its versions lack: checks and counts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, LancekitErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingShard:
-    """A shard with something that is not done.
+    """A shard that is not fully merged and drained.
 
-    shard: its id.
+    shard: the id of the shard.
     unmerged: generations whose rows no version has.
-    undrained: generations that are merged, and that its manifest still lists.
-    in_log: whether its log has rows that no generation has.
+    undrained: merged generations that the manifest of the shard still lists.
+    in_log: whether the log has rows that no generation has.
     """
 
     shard: UUID
@@ -50,12 +50,12 @@ class WaitingShard:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it has rows that no version has."""
+        """True if the shard has rows that no version has."""
         return bool(self.unmerged) or self.in_log
 
     @property
     def words(self) -> str:
-        """What there is, for a message."""
+        """The state of the shard as a phrase for messages."""
         parts = [
             f"unmerged generations {_listed(self.unmerged)}" if self.unmerged else "",
             "rows in its log" if self.in_log else "",
@@ -71,7 +71,7 @@ def _listed(numbers: Sequence[int]) -> str:
 def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
     """Yield the shards of a branch that are not merged and drained, by its newest version.
 
-    None of a version without the entry, which has no shards.
+    A version without a MemWAL entry has no shards.
 
     Raises CorruptFileError: a shard is damaged or gone.
     """
@@ -94,14 +94,14 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
 
 
 def has_rows_in_log(shard: Shard, manifest: ShardManifest) -> bool:
-    """Return whether the log has rows of its own; what is damaged may be such."""
+    """Return True if the log has rows that no generation has; a torn entry counts as rows."""
     return any(entry.torn or entry.batches for entry in replayable(shard, manifest))
 
 
 def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
-    """Raise ``InvalidArgumentError`` if a generation is unmerged that comes before a mark.
+    """Raise ``InvalidArgumentError`` if a mark would skip an unmerged earlier generation.
 
-    Once a later one is marked, it could never be merged.
+    Once a later generation is marked, the earlier one could never be merged.
     """
     done = Marks(newest).merged
     for mark in marks:
@@ -124,14 +124,13 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
     """Raise ``InvalidArgumentError`` if a branch has rows in shards that its versions lack.
 
     newest: the newest version of the branch.
-    doing: what would lose them, as a sentence begins.
-    drained: whether manifests of shards that list merged generations are in the way, too, and rows
-        in quarantine.
+    doing: the operation that would lose the rows, as the start of a sentence.
+    drained: whether to refuse undrained generations and rows in quarantine, too.
     """
     for found in waiting_shards(newest):
         if not (found.has_rows or drained):
             continue
-        # the user may have a handle of the branch that is merged into
+        # the user's handle may be on the target branch of the merge
         handle = (
             "ds" if newest.branch is None else f"ds.checkout_version(({newest.branch!r}, None))"
         )
@@ -152,23 +151,23 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
         )
 
 
-# ---- counting the rows of a branch's shards that a version does not have
+# ---- counts of the rows in a branch's shards that a version lacks
 #
-# A count reads the newest manifest of each shard, lists each log, and reads as many entries of logs
-# as `_MOST_ENTRIES` and `_MOST_REQUESTS` allow.  A count that leaves something out says so.
+# A count reads the newest manifest of each shard, lists each log, and reads as many log entries as
+# `_MOST_ENTRIES` and `_MOST_REQUESTS` allow.  A count that leaves rows out is not `complete`.
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: entries of logs that a count reads from a local disk: about 30 ms of the processor
+#: log entries that a count reads from a local disk: about 30 ms of CPU time
 _MOST_ENTRIES = 1000
-#: shards, and entries of logs, that a count reads from an object store, and how many at a time
+#: shards, and log entries, that a count reads from an object store, and how many at a time
 _MOST_REQUESTS, _THREADS = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The rows of a shard's unmerged generations, and the entries of its log to be read."""
+class _ShardRows:
+    """The number of rows in a shard's unmerged generations, and its log entries to read."""
 
     shard: Shard
     rows: int
@@ -179,26 +178,26 @@ class _Held:
 
 
 def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
-    """Count the rows in a branch's shards that a version does not have, MemWAL or not."""
+    """Count the rows in a branch's shards that a version lacks, with or without a MemWAL entry."""
     local = isinstance(snapshot.store, LocalStore)
     marks = Marks(snapshot)
     every = shards_of(snapshot.store)
     shards = every if local else every[:_MOST_REQUESTS]
-    held = _each(lambda shard: _held(shard, marks, local=local), shards, local=local)
-    entries = [(one.shard, number) for one in held for number in one.entries]
+    counted = _each(lambda shard: _shard_rows(shard, marks, local=local), shards, local=local)
+    entries = [(one.shard, number) for one in counted for number in one.entries]
     read = entries[: _MOST_ENTRIES if local else _MOST_REQUESTS]
     counts = _each(_entry_rows, read, local=local)
     in_log: dict[UUID, int] = {}
     for (shard, _), rows in zip(read, counts, strict=True):
         in_log[shard.id] = in_log.get(shard.id, 0) + (rows or 0)
     suspects = [shard for (shard, _), rows in zip(read, counts, strict=True) if rows is None]
-    suspects += [one.shard for one in held if not one.complete]
+    suspects += [one.shard for one in counted if not one.complete]
     in_quarantine, quarantine_damaged = _quarantined(snapshot, local=local)
-    lost = _is_any_lost(snapshot, {one.shard.id for one in held if one.is_there})
+    lost = _is_any_lost(snapshot, {one.shard.id for one in counted if one.is_there})
     return WaitingRows(
-        in_generations=sum(one.rows for one in held),
+        in_generations=sum(one.rows for one in counted),
         in_logs=sum(in_log.values()),
-        shards=sum(bool(one.rows or in_log.get(one.shard.id)) for one in held),
+        shards=sum(bool(one.rows or in_log.get(one.shard.id)) for one in counted),
         quarantined=in_quarantine or 0,
         complete=(
             in_quarantine is not None
@@ -206,41 +205,41 @@ def rows_in_shards(snapshot: Snapshot) -> WaitingRows:
             and len(shards) == len(every)
             and len(read) == len(entries)
             and None not in counts
-            and all(one.complete for one in held)
+            and all(one.complete for one in counted)
         ),
         damaged=(
             lost
             or quarantine_damaged
-            or any(one.damaged for one in held)
+            or any(one.damaged for one in counted)
             or any(map(_is_damaged, dict.fromkeys(suspects)))
         ),
         quarantine_damaged=quarantine_damaged,
     )
 
 
-def _held(shard: Shard, marks: Marks, *, local: bool) -> _Held:
+def _shard_rows(shard: Shard, marks: Marks, *, local: bool) -> _ShardRows:
     try:
         manifest = latest(shard)
         if manifest is None:
-            return _Held(shard, 0, (), is_there=False)
+            return _ShardRows(shard, 0, (), is_there=False)
         numbers = positions(shard)
         check_log(shard, manifest, numbers)
         entries = tuple(n for n in numbers if n > manifest.replay_after)
     except (LancekitError, OSError):
-        return _Held(shard, 0, (), complete=False)
+        return _ShardRows(shard, 0, (), complete=False)
     unmerged = [one for one in manifest.sstables if not marks.has(shard.id, one.generation)]
     rows = [one.physical_rows for one in unmerged]  # early releases of the reference wrote none
     first = manifest.replay_after + 1
     gapless = entries == tuple(range(first, first + len(entries)))
     damaged = local and not all(_has_files(shard.store.child(one.path)) for one in unmerged)
     complete = gapless and not damaged and None not in rows
-    return _Held(shard, sum(filter(None, rows)), entries, complete=complete, damaged=damaged)
+    return _ShardRows(shard, sum(filter(None, rows)), entries, complete=complete, damaged=damaged)
 
 
 def _has_files(store: Store) -> bool:
-    """Tell whether the files of a generation or of a table of the quarantine are as long as said.
+    """Return True if the files of a generation or quarantine table have their recorded sizes.
 
-    Nothing else is looked at: damage within them is an error when they are read.
+    Damage inside of files is not checked here: it raises when they are read.
     """
     try:
         for source in fragment_sources(load_snapshot(BranchLocation(root=store), 1)):
@@ -255,7 +254,7 @@ def _has_files(store: Store) -> bool:
 
 
 def _quarantined(snapshot: Snapshot, *, local: bool) -> tuple[int | None, bool]:
-    """Return the number of rows in quarantine, if all can be counted, and whether it is damaged."""
+    """Return the number of rows in quarantine (``None`` if unknown), and True if it is damaged."""
     try:
         found = quarantined(snapshot)
     except CorruptFileError:
@@ -275,7 +274,7 @@ def _is_any_lost(snapshot: Snapshot, there: Collection[UUID]) -> bool:
 
 
 def _is_damaged(shard: Shard) -> bool:
-    """Tell whether the manifest or the log is damaged; a torn entry is no damage."""
+    """Return True if the manifest or the log is damaged; a torn entry is no damage."""
     try:
         manifest = latest(shard)
         if manifest is not None:
@@ -295,7 +294,7 @@ def _entry_rows(entry: tuple[Shard, int]) -> int | None:
 
 
 def _each(work: Callable[[T], R], of: Iterable[T], *, local: bool) -> Sequence[R]:
-    """Do work of each item: of an object store several at a time."""
+    """Apply a function to each item; for an object store, several at a time."""
     items = list(of)
     if local or len(items) < 2:
         return [work(item) for item in items]

@@ -1,4 +1,4 @@
-"""What a count of the rows that wait in shards says, in numbers and in words."""
+"""The result of a count of rows that wait in shards, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from lancekit._legible import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRows:
-    """Rows that are durable in shards, and that a version does not have yet.
+    """Counts of rows that are durable in shards, and that a version does not have yet.
 
-    Each put row and each deletion counts, also if a later one has the same key.
+    Each put row and each deletion counts, even if a later one has the same key.
 
     Attributes
     ----------
     in_generations
-        Rows of generations that are not merged.
+        Rows of unmerged generations.
     in_logs
-        Rows of logs that are in no generation.
+        Rows of logs that no generation has.
     shards
-        The number of shards that have such rows.
+        The number of shards with unmerged rows.
     quarantined
         Rows that a merge moved into the quarantine.
     complete
-        False if there may be more rows: a count reads a limited number of entries of logs, and
-        leaves out what it cannot read.
+        False if there may be more rows: a count reads a limited number of log entries, and leaves
+        out files that it cannot read.
     damaged
         True if files of shards are damaged or missing.
     refused
-        True if the table refused rows in a merge just now.
+        True if the table just refused rows in a merge.
     quarantine_damaged
         True if files of the quarantine are damaged or missing; then `quarantined` is 0.
     without_logs
@@ -48,7 +48,7 @@ class WaitingRows:
 
     @property
     def rows(self) -> int:
-        """The rows that a merge has to bring into the table."""
+        """The number of rows that a merge has to bring into the table."""
         return self.in_generations + self.in_logs
 
     def __bool__(self) -> bool:
@@ -68,12 +68,12 @@ class WaitingRows:
         return ", ".join(filter(None, [waiting, quarantined]))
 
     def read_by(self, *of_shards: str) -> str:
-        """Return how the rows are read, as a phrase.
+        """Return a phrase that says which calls read the rows.
 
         Parameters
         ----------
         of_shards
-            What reads or merges rows of shards, each with a verb: "ds.merge_mem_wal() merges".
+            Calls that read or merge rows of shards, each with a verb: "ds.merge_mem_wal() merges".
         """
         if not self.quarantined:
             return ", and ".join(f"{call} them" for call in of_shards)
@@ -84,14 +84,14 @@ class WaitingRows:
 
     @property
     def merge_call(self) -> str:
-        """The call that merges the rows; empty if there are none, or files are damaged."""
+        """The call that merges the rows; empty without rows, or if files are damaged."""
         if self.damaged or (self.complete and not self.rows):
             return ""
         return merge_call(flush=bool(self.in_logs) or not self.complete, refused=self.refused)
 
     @property
     def advice(self) -> str:
-        """What to call for the rows, as a phrase; empty if nothing is to be done."""
+        """A phrase with the call to make next; empty if nothing is to be done."""
         if self.without_logs:
             return (
                 "the table has no MemWAL, so that nothing reads them: ds.initialize_mem_wal() "
@@ -109,7 +109,7 @@ class WaitingRows:
 def merge_call(*, flush: bool, refused: bool) -> str:
     """Return the call that merges rows of shards.
 
-    flush: whether rows are in logs alone.
+    flush: whether rows are in logs only.
     refused: whether the table refuses rows.
     """
     arguments = ["flush=True"] if flush else []
