@@ -204,9 +204,9 @@ class Versions(Handle):
         """
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.lineage.branch_merge import revert_version
-        from lancekit._operations.lineage.changed import check_how
+        from lancekit._operations.lineage.changed import merge_rules
 
-        how = check_how("revert", on, by, conflicts)
+        how = merge_rules("revert", on, by, conflicts)
         number = check_count("version", version, least=1)
         return self._move(lambda ours: revert_version(ours, number, how, RetryPolicy()))
 

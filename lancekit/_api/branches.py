@@ -26,9 +26,9 @@ from lancekit._operations.lineage.branch_merge import (
     plan_merge,
     with_key,
 )
-from lancekit._operations.lineage.changed import How, check_how
+from lancekit._operations.lineage.changed import Rules, merge_rules
 from lancekit._operations.lineage.conflicts import Conflicts, Resolve
-from lancekit._operations.lineage.fast_forward import what_is_taken
+from lancekit._operations.lineage.fast_forward import plan_fast_forward
 from lancekit._operations.lineage.merge_base import commits_unmerged
 from lancekit._operations.lineage.three_way_plan import By
 from lancekit._versions import reference_files
@@ -149,7 +149,7 @@ class Branches(Displayed):
         >>> dict(ds.branches.cherry_pick("trial", 2))["num_deleted_rows"]
         1
         """
-        how = check_how("cherry-pick", on, by, conflicts)
+        how = merge_rules("cherry-pick", on, by, conflicts)
         location = self._other(branch)
         number = check_count("version", version, least=1)
         return self._handle._move(
@@ -191,7 +191,7 @@ class Branches(Displayed):
         VersionNotFoundError
             The merge base was cleaned up.
         """
-        how = self._from(base, check_how("merge", on, by, "fail"))
+        how = self._from(base, merge_rules("merge", on, by, "fail"))
         return BranchComparison(self._other(branch), latest_snapshot(self._location()), how)
 
     @overload
@@ -288,7 +288,7 @@ class Branches(Displayed):
         >>> sorted(ds.to_table()["id"].to_pylist())
         [2, 3]
         """
-        how = self._from(base, check_how("merge", on, by, conflicts, files))
+        how = self._from(base, merge_rules("merge", on, by, conflicts, files))
         theirs, target = (
             self._other(source),
             self._location() if into is None else self._other(into),
@@ -335,7 +335,7 @@ class Branches(Displayed):
         >>> dict(trial.branches.rebase("trial"))["num_deleted_rows"]
         1
         """
-        how = self._from(base, check_how("rebase", on, by, conflicts))
+        how = self._from(base, merge_rules("rebase", on, by, conflicts))
         location = self._other(branch)
         if location.branch is None:
             raise InvalidArgumentError(
@@ -351,16 +351,16 @@ class Branches(Displayed):
         self,
         source: BranchLocation,
         target: BranchLocation,
-        how: How,
+        how: Rules,
         *,
         dry_run: Literal[False] = False,
     ) -> ApplyResult: ...
     @overload
     def _merged(
-        self, source: BranchLocation, target: BranchLocation, how: How, *, dry_run: bool
+        self, source: BranchLocation, target: BranchLocation, how: Rules, *, dry_run: bool
     ) -> ApplyResult | BranchMergePlan: ...
     def _merged(
-        self, source: BranchLocation, target: BranchLocation, how: How, *, dry_run: bool = False
+        self, source: BranchLocation, target: BranchLocation, how: Rules, *, dry_run: bool = False
     ) -> ApplyResult | BranchMergePlan:
         def land(change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
             if target == self._location():
@@ -372,7 +372,7 @@ class Branches(Displayed):
             return plan_merge(source, target, how, land)
         return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
 
-    def _from(self, base: object, how: How) -> How:
+    def _from(self, base: object, how: Rules) -> Rules:
         """Return how to merge since a version that the user names."""
         return how if base is None else replace(how, base=parse_reference(base, self._location()))
 
@@ -408,7 +408,7 @@ class BranchComparison(Displayed):
     (1, 1, 0)
     """
 
-    def __init__(self, source: BranchLocation, ours: Snapshot, how: How) -> None:
+    def __init__(self, source: BranchLocation, ours: Snapshot, how: Rules) -> None:
         how = with_key(how, ours)
         self._change = changes_of(source, ours, how.base)
         self._ours = ours
@@ -442,7 +442,7 @@ class BranchComparison(Displayed):
     @cached_property
     def is_fast_forward(self) -> bool:
         """Whether a merge would take the branch's fragments over as they are."""
-        return what_is_taken(self._change, self._ours) is not None
+        return plan_fast_forward(self._change, self._ours) is not None
 
     @cached_property
     def theirs_diff(self) -> DatasetDiff:
@@ -452,7 +452,7 @@ class BranchComparison(Displayed):
     @cached_property
     def ours_diff(self) -> DatasetDiff:
         """What this branch changed since."""
-        return self._diff(self._change.twin or self._change.base, self._ours)
+        return self._diff(self._change.our_copy or self._change.base, self._ours)
 
     @cached_property
     def conflicts(self) -> Conflicts:

@@ -19,7 +19,7 @@ from lancekit._checked import checked, checked_methods
 from lancekit._display import Displayed
 from lancekit._format.extensions import resolved, resolved_schema
 from lancekit._lazy import cached_property
-from lancekit._operations.lineage.changed import Changed, check_how, said_of
+from lancekit._operations.lineage.changed import Changed, commit_ends, merge_rules
 from lancekit._operations.lineage.conflicts import Resolve
 from lancekit._operations.lineage.contained_columns import known_columns
 from lancekit._operations.lineage.diff_plan import DiffPlan, plan_diff
@@ -311,8 +311,8 @@ class DatasetDiff(Displayed):
                 hint="Make one without filter= and columns=.",
             )
         on = plan.key if plan.way == "key" else None
-        how = check_how("apply", on, by, conflicts)
-        change = Changed(base=plan.old, theirs=plan.new, properties=said_of(plan.old, plan.new))
+        how = merge_rules("apply", on, by, conflicts)
+        change = Changed(base=plan.old, theirs=plan.new, properties=commit_ends(plan.old, plan.new))
         return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
 
     def _plain(self) -> str:

@@ -1,1 +1,1 @@
-"""What became of rows: between two versions, of one table or of two that have a key in common."""
+"""Diffs, merges and histories: compare versions of one table, or of two tables that share a key."""

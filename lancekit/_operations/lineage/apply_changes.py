@@ -1,4 +1,4 @@
-"""What another side changed, put into a version by one commit."""
+"""Apply the changes of another version (merge, cherry-pick, revert, rebase) in one commit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed
 from lancekit._operations.lineage.carry_columns import (
     CarriedColumns,
-    bring_again,
     carry_columns,
     commit_with_files,
+    relink_missing,
     with_deletions,
 )
-from lancekit._operations.lineage.changed import Changed, How, said_in
+from lancekit._operations.lineage.changed import Changed, Rules, commit_properties
 from lancekit._operations.lineage.column_conflicts import ColumnChanges, takes_old_rows
 from lancekit._operations.lineage.column_key import check_new_key
 from lancekit._operations.lineage.conflicts import (
@@ -72,21 +72,22 @@ from lancekit.errors import IncompatibleConflictError, SchemaMismatchError, Unsu
 def apply_changes(
     ours: Snapshot,
     changed: Callable[[Snapshot], Changed],
-    how: How,
+    rules: Rules,
     policy: RetryPolicy,
-    quick: Callable[[Changed, Snapshot, How], tuple[Snapshot, ApplyResult] | None] | None = None,
+    fast_path: Callable[[Changed, Snapshot, Rules], tuple[Snapshot, ApplyResult] | None]
+    | None = None,
 ) -> tuple[Snapshot, ApplyResult]:
-    """Put changes into a version, or into the newest as long as others land first.
+    """Apply changes to a version; if another commit lands first, retry on the newest version.
 
-    ours: the version that is changed.
-    changed: says whose changes come, for each version that is tried.
-    how: how conflicts are found and settled.
-    policy: how often to do it again.
-    quick: what is tried first: it returns nothing if it cannot be done so.
+    ours: the version to change.
+    changed: returns the changes to apply, for each version that is tried.
+    rules: how conflicts are found and settled.
+    policy: how often to retry.
+    fast_path: is tried before the three-way merge; returns ``None`` if it does not apply.
 
-    Raises MergeConflictError: both sides changed a row, and nobody said whose values count.
-    Raises InvalidArgumentError: nothing tells which rows are the same.
-    Raises SchemaMismatchError: columns changed, too.
+    Raises MergeConflictError: both sides changed a row, and no side was chosen for it.
+    Raises InvalidArgumentError: the rows of the two sides cannot be matched.
+    Raises SchemaMismatchError: both sides changed a column, and no side was chosen for it.
     Raises DuplicateKeysError: one side set a primary key, and rows of the other side repeat its
         values.
     """
@@ -94,26 +95,26 @@ def apply_changes(
 
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         change = changed(current)
-        check_change(change, current, how)
+        check_change(change, current, rules)
         if change.is_merged:
-            return current, nothing_done(change, current, how)
-        if quick is not None and (found := quick(change, current, how)):
+            return current, unchanged_result(change, current, rules)
+        if fast_path is not None and (found := fast_path(change, current, rules)):
             return found
-        plan = planned(change, current, how, refuse=True)
-        settled = settled_rows(plan, how.conflicts)
+        plan = planned(change, current, rules, refuse=True)
+        settled = settled_rows(plan, rules.conflicts)
         check_new_key(plan, settled)
-        result = result_of(plan, settled, change, how)
+        result = result_of(plan, settled, change, rules)
         if not (settled or change.mark or plan.changes_columns):
             return current, replace(result, how="nothing to do")
         landed: Snapshot | None
-        if plan.is_empty and not change.further:
-            landed = _commit_edges(plan, change, how)
+        if plan.is_empty and not change.other_bases:
+            landed = _commit_edges(plan, change, rules)
         else:
             commit_plan = _commit_columns if plan.changes_columns else _commit_rows
-            landed = commit_plan(plan, settled, change, how)
+            landed = commit_plan(plan, settled, change, rules)
         if landed is None:
             newest = latest_snapshot(current.location)
-            return newest, nothing_done(change, newest, how)
+            return newest, unchanged_result(change, newest, rules)
         return landed, replace(result, how="three-way", version=landed.version)
 
     (landed, result), attempts = retried_writing(ours, attempt, policy)
@@ -121,36 +122,38 @@ def apply_changes(
     return landed, replace(result, attempts=attempts, duration=took, location=landed.location)
 
 
-def check_change(change: Changed, ours: Snapshot, how: How) -> None:
-    """Refuse what cannot be merged, before conflicts are looked for.
+def check_change(change: Changed, ours: Snapshot, rules: Rules) -> None:
+    """Refuse versions and rules that cannot be merged, before any comparison.
 
     Raises UnsupportedFeatureError: a side requires a newer lancekit.
-    Raises ColumnNotFoundError: no version has a column for which a side was chosen.
+    Raises ColumnNotFoundError: the rules choose a side for a column that no version has.
     """
     for side in (change.theirs, ours):
-        check_requirements(side, f"The {how.doing}")
-    if isinstance(how.conflicts, Sides):
-        check_names(how.conflicts.columns, [ours, change.theirs, change.base, *change.further])
+        check_requirements(side, f"The {rules.doing}")
+    if isinstance(rules.conflicts, Sides):
+        check_names(
+            rules.conflicts.columns, [ours, change.theirs, change.base, *change.other_bases]
+        )
 
 
-def edges_alone(mark: BatchMarker | None, implied: Sequence[BatchMarker]) -> UpdateConfig:
-    """Return the operation that records a merge which changes no row and no column.
+def edges_only(mark: BatchMarker | None, implied: Sequence[BatchMarker]) -> UpdateConfig:
+    """Return the operation that records a merge without changes of rows or columns.
 
-    Both libraries land every change of rows and columns that comes late behind it.
+    A writer of either library that read an older version can still land after this commit.
     """
     marks = (*(() if mark is None else (mark,)), *implied)
     return UpdateConfig(config_updates=UpdateMap({one.key: one.text for one in marks}))
 
 
-def _commit_edges(plan: ThreeWay, change: Changed, how: How) -> Snapshot:
-    """Record a merge of versions that changed nothing since the base, taken together.
+def _commit_edges(plan: ThreeWay, change: Changed, rules: Rules) -> Snapshot:
+    """Record a merge of a source that has no net change since the base.
 
-    So the next merge starts from them: a value that they had between, and that another branch
-    got from there, is known then.  Whatever lands first, a restore for example, may take out of the
-    target what it has of the source: so the commit is the next version, or is planned again.
+    The next merge starts at the recorded version.  So it knows values that the source had in
+    between, and that other branches got from there.  Another commit, such as a restore, can remove
+    source changes from the target.  So this commit is the next version, or the merge is replanned.
     """
-    pending = _pending(UpdateConfig(), plan, change, how)
-    pending = replace(pending, operation=edges_alone(pending.mark, pending.implied))
+    pending = _pending(UpdateConfig(), plan, change, rules)
+    pending = replace(pending, operation=edges_only(pending.mark, pending.implied))
     return commit_with_files(pending, (), plan.theirs, plan.ours)
 
 
@@ -158,7 +161,7 @@ def _pending(
     operation: Operation,
     plan: ThreeWay,
     change: Changed,
-    how: How,
+    rules: Rules,
     work: RowsWork | None = None,
 ) -> Pending:
     columns = [part for column in plan.merged.columns for part in column.walk()]
@@ -172,9 +175,9 @@ def _pending(
         implied = (*implied, returned_mark(plan.ours))
     return Pending(
         operation=operation,
-        doing=how.doing,
+        doing=rules.doing,
         properties={
-            **said_in(change, how),
+            **commit_properties(change, rules),
             **ids_said([(one.field, one.ours) for one in columns], plan.ours),
             **theirs_said(of_theirs, plan.theirs),
         },
@@ -183,17 +186,19 @@ def _pending(
     )
 
 
-def _commit_rows(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> Snapshot | None:
-    """Write and commit rows; ``None`` if another process did the same at the same time."""
+def _commit_rows(
+    plan: ThreeWay, settled: Settled, change: Changed, rules: Rules
+) -> Snapshot | None:
+    """Write and commit rows; ``None`` if another process landed the same merge first."""
     ours, work = plan.ours, write_rows(plan, settled)
     with removed_unless_landed(ours.store, work.new_fragments):
         pending = replace(
-            _pending(work.operation(ours), plan, change, how, work),
+            _pending(work.operation(ours), plan, change, rules, work),
             affected_rows=work.affected,
             based_on=MERGE_KEYS if change.mark else None,
         )
         if work.is_return:
-            # another writer may have brought the same rows back, which no rule of conflicts sees
+            # another writer may have restored the same rows, which no conflict rule detects
             return commit_with_files(pending, (), plan.theirs, ours)
         try:
             return commit(ours, pending)
@@ -204,13 +209,13 @@ def _commit_rows(plan: ThreeWay, settled: Settled, change: Changed, how: How) ->
             return None
 
 
-def _commit_columns(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> Snapshot:
-    """Write rows and columns, and commit both at once, as the next version or not at all.
+def _commit_columns(plan: ThreeWay, settled: Settled, change: Changed, rules: Rules) -> Snapshot:
+    """Write rows and columns, and commit both as the next version or not at all.
 
-    The commit is a `Merge`, which meets every change of rows and columns in both libraries, in
-    either order; so it needs no key filter.  Fragments of which no row is left are not in it: with
-    all rows deleted, pylance can neither compact nor extend them.  The reference refuses a `Merge`
-    of its own that lacks fragments, as it may be late, which this one is not.
+    The commit is a `Merge`.  In both libraries it conflicts with every change of rows and columns,
+    in either order, so it needs no key filter.  It leaves out fragments whose rows are all deleted:
+    pylance can neither compact nor extend them.  The reference refuses its own `Merge` without some
+    fragments, because that one may be late; this commit is never late.
 
     Raises RetryableConflictError: another writer landed first.
     """
@@ -220,10 +225,10 @@ def _commit_columns(plan: ThreeWay, settled: Settled, change: Changed, how: How)
         carried = carry_columns(plan, gone, work.affected)
         with removed_unless_landed(ours.store, carried.written):
             operation = _merge_of(plan, work, deleted, carried)
-            pending = replace(_pending(operation, plan, change, how, work), moves_rows=True)
+            pending = replace(_pending(operation, plan, change, rules, work), moves_rows=True)
             landed = commit_with_files(pending, carried.copies, plan.theirs, ours)
-    # here, where an error no longer removes what was written
-    bring_again(carried.copies, plan.theirs, ours)
+    # after the `with` blocks: an error here must not remove committed files
+    relink_missing(carried.copies, plan.theirs, ours)
     return landed
 
 
@@ -232,7 +237,7 @@ def _merge_of(
 ) -> Merge:
     ours, fragments = plan.ours.manifest, dict(carried.fragments)
     fragments |= {fragment.id: fragment for fragment in with_deletions(fragments, deleted)}
-    # with ids of their own: without one, a new fragment could pass for one that is gone
+    # new fragments get their ids here, else one could get the id of a removed fragment
     new = numbered(ours, work.new_fragments)
     return Merge(
         fragments=(*fragments.values(), *new),
@@ -241,24 +246,24 @@ def _merge_of(
     )
 
 
-def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) -> ThreeWay:
-    """Return what there is to do; with ``refuse``, conflicts of columns that are left are an error.
+def planned(change: Changed, ours: Snapshot, rules: Rules, *, refuse: bool = False) -> ThreeWay:
+    """Return the plan of the three-way merge; ``refuse`` raises for unsettled column conflicts.
 
-    Raises SchemaMismatchError: a conflict of columns is not settled.
+    Raises SchemaMismatchError: a column conflict is not settled.
     """
-    sides = Sides() if callable(how.conflicts) else sides_of(how.conflicts)
-    bases = [(change.base, change.before, change.twin or change.base)]
-    bases += [(base, base, base) for base in change.further]
+    sides = Sides() if callable(rules.conflicts) else sides_of(rules.conflicts)
+    bases = [(change.base, change.before, change.our_copy or change.base)]
+    bases += [(base, base, base) for base in change.other_bases]
     try:
         plans = three_ways(
             bases,
             change.theirs,
             ours,
-            on=how.on,
-            by=how.by,
+            on=rules.on,
+            by=rules.by,
             named=sides.columns,
             default=sides.default,
-            has_bases=how.doing not in ("cherry-pick", "apply"),
+            has_bases=rules.doing not in ("cherry-pick", "apply"),
             refuse=refuse,
         )
     except UnsupportedFeatureError as error:
@@ -270,13 +275,13 @@ def planned(change: Changed, ours: Snapshot, how: How, *, refuse: bool = False) 
             hint="Change the columns of one side to those of the other first.",
             **error.context,
         ) from error
-    return plans[0] if len(plans) == 1 else combined(plans, how.by)
+    return plans[0] if len(plans) == 1 else combined(plans, rules.by)
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> Settled:
-    """Return what is to be done to ours.
+    """Return the changes of the target's rows, with all conflicts settled.
 
-    Raises MergeConflictError: there are conflicts, and there should be none.
+    Raises MergeConflictError: a conflict has no chosen side.
     """
     if not len(plan.clashes):
         return plan.agreed
@@ -289,14 +294,13 @@ def settled_rows(plan: ThreeWay, conflicts: Resolve) -> Settled:
 
 
 def sides_of(conflicts: Named) -> Sides:
-    """Return whose values count, as `Sides` say it."""
     return conflicts if isinstance(conflicts, Sides) else Sides(conflicts)
 
 
-def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
-    """Return the result of changes that are there already."""
+def unchanged_result(change: Changed, ours: Snapshot, rules: Rules) -> ApplyResult:
+    """Return the result of a merge that changes nothing."""
     return ApplyResult(
-        doing=how.doing,
+        doing=rules.doing,
         how="nothing to do",
         base=change.base.reference,
         theirs=change.theirs.reference,
@@ -308,7 +312,7 @@ def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
 
 
 def with_columns(result: ApplyResult, columns: ColumnChanges) -> ApplyResult:
-    """Return a result that says what becomes of columns, too."""
+    """Return the result with the names of added, dropped, renamed, cast and altered columns."""
     return replace(
         result,
         columns_added=columns.added,
@@ -319,11 +323,11 @@ def with_columns(result: ApplyResult, columns: ColumnChanges) -> ApplyResult:
     )
 
 
-def result_of(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> ApplyResult:
-    """Return what is done if nothing is left out."""
+def result_of(plan: ThreeWay, settled: Settled, change: Changed, rules: Rules) -> ApplyResult:
+    """Return the result of a merge whose changes are all applied."""
     inserted, updated, cells = settled.counts
     return replace(
-        with_columns(nothing_done(change, plan.ours, how), plan.merged.changes),
+        with_columns(unchanged_result(change, plan.ours, rules), plan.merged.changes),
         num_inserted_rows=inserted,
         num_updated_rows=updated,
         num_deleted_rows=len(settled.deleted),
@@ -332,18 +336,18 @@ def result_of(plan: ThreeWay, settled: Settled, change: Changed, how: How) -> Ap
     )
 
 
-# ---- conflicts that a function settles: its rows, each in the place of the row that it is
+# ---- conflicts settled by a function: each row that it returns replaces the conflicting row
 
 _ID = "_rowid"
 
 
 def _settled_by(plan: ThreeWay, rows: object) -> Settled:
-    """Return what is to be done if rows say what becomes of the conflicts.
+    """Return the settled changes, with conflicts replaced by the rows that a function returned.
 
-    A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one
-    of which nothing is left.
+    A row settles the conflict with its key, or its ``_rowid``.  A conflict without a row deletes
+    the row.
 
-    Raises InvalidArgumentError: a row belongs to no conflict, or two to the same.
+    Raises InvalidArgumentError: a row belongs to no conflict, or two rows to the same conflict.
     Raises SchemaMismatchError: the rows do not fit the columns.
     """
     conflicts = Conflicts(plan)
@@ -368,7 +372,7 @@ def _settled_by(plan: ThreeWay, rows: object) -> Settled:
     left[match.old] = False
     gone = ours[left & (ours != NOWHERE)]
     places = ours[match.old]
-    order = np.argsort(places, kind="stable")  # those that are nowhere come last
+    order = np.argsort(places, kind="stable")  # rows that the target lacks (`NOWHERE`) sort last
     chosen = ak.cast(taken(table.select(schema.names), match.new[order]), schema)
     replaced = places[order][places[order] != NOWHERE]
     origins = plan.clashes.theirs[match.old[order]][len(replaced) :]
@@ -380,7 +384,7 @@ def _settled_by(plan: ThreeWay, rows: object) -> Settled:
 
 
 def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np.int64]:
-    """Count the values in which the first rows differ from rows of ours, in its columns."""
+    """Count for each row at ``places`` the values in which its new row differs."""
     widths = np.zeros(len(places), np.int64)
     columns = [pair for pair in stored_columns(plan) if not pair.is_lacked]
     side, step = read_rows(plan.ours, places, plan.ours.manifest.schema), rows_at_a_time(columns)
@@ -394,7 +398,7 @@ def _widths(plan: ThreeWay, rows: pa.Table, places: Addresses) -> npt.NDArray[np
 
 
 def _read(rows: object, wanted: pa.Schema) -> pa.Table:
-    """Return rows as a table; Python's may have the hidden column that tells them, too."""
+    """Return rows as a table; Python rows may have the hidden column ``_rowid``."""
     if isinstance(rows, list) and not rows:
         return wanted.empty_table()
     if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):

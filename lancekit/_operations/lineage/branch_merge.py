@@ -1,4 +1,4 @@
-"""The changes of one branch, or of one version, on another, in one commit, once."""
+"""Merge a branch, revert a version, or cherry-pick a version, each in one commit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.lineage.apply_changes import (
     apply_changes,
     check_change,
-    nothing_done,
     planned,
     result_of,
     settled_rows,
     sides_of,
+    unchanged_result,
 )
-from lancekit._operations.lineage.changed import Changed, How, check_how, said_of
+from lancekit._operations.lineage.changed import Changed, Rules, commit_ends, merge_rules
 from lancekit._operations.lineage.column_key import check_new_key
 from lancekit._operations.lineage.conflicts import Conflicts, Resolve, choose_sides, settle
-from lancekit._operations.lineage.fast_forward import fast_forward, result_of_taken, what_is_taken
+from lancekit._operations.lineage.fast_forward import (
+    fast_forward,
+    fast_forward_result,
+    plan_fast_forward,
+)
 from lancekit._operations.lineage.merge_base import merge_base, named_base
 from lancekit._operations.unmerged.waiting import check_merged
 from lancekit._versions.ancestor import unique_name
@@ -32,29 +36,29 @@ from lancekit._versions.references import Reference
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 
-#: runs a change on the newest version of the line that gets it, and moves a handle on that
+#: runs a change on the newest version of the target branch, and moves the handle of that branch
 Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, object]]], object]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BranchMergePlan(MergedChanges):
-    """What a merge of a branch would do; `apply` does it.
+    """A planned merge of a branch; `apply` executes it.
 
-    The counts are those of rows and of changed values (`num_changed_cells`), without the conflicts
-    if they are to fail.
+    It counts rows and changed values (`num_changed_cells`).  Conflicts without a chosen side are
+    not counted.
 
     Attributes
     ----------
     how
         ``"fast-forward"``, ``"three-way"`` or ``"nothing to do"``.
     columns_added, columns_dropped, columns_renamed, columns_cast, columns_altered
-        What would become of columns, as of `ApplyResult`.
+        The planned changes of columns, as in `ApplyResult`.
     base
-        The (branch, version) from which changes count; version 0 is a table without rows.
+        The (branch, version) of the merge base; version 0 is a table without rows.
     theirs, ours
-        The (branch, version) of both sides.
+        The (branch, version) of the source and of the target.
     conflicts
-        The rows, and the columns, that the two branches changed differently.
+        The rows and the columns that the two branches changed differently.
     num_unsettled
         The number of conflicts without a chosen side.
     """
@@ -70,31 +74,31 @@ class BranchMergePlan(MergedChanges):
     num_unsettled: int
     _source: BranchLocation = field(repr=False)
     _target: BranchLocation = field(repr=False)
-    _how: How = field(repr=False)
+    _rules: Rules = field(repr=False)
     _land: Land = field(repr=False)
 
     def apply(self) -> ApplyResult:
-        """Do the merge, worked out anew on what both branches are now; see `Branches.merge`."""
+        """Merge the newest versions of both branches; see `Branches.merge`."""
         return cast(
             ApplyResult,
-            self._land(lambda ours: merge_branch(self._source, ours, self._how, RetryPolicy())),
+            self._land(lambda ours: merge_branch(self._source, ours, self._rules, RetryPolicy())),
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_land": _elsewhere}
+        return {**super().__getstate__(), "_land": _refuse_copy}
 
     def resolved(self, conflicts: Resolve) -> BranchMergePlan:
-        """Plan the same merge with conflicts settled in another way, on what both branches are now.
+        """Plan the same merge of the newest versions with another choice for conflicts.
 
         Parameters
         ----------
         conflicts
-            As of `Branches.merge`.
+            As in `Branches.merge`.
 
         Raises
         ------
         InvalidArgumentError
-            Conflicts cannot be settled so.
+            The value is no valid choice for conflicts.
 
         Examples
         --------
@@ -107,15 +111,17 @@ class BranchMergePlan(MergedChanges):
         >>> plan.num_unsettled, plan.resolved(lk.Sides(rows={1: "theirs"})).num_unsettled
         (2, 1)
         """
-        how = self._how
-        how = replace(check_how(how.doing, how.on, how.by, conflicts, how.files), base=how.base)
-        return plan_merge(self._source, self._target, how, self._land)
+        rules = self._rules
+        rules = replace(
+            merge_rules(rules.doing, rules.on, rules.by, conflicts, rules.files), base=rules.base
+        )
+        return plan_merge(self._source, self._target, rules, self._land)
 
     def interactive(self) -> Any:
-        """Return the plan as a view in which sides are picked by clicks, by row and by column.
+        """Return a view of the plan in which clicks choose the side of a row or of a column.
 
-        It shows what would come of it, merges, and takes that back.  Where there is no ipywidgets,
-        and in a saved notebook, it is this plan's card.
+        The view shows the result, merges, and undoes the merge.  Without ipywidgets, and in a saved
+        notebook, it is the card of this plan.
 
         Examples
         --------
@@ -127,8 +133,8 @@ class BranchMergePlan(MergedChanges):
         return interactive("branches", self)
 
 
-def _elsewhere(_: object) -> NoReturn:
-    """Refuse to apply the copy of a plan, which has no handle."""
+def _refuse_copy(_: object) -> NoReturn:
+    """Refuse to apply a copy of a plan: a copy has no handle to move."""
     raise InvalidArgumentError(
         "The plan was copied, or made in another process.",
         hint="Make a new one with merge(..., dry_run=True).",
@@ -136,42 +142,42 @@ def _elsewhere(_: object) -> NoReturn:
 
 
 def changes_of(source: BranchLocation, target: Snapshot, named: Reference | None = None) -> Changed:
-    """Return what a branch has that a version of another does not have yet.
+    """Return the changes of a branch that a version of another branch does not contain.
 
-    ``named`` is the merge base that the user names.
+    ``named`` is the merge base that the user named, if any.
 
-    Raises InvalidArgumentError, VersionNotFoundError: nobody can tell since when, or the branch has
+    Raises InvalidArgumentError, VersionNotFoundError: the merge base is unknown, or the branch has
         rows in shards that its versions lack.
     """
     theirs = latest_snapshot(source)
-    for side in (theirs, target):  # before their keys are read
+    for side in (theirs, target):  # before the merge marks of either are read
         check_requirements(side, "The merge")
     check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
     change = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
-    properties = {**said_of(change.base, theirs), MERGED: unique_name(theirs.location)}
+    properties = {**commit_ends(change.base, theirs), MERGED: unique_name(theirs.location)}
     if change.is_behind:
-        # true of the next version alone: another one has the changes of other writers, too
+        # holds for the next version only: a later one has changes of other writers, too
         properties[REPEATS] = f"{target.version + 1}"
     return replace(change, properties=properties)
 
 
 def merge_branch(
-    source: BranchLocation, target: Snapshot, how: How, policy: RetryPolicy
+    source: BranchLocation, target: Snapshot, rules: Rules, policy: RetryPolicy
 ) -> tuple[Snapshot, ApplyResult]:
-    """Put what a branch changed into another, in one commit.
+    """Merge the changes of a branch into another branch, in one commit.
 
-    Raises MergeConflictError, InvalidArgumentError, SchemaMismatchError: as of `apply_changes`.
+    Raises MergeConflictError, InvalidArgumentError, SchemaMismatchError: as in `apply_changes`.
     """
-    how = with_key(how, target)
+    rules = with_key(rules, target)
     return apply_changes(
-        target, lambda ours: changes_of(source, ours, how.base), how, policy, quick=fast_forward
+        target, lambda ours: changes_of(source, ours, rules.base), rules, policy, fast_forward
     )
 
 
-def with_key(how: How, ours: Snapshot) -> How:
-    """Return how to merge; without a base nothing but a key tells which rows are the same."""
-    if how.base is None or how.base.version != 0 or how.on is not None:
-        return how
+def with_key(rules: Rules, ours: Snapshot) -> Rules:
+    """Return the rules; without a merge base (``base=0``), with the primary key in `on`."""
+    if rules.base is None or rules.base.version != 0 or rules.on is not None:
+        return rules
     schema = ours.manifest.schema
     key = tuple(field.name for field in schema.primary_key)
     if not key or not set(schema.names).issuperset(key):
@@ -181,64 +187,66 @@ def with_key(how: How, ours: Snapshot) -> How:
             hint='Name columns that tell the rows: on=["id"].',
             argument="on",
         )
-    return replace(how, on=key)
+    return replace(rules, on=key)
 
 
 def plan_merge(
-    source: BranchLocation, location: BranchLocation, how: How, land: Land
+    source: BranchLocation, location: BranchLocation, rules: Rules, land: Land
 ) -> BranchMergePlan:
-    """Return what `merge_branch` would do to the newest version of a line; nothing is written.
+    """Plan `merge_branch` on the newest version of a target branch; nothing is written.
 
-    ``land`` runs a change on that version, and moves the handles that have to.
+    ``land`` runs the planned change on the newest version, and moves the user's handle.
     """
     target = latest_snapshot(location)
-    asked, how = how, with_key(how, target)
-    change = changes_of(source, target, how.base)
-    check_change(change, target, how)
-    taken = what_is_taken(change, target)
-    left = 0
-    if taken is not None or change.is_merged:
-        # with nothing that it could clash with
-        none = replace(change, base=target, theirs=target, twin=None, source=None, further=())
-        plan = replace(planned(none, target, how), base=change.base, theirs=change.theirs)
-        found = nothing_done(change, target, how)
-        if taken is not None:
-            found = result_of_taken(taken, change, target, how)
+    requested, rules = rules, with_key(rules, target)
+    change = changes_of(source, target, rules.base)
+    check_change(change, target, rules)
+    forward = plan_fast_forward(change, target)
+    unsettled = 0
+    if forward is not None or change.is_merged:
+        # a plan without changes, so without conflicts
+        none = replace(
+            change, base=target, theirs=target, our_copy=None, their_copy=None, other_bases=()
+        )
+        plan = replace(planned(none, target, rules), base=change.base, theirs=change.theirs)
+        found = unchanged_result(change, target, rules)
+        if forward is not None:
+            found = fast_forward_result(forward, change, target, rules)
     else:
-        plan = planned(change, target, how)
-        if callable(how.conflicts):
-            settled = settled_rows(plan, how.conflicts)
+        plan = planned(change, target, rules)
+        if callable(rules.conflicts):
+            settled = settled_rows(plan, rules.conflicts)
         else:
-            chosen = choose_sides(plan, sides_of(how.conflicts))
-            settled, left = settle(plan, chosen), len(chosen.left)
-        found = replace(result_of(plan, settled, change, how), how="three-way")
-        left += len(plan.merged.unsettled)
-        if not left:
+            chosen = choose_sides(plan, sides_of(rules.conflicts))
+            settled, unsettled = settle(plan, chosen), len(chosen.left)
+        found = replace(result_of(plan, settled, change, rules), how="three-way")
+        unsettled += len(plan.merged.unsettled)
+        if not unsettled:
             check_new_key(plan, settled)
     return BranchMergePlan(
         **{one.name: getattr(found, one.name) for one in fields(MergedChanges)},
         ours=target.reference,
         conflicts=Conflicts(plan),
-        num_unsettled=left,
+        num_unsettled=unsettled,
         _source=source,
         _target=location,
-        _how=asked,
+        _rules=requested,
         _land=land,
     )
 
 
-# ---- what one version did: taken back, or done on another branch, too
+# ---- the changes of one version: reverted, or picked onto another branch
 
 
 def revert_version(
-    ours: Snapshot, version: int, how: How, policy: RetryPolicy
+    ours: Snapshot, version: int, rules: Rules, policy: RetryPolicy
 ) -> tuple[Snapshot, ApplyResult]:
-    """Put the inverse of what a version did into a newer version of its line.
+    """Apply the inverse of a version's changes to a newer version of its branch.
 
-    Raises MergeConflictError, SchemaMismatchError: as of `apply_changes`.
-    Raises VersionNotFoundError: the version, or the one before, is not there.
-    Raises InvalidArgumentError: the version comes later, or the branch has rows in shards that its
-        versions lack.
+    Raises MergeConflictError, SchemaMismatchError: as in `apply_changes`.
+    Raises VersionNotFoundError: the version, or the previous version, does not exist.
+    Raises InvalidArgumentError: the version is newer than ``ours``, or the branch has rows in
+        shards that its versions lack.
     """
     if version > ours.version:
         raise InvalidArgumentError(
@@ -247,26 +255,26 @@ def revert_version(
             version=version,
         )
     check_merged(latest_snapshot(ours.location), f"To revert version {version}")
-    before, after = _step(ours.location, version)
-    change = Changed(base=after, theirs=before, properties=said_of(after, before))
-    return apply_changes(ours, lambda _: change, how, policy)
+    before, after = _version_pair(ours.location, version)
+    change = Changed(base=after, theirs=before, properties=commit_ends(after, before))
+    return apply_changes(ours, lambda _: change, rules, policy)
 
 
 def pick_version(
-    ours: Snapshot, location: BranchLocation, version: int, how: How, policy: RetryPolicy
+    ours: Snapshot, location: BranchLocation, version: int, rules: Rules, policy: RetryPolicy
 ) -> tuple[Snapshot, ApplyResult]:
-    """Put what a version of another line did into a version.
+    """Apply the changes of a version of another branch (a cherry-pick).
 
-    Raises MergeConflictError, SchemaMismatchError: as of `apply_changes`.
-    Raises VersionNotFoundError: the version, or the one before, is not there.
+    Raises MergeConflictError, SchemaMismatchError: as in `apply_changes`.
+    Raises VersionNotFoundError: the version, or the previous version, does not exist.
     """
-    before, after = _step(location, version)
-    change = Changed(base=before, theirs=after, properties=said_of(before, after))
-    return apply_changes(ours, lambda _: change, how, policy)
+    before, after = _version_pair(location, version)
+    change = Changed(base=before, theirs=after, properties=commit_ends(before, after))
+    return apply_changes(ours, lambda _: change, rules, policy)
 
 
-def _step(location: BranchLocation, version: int) -> tuple[Snapshot, Snapshot]:
-    """Return the version before one, and the one."""
+def _version_pair(location: BranchLocation, version: int) -> tuple[Snapshot, Snapshot]:
+    """Return the previous version, then the version."""
     after = load_snapshot(location, version)
     try:
         return load_snapshot(location, version - 1), after

@@ -1,7 +1,7 @@
-"""New and cast columns of the source in fragments of the target: files are linked, or written.
+"""Bring new and cast columns of the source into fragments of the target: link or write files.
 
-Where a fragment of the source has the same rows at the same places, the target links the source's
-files of these columns.  For other fragments, values are looked up row by row and written.
+If a source fragment has the same rows at the same offsets, the target links the source's files of
+these columns.  For other fragments, values are looked up row by row and written.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from lancekit.errors import RetriesExhaustedError, RetryableConflictError
 class CarriedColumns:
     """The target's fragments with the source's columns, by fragment id.
 
-    `copies` are the files to link, `written` the written files, each as a fragment of its own.
+    `copies` are the files to link, `written` the written files, each in a separate fragment.
     """
 
     fragments: dict[int, Fragment]
@@ -59,37 +59,37 @@ class CarriedColumns:
 def carry_columns(
     plan: ThreeWay, gone: Collection[int], dead: Mapping[int, BitMap]
 ) -> CarriedColumns:
-    """Plan the links, and write the files, of the columns that the target lacks.
+    """Write the files, and plan the links, for columns that the target lacks.
 
     No version refers to the written files yet, and no file is linked yet.
 
     plan: the merge.
-    gone: the ids of the target's fragments that the merge empties.
+    gone: the ids of target fragments that lose all their rows in the merge.
     dead: the rows that the merge deletes, by fragment.
     """
     ours = plan.ours
     carried = (column.carried for column in plan.merged.columns)
-    come = [column for column in carried if column is not None and column.theirs is not None]
+    incoming = [column for column in carried if column is not None and column.theirs is not None]
     fragments = {f.id: f for f in ours.manifest.fragments if f.id not in gone}
-    if not come:
+    if not incoming:
         return CarriedColumns(fragments, [], [])
-    places = _Places(plan)
+    locator = _RowLocator(plan)
     linked, copies, tasks = dict[int, tuple[DataFile, ...]](), list[Copy](), list[ColumnsTask]()
     for source in fragment_sources(ours):
         id_ = source.fragment.id
         if id_ not in fragments:
             continue
-        mate = places.mate(id_)
-        moved = places.has_moved(id_, dead.get(id_, BitMap()))
-        alike, others = places.split(come, id_, moved=moved)
-        if mate is not None and alike:
-            files, more = _linked(plan, mate, alike)
+        counterpart = locator.counterpart(id_)
+        moved = locator.has_moved(id_, dead.get(id_, BitMap()))
+        linkable, others = locator.split(incoming, id_, moved=moved)
+        if counterpart is not None and linkable:
+            files, more = _linked(plan, counterpart, linkable)
             linked[id_] = files
             copies += more
-        has_any = bool(others) and places.has_any(id_)
+        has_any = bool(others) and locator.has_any(id_)
         left = [c for c in others if c.ours is not None or has_any]
         if left:
-            maker = _Carried(plan, places, left, dead.get(id_, BitMap()))
+            maker = _ColumnMaker(plan, locator, left, dead.get(id_, BitMap()))
             schema = LanceSchema(tuple(c.field for c in left))
             tasks.append(columns_task(ours, source, schema, maker, ours.manifest.schema))
     written = write_beside(tasks, LocalRunner())
@@ -102,15 +102,15 @@ def carry_columns(
 
 
 def _linked(
-    plan: ThreeWay, mate: Fragment, columns: Iterable[MergedColumn]
+    plan: ThreeWay, counterpart: Fragment, columns: Iterable[MergedColumn]
 ) -> tuple[tuple[DataFile, ...], list[Copy]]:
     """Return the source's files that hold some columns, with the target's field ids."""
     known = {part.id for part in plan.ours.manifest.schema.walk()}
     ids = dict(pair for column in columns for pair in column.ids_of_theirs())
-    # a file with other parts of the struct stays where it is
+    # files that hold only other parts of the struct are not linked
     new = {id_ for id_, own in ids.items() if own not in known}
-    files = tuple(file for file in mate.files if not new.isdisjoint(file.fields))
-    bare = Fragment(id=mate.id, files=files, physical_rows=mate.physical_rows)
+    files = tuple(file for file in counterpart.files if not new.isdisjoint(file.fields))
+    bare = Fragment(id=counterpart.id, files=files, physical_rows=counterpart.physical_rows)
     (carried,), copies = carried_fragments(plan.theirs, [bare], plan.ours)
     named = (
         replace(file, fields=tuple(ids.get(id_, TOMBSTONE) for id_ in file.fields))
@@ -119,57 +119,57 @@ def _linked(
     return tuple(named), copies
 
 
-class _Places:
-    """Finds the rows of the target in the source, by way of the merge base."""
+class _RowLocator:
+    """Finds target rows in the source, through the merge base."""
 
     def __init__(self, plan: ThreeWay) -> None:
         self._plan = plan
         self._to_base = PairedRows.to_old(plan.to_ours, plan.mine)
         self._from_base = PairedRows.to_new(plan.to_theirs, plan.changes)
-        left, right = plan.met
-        self._met = Lookup.of([right], [left])
+        left, right = plan.new_pairs
+        self._inserted_by_both = Lookup.of([right], [left])
         same = plan.ours.manifest.storage_version == plan.theirs.manifest.storage_version
         managed = any(s.manifest.has_managed_blobs for s in (plan.ours, plan.theirs))
         self._may_link = same and not managed
 
-    def mate(self, id_: int) -> Fragment | None:
-        """Return the source's fragment with the same rows at the same places, if there is one."""
+    def counterpart(self, id_: int) -> Fragment | None:
+        """Return the source's fragment with the same rows at the same offsets, if any."""
         base = self._to_base.fragments.get(id_)
         there = None if base is None else self._from_base.fragments.get(base)
         return None if there is None or not self._may_link else self._plan.theirs.fragment(there)
 
     def has_moved(self, id_: int, dead: BitMap) -> bool:
         """Return True if the source moved or deleted rows that stay in the target's fragment."""
-        mate, fragment = self.mate(id_), self._plan.ours.fragment(id_)
-        if mate is None or fragment is None:
+        counterpart, fragment = self.counterpart(id_), self._plan.ours.fragment(id_)
+        if counterpart is None or fragment is None:
             return False
-        # also those that it moved before the base
-        gone = self._plan.theirs.deleted_rows(mate)
+        # includes rows that the source moved before the base
+        gone = self._plan.theirs.deleted_rows(counterpart)
         return bool(gone - dead - self._plan.ours.deleted_rows(fragment))
 
     def split(
         self, columns: Sequence[MergedColumn], id_: int, *, moved: bool
     ) -> tuple[list[MergedColumn], list[MergedColumn]]:
-        """Return the columns whose values the source's files have for the target's rows; others.
+        """Split columns by whether the source's files have the values of the target's rows.
 
-        A file has no values for rows that the source moved, even if the values stayed.  A cast
-        column has the target's values only if the target did not rewrite the column in place.  Of
-        several merge bases, none alone tells which values stay.
+        A file has no values for rows that the source moved, even if the values did not change.  A
+        cast column has the target's values only if the target did not rewrite the column in place.
+        With several merge bases, no single base decides which values did not change.
         """
-        if moved or self.mate(id_) is None:
+        if moved or self.counterpart(id_) is None:
             return [], list(columns)
         ours, start = self._plan.ours, self._plan.to_ours.old
-        now = places_of_fields(ours, ours.fragment(id_))
-        before = places_of_fields(start, start.fragment(self._to_base.fragments[id_]))
-        alike, others = list[MergedColumn](), list[MergedColumn]()
+        now = field_locations(ours, ours.fragment(id_))
+        before = field_locations(start, start.fragment(self._to_base.fragments[id_]))
+        linkable, others = list[MergedColumn](), list[MergedColumn]()
         for column in columns:
             first, *further = column.bases
-            is_alike = column.ours is None
+            is_linkable = column.ours is None
             if column.ours is not None and first is not None and not further:
                 known = start.manifest.schema.field(first.name)
-                is_alike = _lies(column.ours, now) == _lies(known, before)
-            (alike if is_alike else others).append(column)
-        return alike, others
+                is_linkable = _locations(column.ours, now) == _locations(known, before)
+            (linkable if is_linkable else others).append(column)
+        return linkable, others
 
     def has_any(self, id_: int) -> bool:
         """Return True if the source may have rows of the target's fragment."""
@@ -182,53 +182,53 @@ class _Places:
         """Return the source's addresses of target rows; `NOWHERE` for rows that it lacks."""
         found = self._from_base.find(self._to_base.find(rows))
         lost = found == NOWHERE
-        found[lost] = self._met.find(rows[lost])
+        found[lost] = self._inserted_by_both.find(rows[lost])
         return found
 
 
 @dataclass(frozen=True)
-class _Carried:
-    """Makes columns of the source for rows of the target, and converts columns that it cast.
+class _ColumnMaker:
+    """Looks up source columns for target rows, and converts columns that the source cast.
 
-    The rows in ``dead``, which the merge deletes, repeat values of other rows: their own values may
-    not fit the new type.
+    The merge deletes the rows in ``dead``.  They get values of other rows, because their old values
+    may not fit the new type.
     """
 
     plan: ThreeWay
-    places: _Places
-    come: Sequence[MergedColumn]
+    locator: _RowLocator
+    incoming: Sequence[MergedColumn]
     dead: BitMap
     calls: Calls | None = field(default=None)
 
     @property
     def columns(self) -> Sequence[str]:
-        """The address of a row, and the columns that are cast."""
-        return ["_rowaddr", *(c.ours.name for c in self.come if c.ours is not None)]
+        """The row address, and the columns to cast."""
+        return ["_rowaddr", *(c.ours.name for c in self.incoming if c.ours is not None)]
 
     def make(self, rows: pa.Table) -> list[pa.ChunkedArray]:
-        """Return the values of each column."""
+        """Return the values of the columns in `incoming`, for a table of target rows."""
         offsets = row_address.offsets(rows["_rowaddr"].to_numpy().astype(np.uint64))
         stays = ~np.isin(offsets, self.dead.to_array())
         if stays.all():
             return self._made(rows)
         if not stays.any():
-            return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.come]
+            return [_chunked(blank(c.field.to_arrow(), len(stays))) for c in self.incoming]
         places = pa.array(np.maximum(np.cumsum(stays) - 1, 0))
         made = self._made(ak.take(rows, np.flatnonzero(stays)))
         return [taken_values(values, places) for values in made]
 
     def _made(self, rows: pa.Table) -> list[pa.ChunkedArray]:
-        new = [c for c in self.come if c.ours is None]
+        new = [c for c in self.incoming if c.ours is None]
         values = dict(zip([c.field.name for c in new], self._looked_up(rows, new), strict=True))
-        for column in self.come:
+        for column in self.incoming:
             if column.ours is not None:
                 values[column.field.name] = _converted(column, column.ours, rows[column.ours.name])
-        return [values[column.field.name] for column in self.come]
+        return [values[column.field.name] for column in self.incoming]
 
     def _looked_up(self, rows: pa.Table, new: Sequence[MergedColumn]) -> list[pa.ChunkedArray]:
         if not new:
             return []
-        there = self.places.of(rows["_rowaddr"].to_numpy().astype(np.uint64))
+        there = self.locator.of(rows["_rowaddr"].to_numpy().astype(np.uint64))
         known: npt.NDArray[np.bool_] = there != NOWHERE
         schema = self.plan.theirs.manifest.schema
         pairs = [
@@ -249,7 +249,7 @@ class _Carried:
 
 
 def _converted(column: MergedColumn, ours: LanceField, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the target's values in the type that the source cast a column to, or parts of it."""
+    """Return target values in the type to which the source cast the column or its parts."""
     field, pair = column.field.to_arrow(), paired(column, {}, {ours.name: ours})
     if pair is None or not pair.parts:
         return Conversion(field).apply(values)
@@ -261,10 +261,7 @@ def _chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 
 
-# ---- commits of files that come from a branch: linked before the commit, and again if they
-# vanish
-#
-# Also which files of a fragment hold a field, and fragments with other deletion files.
+# ---- commits with files of a branch: linked before the commit, and again if a cleanup removed them
 
 
 def commit_with_files(
@@ -272,11 +269,11 @@ def commit_with_files(
 ) -> Snapshot:
     """Link or copy files of a branch, and commit them as the version after ``ours``.
 
-    Raises RetryableConflictError: another writer landed first; the files are gone again.
+    Raises RetryableConflictError: another writer landed first; the new links are removed.
     """
     try:
         with undone_unless_landed(lambda: remove_copies(ours.store, copies)):
-            _bring(copies, theirs, ours)
+            _link_or_copy(copies, theirs, ours)
             return commit(ours, pending, strict=True)
     except RetriesExhaustedError as error:
         raise RetryableConflictError(
@@ -285,22 +282,22 @@ def commit_with_files(
         ) from error
 
 
-def bring_again(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
-    """Link or copy files again that vanished between the link and the commit.
+def relink_missing(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    """Link or copy files again that were removed between the link and the commit.
 
-    A cleanup that listed files before the commit can take a new file for a left-over one.
+    A cleanup that listed files before the commit can mistake a new file for a leftover.
     """
-    _bring([copy for copy in copies if not ours.store.exists(copy.name)], theirs, ours)
+    _link_or_copy([copy for copy in copies if not ours.store.exists(copy.name)], theirs, ours)
 
 
-def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+def _link_or_copy(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
     LocalRunner().map(
         lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
     )
 
 
-def places_of_fields(side: Snapshot, fragment: Fragment | None) -> dict[int, tuple[str, int]]:
-    """Return for each field of a fragment the file that holds it, and its place in the file."""
+def field_locations(side: Snapshot, fragment: Fragment | None) -> dict[int, tuple[str, int]]:
+    """Return by field id the file of each field of a fragment, and the position in that file."""
     return {
         id_: (place, at)
         for file in (() if fragment is None else fragment.files)
@@ -310,14 +307,14 @@ def places_of_fields(side: Snapshot, fragment: Fragment | None) -> dict[int, tup
     }
 
 
-def _lies(field: LanceField, places: Mapping[int, tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return where a column and its parts are stored."""
+def _locations(field: LanceField, places: Mapping[int, tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the (file, position) of a column and of its parts."""
     return [places[part.id] for part in field.walk() if part.id in places]
 
 
 def with_deletions(
     known: Mapping[int, Fragment], deleted: Iterable[Fragment]
 ) -> Iterator[Fragment]:
-    """Yield known fragments with the deletion files of ``deleted``, which have the same ids."""
+    """Yield known fragments with the deletion files of the fragments in ``deleted``, by id."""
     for fragment in deleted:
         yield replace(known[fragment.id], deletion_file=fragment.deletion_file)

@@ -1,4 +1,4 @@
-"""Whose changes are put into a version, and how the user says it."""
+"""The changes that a merge applies, and the rules that the user chose for it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from lancekit._versions.references import Reference
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError
 
-#: whether the target gets files of a branch for itself, or reads them where they are
+#: whether the target links or copies the files of a branch, or refers to them in the branch
 Files: TypeAlias = Literal["link", "reference"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """How changes are put into a version; `doing` is what the user called.
+class Rules:
+    """How a merge matches rows and settles conflicts; `doing` names the call, such as "merge".
 
-    `files` says how files of rows that are taken over as they are come into it; `base` is the merge
-    base that the user names.
+    `files` applies to a fast-forward.  `base` is the merge base that the user named, if any.
     """
 
     doing: str
@@ -40,25 +39,26 @@ class How:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Whose changes come, and since when; what the commit says of that.
+    """The changes of a merge source (``theirs``) since the merge base, and their commit records.
 
-    `base` is the newest version that both sides contain.  `further` are more such versions, none of
-    which contains another, as criss-cross merges leave them: a change has to be new with regard to
-    each.  `twin` is the version of ours that took the base over as it was, if one did and is still
-    there; `source` is that of theirs.  `start` is the version of ours from which a fast-forward
-    starts: its rows have the addresses and the ids of the base, from which theirs went on.
-
-    With a `mark`, which says in the config of ours that theirs was merged, the changes come at most
-    once; `implied` says that other lines came with it, as of `Pending`.  `is_merged` tells that
-    ours contains theirs already, `is_behind` that theirs contains ours.
+    base: the newest version that both sides contain.
+    other_bases: more bases of a criss-cross merge.  No base contains another.  Only a change that
+        is new with regard to each base counts.
+    our_copy, their_copy: the version of the target, and of the source, that fast-forwarded to the
+        base; ``None`` if there is no such version.
+    start: the target version from which a fast-forward can start.  Its rows have the addresses and
+        ids of the base on which the source built.
+    mark: the config entry of the target that records the merge, so that it lands at most once.
+    implied: the marks of other branches that come with the merge, as in `Pending`.
+    is_merged, is_behind: whether the target, or the source, contains the other version.
     """
 
     base: Snapshot
     theirs: Snapshot
     properties: Mapping[str, str] = field(default_factory=dict)
-    twin: Snapshot | None = None
-    source: Snapshot | None = None
-    further: tuple[Snapshot, ...] = ()
+    our_copy: Snapshot | None = None
+    their_copy: Snapshot | None = None
+    other_bases: tuple[Snapshot, ...] = ()
     start: Snapshot | None = None
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
@@ -67,16 +67,16 @@ class Changed:
 
     @property
     def before(self) -> Snapshot:
-        """The version of theirs from which it went on: the base, or a copy of the base."""
-        return self.source or self.base
+        """The version on which the source built: the base, or its copy on the source side."""
+        return self.their_copy or self.base
 
 
-def check_how(
+def merge_rules(
     doing: str, on: Iterable[str] | None, by: By, conflicts: Resolve, files: Files = "link"
-) -> How:
-    """Return how to put changes together, as users say it.
+) -> Rules:
+    """Check the arguments of a merge, and return them as rules.
 
-    Raises InvalidArgumentError: there is no such way.
+    Raises InvalidArgumentError: an argument is not one of its allowed values.
     """
     check_choice("by", by, ("cell", "row"))
     if not callable(conflicts) and not isinstance(conflicts, Sides):
@@ -84,30 +84,29 @@ def check_how(
         check_choice("conflicts", conflicts, ("fail", "ours", "theirs"), or_else=function)
     check_choice("files", files, ("link", "reference"))
     names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
-    return How(doing=doing, on=names, by=by, conflicts=conflicts, files=files)
+    return Rules(doing=doing, on=names, by=by, conflicts=conflicts, files=files)
 
 
-def said_in(change: Changed, how: How) -> dict[str, str]:
-    """Return the properties of a commit: histories show its message."""
-    side = change.base if how.doing == "revert" else change.theirs
+def commit_properties(change: Changed, rules: Rules) -> dict[str, str]:
+    """Return the transaction properties of a merge commit, with the message for histories."""
+    side = change.base if rules.doing == "revert" else change.theirs
     return {
-        COMMIT_MESSAGE: f"{how.doing} of {side.location.name}:{side.version}",
+        COMMIT_MESSAGE: f"{rules.doing} of {side.location.name}:{side.version}",
         **change.properties,
     }
 
 
-def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
-    """Return what a transaction says of the changes that it brought.
+def commit_ends(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
+    """Return the transaction properties that name both ends of the applied changes.
 
-    Of both ends the (branch, version), and the commit: the unique name of the branch, the version
-    and its transaction.
+    Each end has "branch@version", and its commit: the branch's unique name, version, transaction.
     """
-    said = {}
+    found = {}
     for name, side in (("base", base), ("theirs", theirs)):
-        said[f"{APPLIED}.{name}"] = f"{side.location.name}@{side.version}"
-        with suppress(LancekitError):  # of a branch that was deleted nothing has the id
+        found[f"{APPLIED}.{name}"] = f"{side.location.name}@{side.version}"
+        with suppress(LancekitError):  # the unique name of a deleted branch is gone
             if side.version:
                 unique = unique_name(side.location)
                 commit = f"{unique} {side.version} {side.transaction_uuid}"
-                said[f"{APPLIED}.{name}.commit"] = commit
-    return said
+                found[f"{APPLIED}.{name}.commit"] = commit
+    return found

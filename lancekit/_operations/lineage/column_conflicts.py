@@ -1,4 +1,4 @@
-"""What each side of a merge did to the columns, and where both sides clash."""
+"""Column changes of each side of a merge, and the conflicts between them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-#: returns the side whose column counts, by its name; "fail" where no side was chosen
+#: returns the side chosen for a column, by the column's name; "fail" if no side was chosen
 Choose = Callable[[str], str]
 Value = TypeVar("Value")
-#: the names of conflicts that are not in one column
+#: the names of conflicts that do not belong to one column
 SCHEMA, KEY = "the schema", "the primary key"
 
 
@@ -23,12 +23,12 @@ SCHEMA, KEY = "the schema", "the primary key"
 class ColumnConflict:
     """A column that each side changed differently.
 
-    column: the name of the column, in the merge base if the column was there.  ``"the schema"`` for
-        metadata of the schema, ``"the primary key"`` for the key.
+    column: the column's name: in the merge base if that has the column, else on a side.
+        ``"the schema"`` for metadata of the schema, ``"the primary key"`` for the key.
     ours, theirs: what each side did to it: ``"dropped"``, ``"cast to int32"``, ``"changed 2
         values"``.
-    sides: the sides for which the merge can be done: ``conflicts="ours"`` or ``"theirs"``.
-    side: the side that was chosen, if it is one of `sides`.
+    sides: the sides that can settle the conflict: ``conflicts="ours"`` or ``"theirs"``.
+    side: the chosen side, if it is in `sides`.
     """
 
     column: str
@@ -43,26 +43,26 @@ class ColumnConflict:
 
 
 def _done(what: str) -> str:
-    """Return a change as a part of a sentence: ``"changed in 2 values"``."""
+    """Return the phrase for a change in a sentence: ``"changed in 2 values"``."""
     return what.replace("changed ", "changed in ", 1)
 
 
 def new_side(bases: Sequence[object], theirs: object, ours: object) -> str | None:
-    """Return the side whose value counts: "ours" or "theirs"; ``None`` for a conflict.
+    """Return the side with the new value, "ours" or "theirs"; ``None`` for a conflict.
 
     A change counts only if it is new with regard to each merge base.
     """
     if theirs == ours:
         return "ours"
-    there, here = (all(side != base for base in bases) for side in (theirs, ours))
-    if there == here:
+    in_theirs, in_ours = (all(side != base for base in bases) for side in (theirs, ours))
+    if in_theirs == in_ours:
         return None
-    return "theirs" if there else "ours"
+    return "theirs" if in_theirs else "ours"
 
 
 @dataclass(slots=True)
 class Settlement:
-    """Collects conflicts, and settles each by the side that was chosen for its column."""
+    """Collects column conflicts, and settles each by the side chosen for its column."""
 
     choose: Choose
     conflicts: list[ColumnConflict] = field(default_factory=list)
@@ -74,17 +74,17 @@ class Settlement:
         theirs: Iterable[str],
         sides: tuple[str, ...] = ("ours", "theirs"),
     ) -> str | None:
-        """Record a conflict; return the side that was chosen for it."""
+        """Record a conflict; return its chosen side, or ``None`` if no valid side was chosen."""
         wanted = self.choose(column)
         side = wanted if wanted in sides else None
-        said = " and ".join(ours), " and ".join(theirs)
-        self.conflicts.append(ColumnConflict(column, *said, sides=sides, side=side))
+        done = " and ".join(ours), " and ".join(theirs)
+        self.conflicts.append(ColumnConflict(column, *done, sides=sides, side=side))
         return side
 
     def one_of(
         self, column: str, what: str, bases: Sequence[object], theirs: Value, ours: Value
     ) -> Value:
-        """Return the value that one side changed, or the chosen one of two changed values."""
+        """Return the changed value; if both sides changed it, the value of the chosen side."""
         side = new_side(bases, theirs, ours)
         if side is None:
             here, there = (what.format(clean(str(value))) for value in (ours, theirs))
@@ -92,15 +92,14 @@ class Settlement:
         return theirs if side == "theirs" else ours
 
 
-# ---- what a side did to the columns of an earlier version
+# ---- the column changes of a side since an earlier version
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """The columns that come, go, and change their name or type.
+    """Names of the columns that were added, dropped, renamed, cast, or altered.
 
-    `renamed` has pairs of the old name and the new one; `altered` the columns that take nulls or no
-    nulls from now on, or have other metadata.
+    `renamed` has (old name, new name); `altered` has columns with new nullability or metadata.
     """
 
     added: tuple[str, ...] = ()
@@ -114,9 +113,10 @@ class ColumnChanges:
 
 
 def column_changes(pairs: Sequence[ColumnPair], before: Iterable[str]) -> ColumnChanges:
-    """Return what became of columns, each with the one that it was, of those with the names before.
+    """Return the changes of columns.
 
-    Columns that both sides have in one type, under one name, are as they were.
+    pairs: the new columns, each with its old column.
+    before: the names of all old columns.
     """
     kept = [(pair, pair.old) for pair in pairs if pair.old is not None]
     there = {old.name for _, old in kept}
@@ -130,7 +130,7 @@ def column_changes(pairs: Sequence[ColumnPair], before: Iterable[str]) -> Column
 
 
 def is_altered(old: LanceField, new: LanceField) -> bool:
-    """Return True if a column, or a part that it had before, has other metadata or nullability."""
+    """Return True if the metadata or nullability of a column, or of an old part, changed."""
     before, after = ({part.id: part for part in one.walk()} for one in (old, new))
     both = [(old, new), *((before[id_], after[id_]) for id_ in before.keys() & after.keys())]
     shown = ((a.to_arrow(), b.to_arrow()) for a, b in both)
@@ -138,10 +138,10 @@ def is_altered(old: LanceField, new: LanceField) -> bool:
 
 
 def takes_old_rows(old: LanceSchema, new: LanceSchema) -> bool:
-    """Return True if rows written for an old schema fit a new one, which reads all their values.
+    """Return True if rows written for an old schema keep all their values in a new schema.
 
-    A column, or a part of one, that keeps its name and gets another id, by a cast or made anew,
-    reads them as null.
+    A column or part that keeps its name but has a new id (cast or recreated) reads old rows as
+    null.
     """
     strict = {field.id for field in old.walk() if not field.nullable}
     return _keep_ids(old.fields, new.fields) and all(
@@ -150,7 +150,7 @@ def takes_old_rows(old: LanceSchema, new: LanceSchema) -> bool:
 
 
 def _keep_ids(old: Sequence[LanceField], new: Sequence[LanceField]) -> bool:
-    """Return True if columns of the same name have the same id, and so have their parts."""
+    """Return True if columns of the same name have the same id, and their parts, too."""
     before = {field.name: field for field in old}
     both = [(before[field.name], field) for field in new if field.name in before]
     return all(
@@ -158,19 +158,20 @@ def _keep_ids(old: Sequence[LanceField], new: Sequence[LanceField]) -> bool:
     )
 
 
-# ---- columns followed through all versions of a merge: the merge bases, theirs and ours
+# ---- columns followed through all versions of a merge
 
-#: the columns of theirs, then of ours, each with the column of one merge base
+#: the columns of both sides (source, target), each paired with its column in one merge base
 Pairs = tuple[Sequence[ColumnPair], Sequence[ColumnPair]]
-#: a version by its place among the versions of a merge, and the name of a column there
+#: the index of a version among the versions of a merge, and the name of a column in it
 _Place = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions that a merge puts together.
+    """The versions of a merge.
 
-    `has_bases` tells that ours comes from the bases: a pick and a diff bring others.
+    `has_bases` is True if the target descends from the bases.  It is False for a cherry-pick and an
+    applied diff.
     """
 
     bases: Sequence[Snapshot]
@@ -180,13 +181,13 @@ class Versions:
 
     @property
     def all(self) -> list[Snapshot]:
-        """The merge bases, theirs, and ours."""
+        """The merge bases, the source, and the target."""
         return [*self.bases, self.theirs, self.ours]
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One column in each merge base, in theirs, and in ours; ``None`` where it is not there."""
+    """One column in each merge base, in the source and in the target; ``None`` if missing."""
 
     bases: tuple[LanceField | None, ...]
     theirs: LanceField | None
@@ -194,31 +195,30 @@ class Track:
 
     @property
     def known(self) -> list[LanceField]:
-        """The column in those merge bases that have it."""
+        """The fields of the column in the merge bases that have the column."""
         return [base for base in self.bases if base is not None]
 
     @property
     def name(self) -> str:
-        """The name of the column in a merge base, or else on a side."""
+        """The name of the column in the first merge base that has the column, else on a side."""
         named = (*self.known, self.ours, self.theirs)
         return next(field.name for field in named if field is not None)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether a merge base has the column, and a side lacks it."""
+        """True if a merge base has the column, and a side lacks the column."""
         return bool(self.known) and (self.theirs is None or self.ours is None)
 
 
 def tracks(
     versions: Versions, pairs: Sequence[Pairs], fields: Sequence[Sequence[LanceField]] | None = None
 ) -> list[Track]:
-    """Return the columns of both sides: those of ours in their order, then those of theirs alone.
+    """Return a track for each column: columns of the target in order, then those of the source.
 
-    ``fields`` are those of each version, in the order of the versions, if they are parts of a
-    column.
+    Two columns are the same if both come from one column of a merge base.  Columns that no merge
+    base has are the same if their names are equal.
 
-    Columns are the same if both are the same column of a merge base.  Columns that no merge base
-    has are the same if their names are equal.
+    fields: for parts of a column: the parts in each version, in the order of the versions.
 
     Raises InvalidArgumentError: the merge bases match the columns of the two sides differently.
     """
@@ -251,7 +251,7 @@ def _join(groups: dict[_Place, set[_Place]], one: _Place, other: _Place) -> None
 
 
 def _added_by_both(found: Sequence[Track]) -> Iterator[Track]:
-    """Make one column of two that no merge base has, and that have one name."""
+    """Join two tracks of the same name that no merge base has into one track."""
     there = {
         track.theirs.name: track
         for track in found
@@ -266,7 +266,7 @@ def _added_by_both(found: Sequence[Track]) -> Iterator[Track]:
 
 
 def _check_one(versions: Versions, group: Iterable[_Place]) -> None:
-    """Refuse a column that is two columns of another version."""
+    """Refuse a column that corresponds to two columns of another version."""
     named = dict[int, str]()
     for at, name in sorted(group):
         other = named.setdefault(at, name)
@@ -281,5 +281,5 @@ def _check_one(versions: Versions, group: Iterable[_Place]) -> None:
 
 
 def named_bases(bases: Iterable[Snapshot]) -> str:
-    """Return the arguments that name one of the merge bases."""
+    """Return the text of the ``base=`` arguments that name the merge bases, joined by "or"."""
     return " or ".join(f"base={base.reference!r}" for base in bases)

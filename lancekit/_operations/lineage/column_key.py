@@ -1,4 +1,4 @@
-"""The primary key in a merge: one value, and rows that repeat it."""
+"""The primary key and the metadata of columns in a merge, and rows that would repeat a key."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from lancekit._versions.snapshot import Snapshot
 def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[MergedColumn]) -> str:
     """Return the side whose primary key the result gets: "ours" or "theirs".
 
-    A key that lost columns lost them with the columns themselves, so only columns of the result
-    count.
+    Only columns of the result count: a key loses a column only when the column is dropped.
     """
     before = [
         _key_of([column.bases[at] for column in columns]) for at in range(len(versions.bases))
@@ -44,10 +43,10 @@ def side_of_key(settlement: Settlement, versions: Versions, columns: Sequence[Me
 
 
 def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceField | None]:
-    """Return for each column of the result the field that has a side's marks of the primary key.
+    """Return for each column of the result the field with a side's primary-key marks.
 
-    A key goes with a column that a side drops.  If the column stays all the same, and the side set
-    no other key, it has the marks of the merge base.
+    A dropped column takes its key marks along.  If the result keeps the column, and the side set no
+    other key, the field of the merge base has the marks.
     """
     own = [column.on(side) for column in columns]
     if any(map(has_key, own)):
@@ -57,7 +56,7 @@ def marking_fields(columns: Sequence[MergedColumn], side: str) -> list[LanceFiel
 
 
 def _key_of(fields: Sequence[LanceField | None]) -> list[tuple[object, ...]]:
-    """Return the paths of a key, each column as its place among the columns of the result."""
+    """Return the paths of a key in key order; a column is given by its index in the result."""
     found = [
         (position, (place, *path[1:]))
         for place, field in enumerate(fields)
@@ -68,9 +67,10 @@ def _key_of(fields: Sequence[LanceField | None]) -> list[tuple[object, ...]]:
 
 
 def refused_key(settlement: Settlement, side: str, schema: LanceSchema, has: str) -> str:
-    """Record that rows of one side have no value of a key column; return the side to take.
+    """Record that rows of one side lack values of a key column; return the side to take.
 
-    ``schema`` is the schema of the side that set the key, and ``has`` says what the other side has.
+    ``schema`` belongs to the side that set the key.  ``has`` names the nulls, or new rows, of the
+    other side.
     """
     key, rows = [_set_to(schema)], [f"left as it was, with {has}"]
     both = (key, rows) if side == "ours" else (rows, key)
@@ -88,7 +88,7 @@ def has_key(field: LanceField | None) -> bool:
 
 
 def marked(field: LanceField, side: LanceField | None) -> LanceField:
-    """Return a field with the marks of the primary key that the field has on a side."""
+    """Return a field with the primary-key marks of the same field on a side."""
     position = None if side is None else side.key_position
     # structs around a part of the key take no nulls either
     is_strict = side is not None and has_key(side) and not side.nullable
@@ -108,9 +108,9 @@ def marked(field: LanceField, side: LanceField | None) -> LanceField:
 
 # ---- metadata of columns and of the schema in a merge: each key merges like a cell
 
-#: metadata that mark the primary key: `column_key` merges the key as one value
+#: metadata that mark the primary key; `side_of_key` merges the key as one value
 _MARKS = PRIMARY_KEY, PRIMARY_KEY_POSITION
-#: how metadata begin that choose encodings
+#: the prefix of metadata that choose encodings
 _ENCODING = "lance-encoding:"
 
 
@@ -127,7 +127,7 @@ def with_metadata(
     settlement: records conflicts.
     kept: the field that gets the metadata.
     bases, other, mine: the column in the merge bases that have it, in the source and in the target.
-        Without a base both sides added the column; the target's choices of encodings count then.
+        Without a base, both sides added the column, and the target's encodings are used.
     parts: the names of the column and of the parts that lead to the field.
     """
     there = other.metadata
@@ -163,7 +163,7 @@ def merged_metadata(
 ) -> Mapping[str, str]:
     """Return the target's metadata with the source's changes.
 
-    ``path`` has the name of the column, then those of its parts.
+    ``path`` has the name of the column, then the names of its parts.
     """
     *before, other, own = (
         {k: v for k, v in one.items() if k not in _MARKS and not k.startswith(OF_POLARS)}
@@ -183,10 +183,9 @@ def merged_metadata(
     return found
 
 
-# ---- A primary key that one side of a merge set, and rows of the other side that repeat its
-# values
+# ---- a primary key that one side set, and rows of the other side that repeat its values
 
-#: rows of which the keys are read at a time
+#: number of rows whose keys are read at a time
 _STEP = 1 << 18
 
 #: the key columns of some rows
@@ -194,10 +193,10 @@ _Keys = Iterator[Sequence[pa.Array]]
 
 
 def check_new_key(plan: ThreeWay, settled: Settled) -> None:
-    """Refuse a merge that would make rows share a primary key which one side set since the base.
+    """Refuse a merge that makes rows share the primary key that one side set since the base.
 
-    That side could not know the rows of the other side.  Rows that share their key on that side
-    already are its own affair.
+    The side that set the key did not know the rows of the other side.  Rows that share their key on
+    that side alone are not refused.
 
     Raises DuplicateKeysError: rows of both sides share a key.
     """
@@ -224,7 +223,7 @@ def check_new_key(plan: ThreeWay, settled: Settled) -> None:
 
 
 def _is_new(plan: ThreeWay) -> bool:
-    """Return True if a merge base has another primary key, or none."""
+    """Return True if a merge base has another primary key, or no primary key."""
     return any(
         (base is not None and has_key(base)) != has_key(column.field)
         for column in plan.merged.columns
@@ -244,7 +243,7 @@ def _counted(keys: _Keys) -> tuple[int, Repeated]:
 def _result_keys(
     plan: ThreeWay, columns: Sequence[MergedColumn], key: Sequence[str], settled: Settled
 ) -> _Keys:
-    """Yield the keys of the rows of ours that stay, then those of the rows that are written."""
+    """Yield the keys of the target rows that stay, then the keys of the rows to write."""
     gone = np.concatenate([settled.replaced, settled.deleted])
     yield from _own_keys(plan, plan.ours, columns, key, gone)
     for batch in batches_to_write(plan, settled):
@@ -258,7 +257,7 @@ def _own_keys(
     key: Sequence[str],
     without: Addresses,
 ) -> _Keys:
-    """Yield the keys of the rows of a side, in the columns of the result."""
+    """Yield the keys of a side's rows, except ``without``, in the columns of the result."""
     schema, is_ours = version.manifest.schema, version is plan.ours
     sides = plan.theirs.manifest.schema.by_name, plan.ours.manifest.schema.by_name
     pairs = [pair for column in columns if (pair := paired(column, *sides)) is not None]

@@ -1,8 +1,8 @@
-"""What becomes of the columns of two sides: planned from schemas, and counts of values.
+"""Plan the columns of a merge from the schemas, and from counts of changed values.
 
-Columns merge by the rules of cells.  What one side did is done; where both did something else, it
-is a conflict, which a side settles.  Of several merge bases, a change counts only if it is new with
-regard to each.
+Columns merge like cells.  A change of one side is applied; different changes of both sides are a
+conflict, which the chosen side settles.  With several merge bases, a change counts only if it is
+new with regard to each.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from lancekit._operations.lineage.three_way_plan import PlannedParts
 
 
 def plan_columns(top: PlannedParts, choose: Choose, values: Values) -> ColumnPlan:
-    """Plan what becomes of columns.
+    """Plan the columns of a merge.
 
-    top: the columns of the merge bases, theirs, and ours.
-    choose: whose column counts where both sides made something else.
-    values: what rows tell; without counts schemas alone are looked at.
+    top: the columns of the merge bases, the source, and the target.
+    choose: returns the side that settles a conflict.
+    values: counts of changed values; before they are counted, the plan uses the schemas alone.
     """
     return _Planning(top, choose, values).run()
 
@@ -58,7 +58,7 @@ class _Planning:
         self.ours = top.versions.ours.manifest.schema
         self.settlement = Settlement(choose)
         self.dropped = list[DroppedPart]()
-        # an id that a dropped column had would make a new one look like that
+        # a new column with the id of a dropped column would pass for that column
         self.free = 1 + max(side.manifest.max_field_id() for side in top.versions.all)
 
     def run(self) -> ColumnPlan:
@@ -77,9 +77,9 @@ class _Planning:
     # ---- column by column, or part by part of a column
 
     def _merged(self, level: PlannedParts) -> list[MergedColumn]:
-        """Return the columns of the result, or the parts of one."""
-        found = (self._of(level, track) for track in level.tracks)
-        return self._without_clashes(level, [column for column in found if column is not None])
+        """Return the columns of the result, or the parts of one column."""
+        found = (self._column_of(level, track) for track in level.tracks)
+        return self._with_distinct_names(level, [column for column in found if column is not None])
 
     def _settled(
         self,
@@ -89,29 +89,29 @@ class _Planning:
         theirs: Iterable[str],
         sides: tuple[str, ...] = ("ours", "theirs"),
     ) -> str | None:
-        """Record a conflict of a column, or of a part; return the side that was chosen for it."""
+        """Record a conflict of a column, or of a part; return the side chosen for it."""
         column, *parts = *level.path, name
         where = f" in part {clean('.'.join(parts))}" if parts else ""
         here, there = ([f"{what}{where}" for what in side] for side in (ours, theirs))
         return self.settlement.settled(column, here, there, sides=sides)
 
-    def _of(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+    def _column_of(self, level: PlannedParts, track: Track) -> MergedColumn | None:
         other, mine = track.theirs, track.ours
         if other is None or mine is None:
-            return self._of_one_side(level, track)
+            return self._one_sided(level, track)
         if track.known:
-            return self._of_both(level, track, other, mine)
-        if _kind(mine) == _kind(other):
+            return self._two_sided(level, track, other, mine)
+        if _type_of(mine) == _type_of(other):
             path = level.parts_of(mine.name)
             merged = with_metadata(self.settlement, mine, [], other, mine, path)
-            return _made(track, replace(merged, nullable=mine.nullable or other.nullable))
-        what = [f"added as {_kind(mine)}"], [f"added as {_kind(other)}"]
+            return _column(track, replace(merged, nullable=mine.nullable or other.nullable))
+        what = [f"added as {_type_of(mine)}"], [f"added as {_type_of(other)}"]
         if self._settled(level, mine.name, *what) == "theirs":
-            return _made(replace(track, ours=None), self._new(level, other))
-        return _made(replace(track, theirs=None), mine)
+            return _column(replace(track, ours=None), self._new(level, other))
+        return _column(replace(track, theirs=None), mine)
 
-    def _of_one_side(self, level: PlannedParts, track: Track) -> MergedColumn | None:
-        """Return a column that the other side lacks: it is new, or stays, or was dropped."""
+    def _one_sided(self, level: PlannedParts, track: Track) -> MergedColumn | None:
+        """Return the merged column of a column that one side lacks; ``None`` if it is dropped."""
         mine, values = track.ours, self.values
         if mine is not None:
             side, field, counts, rows = "ours", mine, values.ours, values.their_rows
@@ -122,14 +122,14 @@ class _Planning:
         if track.known:
             self._count_values(level, track.known[0], field, in_theirs=side == "theirs")
         changed = counts.get(level.key(field.name, track.name), 0)
-        done = [*_did(track.known, field), *_changed(changed)]
-        # a base without the column has what the other side has
+        done = [*_schema_changes(track.known, field), *_value_changes(changed)]
+        # relative to a base without the column, the other side did not drop it
         is_dropped = len(track.known) == len(track.bases)
         if is_dropped and not done:
             return None
-        # values can tell that the column counts which some bases lack
-        is_told = is_dropped or values.are_counted
-        if track.known and is_told and is_dropped == bool(done):
+        # if only some bases have the column, its changed values decide; they must be counted first
+        is_certain = is_dropped or values.are_counted
+        if track.known and is_certain and is_dropped == bool(done):
             is_dropped_there = side == "ours" or self.top.versions.has_bases
             both = done or ["added"], ["dropped" if is_dropped_there else "missing"]
             drops = "theirs" if side == "ours" else "ours"
@@ -138,28 +138,28 @@ class _Planning:
             chosen = self._settled(level, track.name, here, there, sides)
             if (chosen or "ours") != side:
                 return None
-        # rows of the other side have no value of it
+        # rows of the other side have no value in this column
         nullable = field.nullable or bool(level.path or rows)
         kept = field if side == "ours" else self._new(level, field)
-        return _made(track, replace(kept, nullable=nullable))
+        return _column(track, replace(kept, nullable=nullable))
 
     def _count_values(
         self, level: PlannedParts, base: LanceField, own: LanceField, *, in_theirs: bool
     ) -> None:
-        """Note a part whose changed values have to be counted; those of columns always are."""
+        """Note a part whose changed values must be counted; top-level columns always are."""
         if level.path:
             chain = (*level.chains[in_theirs], (base, own))
             key = level.key(own.name, base.name)
             self.dropped.append(DroppedPart(key=key, in_theirs=in_theirs, chain=chain))
 
-    def _of_both(
+    def _two_sided(
         self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> MergedColumn:
         bases, path = track.known, level.parts_of(track.name)
         found = self._by_parts(level, track, other, mine)
         if found is None:
-            kept = self._kind_of_both(level, track, other, mine)
-            found = _made(track, with_metadata(self.settlement, kept, bases, other, mine, path))
+            kept = self._merged_type(level, track, other, mine)
+            found = _column(track, with_metadata(self.settlement, kept, bases, other, mine, path))
         else:
             kept, *sides = (replace(one, children=()) for one in (found.field, other, mine, *bases))
             bare = with_metadata(self.settlement, kept, sides[2:], sides[0], sides[1], path)
@@ -181,24 +181,24 @@ class _Planning:
         before = len(self.settlement.conflicts)
         parts = tuple(self._merged(below))
         field = replace(mine, children=tuple(part.field for part in parts))
-        found = replace(_made(track, field), parts=parts)
+        found = replace(_column(track, field), parts=parts)
         is_struct = mine.logical_type == "struct"
-        # nothing tells which items of two lists are the same; a struct has one part at least, and
-        # several bases do not tell of a null struct whether a side's own parts count
+        # Items of two lists cannot be matched, and a struct needs at least one part.  With several
+        # bases, it is unknown whether a side's own parts of a null struct count.
         is_whole = not is_struct or len(track.bases) > 1
         if not parts or (is_whole and any(part.is_of_one_side for part in parts)):
             if len(self.settlement.conflicts) == before:
-                kinds = list(map(_kind, track.known))
-                done = _got_types(kinds, _kind(mine), _kind(other))
+                kinds = list(map(_type_of, track.known))
+                done = _type_changes(kinds, _type_of(mine), _type_of(other))
                 self._settled(level, track.name, *done, sides=())
-            return _made(track, mine)
+            return _column(track, mine)
         if not is_struct and any(part.carried is not None for part in parts):
-            # the items of lists lie in one file
+            # all parts of list items must be in one file
             return self._renumbered(found, mine.parent_id)
         return found
 
     def _renumbered(self, column: MergedColumn, parent: int) -> MergedColumn:
-        """Return a column with ids that no column had, and its parts, too."""
+        """Return a column whose field and parts have ids that no column had."""
         own, self.free = self.free, self.free + 1
         parts = tuple(self._renumbered(part, own) for part in column.parts)
         children = tuple(part.field for part in parts) or tuple(
@@ -207,11 +207,11 @@ class _Planning:
         field = replace(column.field, id=own, parent_id=parent, children=children)
         return replace(column, field=field, parts=parts)
 
-    def _kind_of_both(
+    def _merged_type(
         self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> LanceField:
-        """Return the field with the type that a column gets."""
-        before, there, here = list(map(_kind, track.known)), _kind(other), _kind(mine)
+        """Return the field with the merged type of a column that both sides have."""
+        before, there, here = list(map(_type_of, track.known)), _type_of(other), _type_of(mine)
         if there == here:
             return mine
         name, side = track.name, new_side(before, there, here)
@@ -219,10 +219,10 @@ class _Planning:
         cannot = f"{plural(misfits, 'value')} that {{}} cannot hold"
         casts = f"cast to {here}", f"cast to {there}"
         if any(map(_has_struct, (*before, there, here))):
-            # values of other parts would silently become nulls
+            # values of parts that the new type lacks would silently become nulls
             if side == "ours" and not self.values.any_theirs:
                 return mine
-            self._settled(level, name, *_got_types(before, here, there), sides=())
+            self._settled(level, name, *_type_changes(before, here, there), sides=())
             return mine
         if side == "theirs":
             if not misfits:
@@ -236,7 +236,7 @@ class _Planning:
                 self._settled(level, name, [casts[0]], changed, sides=())
             return mine
         if misfits:
-            # the cast of the chosen side, or else of ours, cannot hold values of the other side
+            # values of the other side do not fit the cast of the chosen side (ours by default)
             wanted = self.settlement.choose(level.parts_of(name)[0])
             tried = "theirs" if wanted == "theirs" else "ours"
             did = {"ours": casts[0], "theirs": casts[1]}
@@ -250,7 +250,7 @@ class _Planning:
     def _nullable(
         self, level: PlannedParts, track: Track, other: LanceField, mine: LanceField
     ) -> bool:
-        """Return whether a column takes nulls: as the side says that changed it."""
+        """Return True if the merged column is nullable: the side that changed it decides."""
         nulls = self.values.nulls.get(level.key(mine.name, track.name), 0)
         strict = "made not nullable"
         before = [base.nullable for base in track.known]
@@ -267,7 +267,7 @@ class _Planning:
             side = self._settled(level, track.name, [here], [there])
         return other.nullable if side == "theirs" else mine.nullable
 
-    # ---- all of them
+    # ---- all columns together
 
     def _with_key(self, columns: list[MergedColumn]) -> list[MergedColumn]:
         """Return the columns with the primary key of the side that changed the key."""
@@ -288,19 +288,19 @@ class _Planning:
             own = marking_fields(columns, side)
         return [_marked(one, field, side) for one, field in zip(columns, own, strict=True)]
 
-    def _without_clashes(
+    def _with_distinct_names(
         self, level: PlannedParts, columns: list[MergedColumn]
     ) -> list[MergedColumn]:
-        """Return the columns under distinct names: where two have one, a column gives way.
+        """Return the columns under distinct names: of two with the same name, one yields.
 
-        It takes the name that it has on the other side, or goes if that lacks it.
+        It takes the name that it has on the other side, or is left out if that side lacks it.
         """
-        kept = dict[str, str]()  # whose names columns took that gave way: they cannot go back
-        while (clash := _clash(columns)) is not None:
+        kept = dict[str, str]()  # winners, by the names that yielding columns took: no way back
+        while (clash := _name_clash(columns)) is not None:
             mine, other = clash
             name = mine.field.name
             sides = (kept[name],) if name in kept else ("ours", "theirs")
-            done = [_got_name(mine, mine.ours)], [_got_name(other, other.theirs)]
+            done = [_name_change(mine, mine.ours)], [_name_change(other, other.theirs)]
             winner = self._settled(level, name, *done, sides=sides) or sides[0]
             loser, own = (other, other.ours) if winner == "ours" else (mine, mine.theirs)
             rest = []
@@ -312,7 +312,7 @@ class _Planning:
         return columns
 
     def _new(self, level: PlannedParts, other: LanceField) -> LanceField:
-        """Return a field of theirs with ids that no column had."""
+        """Return a field of the source with ids that no column had before."""
         return self._with_new_ids(other, level.parent_id)
 
     def _with_new_ids(self, part: LanceField, parent: int) -> LanceField:
@@ -327,27 +327,27 @@ class _Planning:
             added=tuple(one.field.name for one in columns if one.ours is None),
             dropped=tuple(name for name in self.ours.names if name not in there),
             renamed=tuple((mine.name, new.name) for new, mine in kept if mine.name != new.name),
-            cast=tuple(new.name for new, mine in kept if _kind(new) != _kind(mine)),
+            cast=tuple(new.name for new, mine in kept if _type_of(new) != _type_of(mine)),
             altered=tuple(new.name for new, mine in kept if is_altered(mine, new)),
         )
 
 
-def _got_types(
+def _type_changes(
     before: Sequence[pa.DataType], here: pa.DataType, there: pa.DataType
 ) -> tuple[list[str], list[str]]:
-    """Return what ours and theirs did to the type of a column, as conflicts say it."""
-    told = [f"{'kept as' if now in before else 'given the type'} {now}" for now in (here, there)]
-    return told[:1], told[1:]
+    """Return the conflict texts about the type of a column: for the target, for the source."""
+    done = [f"{'kept as' if now in before else 'given the type'} {now}" for now in (here, there)]
+    return done[:1], done[1:]
 
 
 def _nulls_in_key(column: MergedColumn, side: str, values: Values) -> int:
-    """Return how many nulls the other side wrote into a key column of a side, or a part of it."""
+    """Count the nulls that the other side wrote into a key column of a side, or a part of it."""
     of_key = (chain for chain in column.chains() if has_key(chain[-1].on(side)))
     return sum(values.nulls.get(counted_as(chain), 0) for chain in of_key)
 
 
 def _marked(column: MergedColumn, own: LanceField | None, side: str) -> MergedColumn:
-    """Return a column with the marks of the primary key that its field on a side has."""
+    """Return a column with the primary-key marks of its field on a side."""
     if not column.parts:
         return replace(column, field=marked(column.field, own))
     parts = tuple(_marked(part, part.on(side), side) for part in column.parts)
@@ -357,10 +357,10 @@ def _marked(column: MergedColumn, own: LanceField | None, side: str) -> MergedCo
     )
 
 
-def _clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn] | None:
-    """Return two columns of one name, that which has it by ours first; ``None`` if there are none.
+def _name_clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn] | None:
+    """Return two columns with the same name; ``None`` if all names are distinct.
 
-    The names of each side are distinct, so that the other one has it by theirs.
+    The first has the name in the target, the second in the source: names of a side are distinct.
     """
     found = dict[str, MergedColumn]()
     for column in columns:
@@ -372,8 +372,8 @@ def _clash(columns: Sequence[MergedColumn]) -> tuple[MergedColumn, MergedColumn]
     return None
 
 
-def _got_name(column: MergedColumn, now: LanceField | None) -> str:
-    """Return how a column came to its name on a side."""
+def _name_change(column: MergedColumn, now: LanceField | None) -> str:
+    """Return the text that says how a column got its name on a side."""
     known = [base.name for base in column.bases if base is not None]
     if not known or now is None:
         return "added"
@@ -381,34 +381,34 @@ def _got_name(column: MergedColumn, now: LanceField | None) -> str:
 
 
 def _has_struct(kind: pa.DataType) -> bool:
-    """Return True if a type holds structs, whose parts a merge does not tell apart."""
+    """Return True if a type contains a struct, whose parts this merge does not match."""
     if pa.types.is_struct(kind):
         return True
     return any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
 
 
-def _kind(one: LanceField) -> pa.DataType:
+def _type_of(one: LanceField) -> pa.DataType:
     return one.to_arrow().type
 
 
-def _made(track: Track, field: LanceField) -> MergedColumn:
-    """Return a column of the result; a side that the track lacks has no values of it."""
+def _column(track: Track, field: LanceField) -> MergedColumn:
+    """Return a column of the result; a side that the track lacks has no values for it."""
     return MergedColumn(bases=track.bases, theirs=track.theirs, ours=track.ours, field=field)
 
 
-def _did(bases: Sequence[LanceField], now: LanceField) -> list[str]:
-    """Return what a side did to a column, besides its values, that is new to each merge base."""
+def _schema_changes(bases: Sequence[LanceField], now: LanceField) -> list[str]:
+    """Return texts for a side's renames, casts and key changes that are new to each merge base."""
     if not bases:
         return []
     done = []
     if all(now.name != base.name for base in bases):
         done.append(f"renamed to {clean(now.name)}")
-    if all(_kind(now) != _kind(base) for base in bases):
-        done.append(f"cast to {_kind(now)}")
+    if all(_type_of(now) != _type_of(base) for base in bases):
+        done.append(f"cast to {_type_of(now)}")
     if has_key(now) and not any(map(has_key, bases)):
         done.append("put into the primary key")
     return done
 
 
-def _changed(cells: int) -> list[str]:
+def _value_changes(cells: int) -> list[str]:
     return [f"changed {plural(cells, 'value')}"] if cells else []

@@ -1,4 +1,4 @@
-"""Which columns of two versions are the same, by merges, ids or names."""
+"""Matching of the columns of two versions, by merges, field ids or names."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from lancekit.errors import SchemaMismatchError
 
 
 def column_pairs(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
-    """Return each column of a version with the one that it was in another."""
+    """Return each column of a version, paired with the same column in an older version."""
     return pairs_since(old, new, common_ancestor(old, new))
 
 
 def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list[ColumnPair]:
-    """Do the same where it is known from which version both come."""
+    """Return the column pairs of two versions whose common ancestor is known."""
     return pair_columns(seen(old), seen(new), *kept_columns(ancestor, old, new))
 
 
 def pairs_of_sides(
     pairs: Sequence[tuple[Sequence[ColumnPair], Sequence[ColumnPair]]],
 ) -> list[ColumnPair]:
-    """Return each column of one side with that of another, by way of the first version that can.
+    """Pair each column of one side with its column on another side, through merge bases.
 
-    ``pairs`` has, for each version, the columns of the other side, then those of this side, with
-    those of the version.  Columns that neither has of it are the same if they have one name.
+    The first base that has the column decides; columns without a base are matched by name.
+    ``pairs`` has for each base the column pairs of the other side, then those of this side.
     """
     found = (_pairs_through(*both) for both in pairs)
     return [
@@ -51,7 +51,7 @@ def _pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -
         match = added.get(pair.name) if pair.old is None else kept.get(pair.old.name)
         if match is not None and not fits_as(match, pair.new):
             match = None
-        # the plan of columns tells parts of structs
+        # the column plan pairs the parts of structs
         found.append(replace(pair, old=match, parts=()))
     return found
 
@@ -59,19 +59,19 @@ def _pairs_through(to_old: Sequence[ColumnPair], to_new: Sequence[ColumnPair]) -
 def fragments_apart(
     old: Snapshot, new: Snapshot, pairs: Sequence[ColumnPair] | None = None
 ) -> tuple[list[int], list[int]]:
-    """Return the places of the fragments that two versions do not have alike.
+    """Return the positions of the fragments whose metadata differs between two versions.
 
-    All of them, if columns are not the same: what is no column of the one may be in its files.
-    ``pairs`` are the columns that count, all by default.
+    All fragments count as different if columns differ, because files can hold values of columns
+    that a version lacks.  ``pairs`` are the columns to compare, all by default.
     """
     mine, theirs = (side.manifest.fragments.encoded for side in (old, new))
     both = set[bytes]()
-    alike = old.manifest.base_paths == new.manifest.base_paths
-    if old.location != new.location:  # where a branch or a clone was made
+    comparable = old.manifest.base_paths == new.manifest.base_paths
+    if old.location != new.location:  # a branch or a clone: base ids can differ
         numbers = dict[tuple[str, bool], int]()
         mine, theirs = _encoded(old, numbers), _encoded(new, numbers)
-        alike = True
-    if alike and (_same_columns(old, new) if pairs is None else _are_same(pairs)):
+        comparable = True
+    if comparable and (_same_columns(old, new) if pairs is None else _are_same(pairs)):
         both = set(mine).intersection(theirs)
     return (
         [place for place, message in enumerate(mine) if message not in both],
@@ -80,7 +80,7 @@ def fragments_apart(
 
 
 def _encoded(side: Snapshot, numbers: dict[tuple[str, bool], int]) -> list[bytes]:
-    """Return the fragments of a version, with bases that are numbered alike wherever they are."""
+    """Return the encoded fragments of a version, with base ids from a shared numbering."""
 
     @cache
     def number(base_id: int | None) -> int:
@@ -96,7 +96,7 @@ def _same_columns(old: Snapshot, new: Snapshot) -> bool:
 
 
 def _are_same(pairs: Sequence[ColumnPair]) -> bool:
-    """Return True if each column has the ids and types of the old one."""
+    """Return True if each column, with its parts, has the same ids and types as the old column."""
     return all(
         pair.old is not None
         and [(part.id, part.logical_type) for part in pair.old.walk()]
@@ -106,14 +106,14 @@ def _are_same(pairs: Sequence[ColumnPair]) -> bool:
 
 
 def with_parts(pairs: Iterable[ColumnPair]) -> Iterator[ColumnPair]:
-    """Yield columns, and the parts of structs that changed."""
+    """Yield column pairs, and the pairs of struct parts that changed."""
     for pair in pairs:
         yield pair
         yield from with_parts(pair.parts)
 
 
 def ids_of_pairs(pairs: Iterable[ColumnPair]) -> Iterator[tuple[int, int]]:
-    """Yield the ids of columns, and of their parts, each with that of the other version."""
+    """Yield the (new, old) field ids of columns and of their parts."""
     for pair in with_parts(pairs):
         if pair.old is not None and (pair.parts or pair.is_cast):
             yield pair.new.id, pair.old.id
@@ -122,7 +122,7 @@ def ids_of_pairs(pairs: Iterable[ColumnPair]) -> Iterator[tuple[int, int]]:
             yield from ((new.id, old.id) for new, old in both)
 
 
-# ---- columns of two versions, matched by ids and names where no merge tells which are the same
+# ---- columns of two versions, matched by ids and names where no merge recorded the match
 
 
 def by_name(
@@ -132,17 +132,17 @@ def by_name(
     *,
     check: bool = True,
 ) -> dict[int, int]:
-    """Return the columns that are the same by their ids and names; others may be none.
+    """Return the field ids of a side with the ids in a base, matched by ids and names.
 
     base, side: two versions.
-    recorded: columns of the side with those of the base, as a merge recorded them.
-    check: whether columns must not have been renamed.
+    recorded: the match that a merge recorded, if any.
+    check: whether to refuse columns that may have been renamed.
 
-    Raises SchemaMismatchError: a column may have been renamed, and it is to be checked.
+    Raises SchemaMismatchError: ``check`` is set, and a column may have been renamed.
     """
     known = {} if recorded is None else recorded.known
     ancestor = common_ancestor(base, side)
-    pairs = told(base, side, ancestor, pairs_since(base, side, ancestor), known)
+    pairs = checked_pairs(base, side, ancestor, pairs_since(base, side, ancestor), known)
     kept = {id_: was for id_, was in known.items() if was is not None}
     taken = {*kept.values()}
     found = {
@@ -158,19 +158,19 @@ def by_name(
 def _check_doubtful(
     base: Snapshot, side: Snapshot, recorded: RecordedColumns, found: Mapping[int, int]
 ) -> None:
-    """Refuse a column that may be the merged one of its id, renamed, where a name tells another."""
+    """Refuse a column whose name and recorded id match different columns: it may be renamed."""
     before, after = fields_by_id(base), fields_by_id(side)
     for id_, was in recorded.doubtful.items():
         old, new = None if was is None else before.get(was), after[id_]
         if old is not None and found.get(id_) != was and old.logical_type == new.logical_type:
-            raise untold(new.name, side, old.name, base, "it has the id of that column in a merge")
+            raise unclear(new.name, side, old.name, base, "it has the id of that column in a merge")
 
 
 def check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> None:
-    """Refuse columns of which one may be the other, renamed since a merge that is gone.
+    """Refuse unmatched columns if one may be the other, renamed since a merge that is gone.
 
-    Two columns are not the same if both are of the version where the sides part, or if one is and
-    the versions since show that the other came.
+    Two columns differ for certain if the common ancestor has both.  They also differ if it has one,
+    and the versions since then show that the other was added.
     """
     kept, ancestor = {*found.values()}, common_ancestor(base, side)
     lost = [field for field in base.manifest.schema.fields if field.id not in kept]
@@ -183,15 +183,15 @@ def check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> Non
     for was, now in product(lost, new):
         if was.logical_type != now.logical_type:
             continue
-        ends = {_came(of_base, was), _came(of_side, now)}
+        ends = {_was_added(of_base, was), _was_added(of_side, now)}
         if ends == {True}:
-            raise untold(now.name, side, was.name, base, "both came since they parted")
+            raise unclear(now.name, side, was.name, base, "both came since they parted")
         if None in ends:
-            raise untold(now.name, side, was.name, base, "one may have been cast and renamed")
+            raise unclear(now.name, side, was.name, base, "one may have been cast and renamed")
 
 
-def _came(kept: KeptColumns | None, field: LanceField) -> bool | None:
-    """Return True if a column came since a version, False if it stood there, None if unknown."""
+def _was_added(kept: KeptColumns | None, field: LanceField) -> bool | None:
+    """Return True if a column was added since the ancestor, False if not, None if unknown."""
     if kept is None:
         return True
     if kept.origin(field.id) is not None:
@@ -199,16 +199,16 @@ def _came(kept: KeptColumns | None, field: LanceField) -> bool | None:
     return True if kept.is_new(field.id) else None
 
 
-def told(
+def checked_pairs(
     old: Snapshot,
     new: Snapshot,
     ancestor: Snapshot | None,
     pairs: list[ColumnPair],
     known: Collection[int] = (),
 ) -> list[ColumnPair]:
-    """Return pairs of columns, if the versions between tell of each id what became of it.
+    """Return the column pairs; refuse a field id of both versions that may mean two columns.
 
-    ``known`` are ids of which a merge tells it.
+    ``known`` are field ids that a merge recorded: they are not checked.
     """
     if ancestor is None and parting(old, new) is None:
         return pairs
@@ -222,12 +222,12 @@ def told(
         if was.logical_type == pair.new.logical_type and not all(
             side.is_told(id_) for side in sides
         ):
-            raise untold(pair.name, new, was.name, old, "both have one id")
+            raise unclear(pair.name, new, was.name, old, "both have one id")
     return pairs
 
 
-def untold(name: str, new: Snapshot, other: str, old: Snapshot, why: str) -> SchemaMismatchError:
-    """Return the error for a column that may be another one, with the reason."""
+def unclear(name: str, new: Snapshot, other: str, old: Snapshot, why: str) -> SchemaMismatchError:
+    """Return the error for a column that may be another column, with the reason."""
     return SchemaMismatchError(
         f"Nothing tells whether column {name!r} of {new.called} is column {other!r} of "
         f"{old.called}: {why}, and versions between were cleaned up.",

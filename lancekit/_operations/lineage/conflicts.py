@@ -1,4 +1,4 @@
-"""The rows of which both sides made something else: shown, and settled by who is asked."""
+"""Conflicting rows of a merge: shown to the user, and settled by chosen sides."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from lancekit.errors import InvalidArgumentError, MergeConflictError, SchemaMism
 if TYPE_CHECKING:
     import pandas as pd
 
-# ---- whose values count where two sides clash: for all conflicts, by column, or row by row
+# ---- the chosen side of conflicts: for all, by column, or by row
 
-#: one of the two that changed a row
+#: one of the two sides that changed a row
 _Side = Literal["ours", "theirs"]
 
 _SIDES = ("ours", "theirs")
@@ -45,27 +45,27 @@ _CODES = {"fail": _NOBODY, "ours": _OURS, "theirs": _THEIRS}
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Whose values count where both sides changed them: of a row, else of a column, else of all.
+    """The sides that settle conflicts: by row, else by column, else the default.
 
-    It is for ``conflicts=`` of `Branches.merge`, `cherry_pick`, `rebase`, `revert` and
-    `DatasetDiff.apply`.  What only one side changed comes from that side, as always.  Of a row that
-    one side deleted, columns say nothing: it stays or goes as a whole.
+    Pass it as ``conflicts=`` of `Branches.merge`, `cherry_pick`, `rebase`, `revert` or
+    `DatasetDiff.apply`.  Values that only one side changed always come from that side.  Sides of
+    columns do not apply to a row that one side deleted: the whole row stays or is deleted.
 
     Parameters
     ----------
     default
-        ``"ours"``, ``"theirs"``, or ``"fail"``: what nobody chose a side for is an error.
+        ``"ours"``, ``"theirs"``, or ``"fail"``: a conflict without a chosen side is an error.
     columns
-        ``"ours"`` or ``"theirs"`` by the name that a side or the merge base has for a column;
+        ``"ours"`` or ``"theirs"`` by the column's name on a side or in the merge base;
         ``"the schema"`` names the metadata of the schema, ``"the primary key"`` the key.
     rows
-        The same by the key of a row, as `Conflicts.to_table` has it: a value, or a tuple of those
-        of several key columns; the row id where there is no key.
+        ``"ours"`` or ``"theirs"`` by the key of a row, as in `Conflicts.to_table`: a value, or a
+        tuple of values if the key has several columns.  Without a key, use the row id.
 
     Raises
     ------
     InvalidArgumentError
-        A side is none.
+        A value is not the name of a side.
 
     Examples
     --------
@@ -101,17 +101,17 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The clashing values that come from theirs, and the rows of which nobody said it."""
+    """The conflicting cells that come from the source, and the rows without a chosen side."""
 
     theirs: Cells
     left: npt.NDArray[np.int64]
 
 
 def choose_sides(plan: ThreeWay, sides: Sides) -> Chosen:
-    """Return what is chosen for each conflict: which side counts where both clash.
+    """Return the side chosen for each conflict.
 
     Raises InvalidArgumentError: a row is in no conflict, or the name of a column fits two columns.
-    Raises SchemaMismatchError: a row's key is none.
+    Raises SchemaMismatchError: the key of a row does not fit the key columns.
     """
     clashes = plan.clashes
     codes = np.full(clashes.cells.shape, _CODES[sides.default], np.int8)
@@ -132,7 +132,7 @@ def choose_sides(plan: ThreeWay, sides: Sides) -> Chosen:
 
 
 def settle(plan: ThreeWay, chosen: Chosen) -> Settled:
-    """Return what is to be done; rows that are left stay as ours has them."""
+    """Return the changes to apply to the target; rows without a chosen side stay unchanged."""
     agreed, clashes = plan.agreed, plan.clashes
     here, there = clashes.ours != NOWHERE, clashes.theirs != NOWHERE
     taken = clashes.taken | chosen.theirs
@@ -148,7 +148,7 @@ def settle(plan: ThreeWay, chosen: Chosen) -> Settled:
 
 
 def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
-    """Return the keys of the rows for which a side was chosen."""
+    """Return the keys of the rows in ``Sides.rows`` as a table."""
     schema = plan.schema.to_arrow()
     wanted = pa.schema(
         [schema.field(name) if plan.key else pa.field(name, pa.uint64()) for name in key]
@@ -170,7 +170,7 @@ def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
     return pa.table(columns, schema=wanted)
 
 
-# ---- rows that somebody names by their keys, each with the conflict that it is
+# ---- rows that the user names by their keys, each paired with its conflict
 
 
 def pair_with_conflicts(
@@ -178,8 +178,8 @@ def pair_with_conflicts(
 ) -> Matches:
     """Pair conflicts (old) with rows (new) by their keys, which have the types of ``rows``.
 
-    Raises InvalidArgumentError: a row belongs to no conflict, or two to the same; ``hint`` is what
-        to do.
+    Raises InvalidArgumentError: a row belongs to no conflict, or two rows to the same conflict;
+        ``hint`` is the hint of the error.
     """
     seeds = Seeds.drawn()
     old, new = (
@@ -203,17 +203,17 @@ def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     return joined if joined.type == kind else ak.cast(joined, kind)
 
 
-#: which of the conflicts: a stretch, or places
+#: a selection of conflicts: a slice, or positions
 Part: TypeAlias = slice | npt.NDArray[np.int64]
-#: what became of a row, ours first, by whether theirs, ours and both sides' common version have it
+#: the kinds of conflicts: the operation of the target, then of the source
 KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictedRow:
-    """One conflict: `columns` are those of which both sides changed the value.
+    """One conflicting row: `columns` are the columns whose value both sides changed.
 
-    `base`, `ours` and `theirs` are the row there, ``None`` where there is none.
+    `base`, `ours` and `theirs` are the row in that version; ``None`` if the version lacks the row.
     """
 
     kind: str
@@ -225,10 +225,10 @@ class ConflictedRow:
 
 
 class Conflicts(Displayed):
-    """The rows of which both sides made something else.
+    """The rows that both sides changed differently.
 
-    `base`, `ours` and `theirs` are the (branch, version) of the common version and of the sides,
-    `columns` those of ours.  Rows are read when they are asked for.
+    `base`, `ours` and `theirs` are the (branch, version) of the merge base and of the sides.  Rows
+    are read on request.
     """
 
     def __init__(self, plan: ThreeWay) -> None:
@@ -239,45 +239,45 @@ class Conflicts(Displayed):
 
     @property
     def base(self) -> tuple[str, int]:
-        """The branch and the version that both sides come from."""
+        """The branch and the version of the merge base."""
         return self._plan.base.reference
 
     @property
     def ours(self) -> tuple[str, int]:
-        """The branch and the version that is changed."""
+        """The branch and the version of the target."""
         return self._plan.ours.reference
 
     @property
     def theirs(self) -> tuple[str, int]:
-        """The branch and the version whose changes come."""
+        """The branch and the version of the source, whose changes are applied."""
         return self._plan.theirs.reference
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells a row: its key, or its row id."""
+        """The columns that identify a row: its key, or ``_rowid``."""
         return self._plan.key or ("_rowid",)
 
     @property
     def by_column(self) -> tuple[ColumnConflict, ...]:
-        """The columns of which each side made something else, settled or not."""
+        """The columns that both sides changed differently, settled or not."""
         return self._plan.merged.conflicts
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of each kind: what ours did, and what theirs did."""
+        """The number of conflicts by kind: the operation of the target, then of the source."""
         found = np.bincount(self._kinds(), minlength=len(KINDS)).tolist()
         return {kind: count for kind, count in zip(KINDS, found, strict=True) if count}
 
     @property
     def by_name(self) -> dict[str, int]:
-        """In how many rows that both sides have, both changed the value of a column."""
+        """The number of conflicting values by column, in rows that both sides have."""
         both = np.logical_and(*(rows != NOWHERE for rows in self._addresses[1:]))
         counts = self._plan.clashes.cells[both].sum(axis=0).tolist()
         names = (pair.name for pair in self._plan.columns)
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     def sample(self, n: int = 10, offset: int = 0) -> list[ConflictedRow]:
-        """Return some of them, and others with another ``offset``: they have an order."""
+        """Return up to ``n`` conflicts from ``offset`` on; their order is fixed."""
         start = max(offset, 0)
         return self._rows(slice(start, start + max(n, 0)))
 
@@ -297,20 +297,20 @@ class Conflicts(Displayed):
         ]
 
     def to_table(self) -> pa.Table:
-        """Return all of them: kind, key, columns, and the row of each side as a struct."""
+        """Return all conflicts: kind, key, columns, and the row of each version as a struct."""
         return resolved(self._table(slice(None)))
 
     def keys(self) -> pa.Table:
-        """Return what tells each of them, in the same order: its key, or its row id."""
+        """Return the key, or the row id, of each conflict, in the order of the conflicts."""
         return resolved(pa.table(dict(self._told(slice(None)))))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all of them as a pandas DataFrame; see `to_table`."""
-        # beside a row without one, a whole number of a struct would become a float
+        """Return all conflicts as a pandas DataFrame; see `to_table`."""
+        # if a row lacks a value, pandas turns the integers of the struct field into floats
         return exact_frame(self.to_table(), {"integer_object_nulls": True})
 
     def error(self, left: npt.NDArray[np.int64] | None = None) -> MergeConflictError:
-        """Return the error for who wants none, or those ``left`` by who settled the others."""
+        """Return the error for all conflicts, or for the conflicts ``left`` without a side."""
         plan, total = self._plan, len(self)
         number = total if left is None else len(left)
         of_all = "" if number == total else f"; of {total} conflicts these are not settled"
@@ -359,9 +359,9 @@ class Conflicts(Displayed):
     def _told(
         self, part: Part, sides: Mapping[str, pa.StructArray] | None = None
     ) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
-        """Yield what tells the rows: their keys on the side that has them, or their ids.
+        """Yield the columns that identify conflicts: keys on the side that has the row, or row ids.
 
-        ``sides`` are the rows of both, if they were read already.
+        ``sides`` are the rows of both sides, if they were read already.
         """
         plan, (base, theirs, ours) = self._plan, (rows[part] for rows in self._addresses)
         if not plan.key:
@@ -393,16 +393,16 @@ class Conflicts(Displayed):
         return f"Conflicts({len(self)} rows{columns})"
 
 
-#: whose values count
+#: the side that settles conflicts
 Named: TypeAlias = Literal["fail", "ours", "theirs"] | Sides
-#: what becomes of conflicts, or who says it
+#: how conflicts are settled: by a side, or by a function that returns rows
 Resolve: TypeAlias = Named | Callable[[Conflicts], object]
 
 
 def _structs(
     side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool
 ) -> pa.StructArray:
-    """Return rows as structs, null where a side does not have them."""
+    """Return rows as structs; null where the side lacks the row."""
     there = rows != NOWHERE
     found = rows[there]
     fields = [

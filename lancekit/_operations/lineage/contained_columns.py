@@ -1,9 +1,9 @@
-"""Columns of a version beside those of one that it contains or that it met by merges.
+"""Matching of the columns of two versions across merges.
 
-A column that a merge brought has another field id than where it came from.  The merge's transaction
-says which, and from there on the versions tell.  Where these are gone, both have one name at the
-merge; and if an id has another name then, nothing tells whether the column was renamed, or the id
-given to a new one.
+A merge gives the columns that it brings new field ids.  Its transaction records the ids of the
+source, and the versions since then record the rest.  If the transaction is gone, columns are
+matched by their names in the merge commit.  If an id has another name there, it is unknown whether
+the column was renamed, or a new column got the id.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lancekit._format.schema import LanceField
 from lancekit._operations.lineage.columns import (
     by_name,
     check_names,
+    checked_pairs,
     column_pairs,
     pairs_since,
-    told,
-    untold,
+    unclear,
 )
 from lancekit._pipeline.diff.column_identity import (
     KeptColumns,
@@ -40,28 +40,28 @@ from lancekit._versions.listing import list_versions
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import LancekitError, SchemaMismatchError
 
-#: a merge that lies farther back is not looked for
+#: the number of versions that a search for a merge reads
 _READ_VERSIONS = 1000
 
 
 def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
-    """Return each column of a version with the one that it was in another version.
+    """Return each column of a version, paired with the same column in another version.
 
-    Raises SchemaMismatchError: nothing tells whether a column was renamed.
+    Raises SchemaMismatchError: it is unknown whether a column was renamed.
     """
     ancestor = common_ancestor(base, side)
     pairs = pairs_since(base, side, ancestor)
     if ancestor is not None and not _may_be_others(ancestor, base, side, pairs):
-        with suppress(SchemaMismatchError):  # merges may tell what versions between do not
-            return told(base, side, ancestor, pairs)
+        with suppress(SchemaMismatchError):  # merges may record the match
+            return checked_pairs(base, side, ancestor, pairs)
     ends = _in_one_dataset(base, side)
     if ends is None:
-        return told(base, side, ancestor, pairs)
+        return checked_pairs(base, side, ancestor, pairs)
     of_base, of_side = (
         _origins(KeptColumns(own, one), one) for own, one in zip(ends, (base, side), strict=True)
     )
     of_ends = _Traces(CommitGraph(ends[1].location)).ids(*ends)
-    # without the columns that a clone got since
+    # without the columns that a clone added since
     ids = _joined(of_base, {id_: of_ends[at] for id_, at in of_side.items() if at in of_ends})
     known = {field.id: field for field in seen(base).fields}
     found, taken = list[ColumnPair](), set[str]()
@@ -74,15 +74,15 @@ def contained_columns(base: Snapshot, side: Snapshot) -> list[ColumnPair]:
         found.append(replace(pair, old=old if fits else None, parts=parts))
         taken.update([old.name] if fits and old is not None else [])
     direct = {pair.name: pair for pair in pairs}
-    left = [_free(direct[pair.name], taken) for pair in found if pair.old is None]
-    others = {pair.name: pair for pair in told(base, side, ancestor, left)}
+    left = [_unless_taken(direct[pair.name], taken) for pair in found if pair.old is None]
+    others = {pair.name: pair for pair in checked_pairs(base, side, ancestor, left)}
     return [others.get(pair.name, pair) for pair in found]
 
 
 def known_columns(old: Snapshot, new: Snapshot) -> list[ColumnPair]:
-    """Return each column of a version with the old one, by name where nothing else tells it.
+    """Return each column of a version, paired with the old column; by name as a last resort.
 
-    Merges are looked at only if a column is lost and another is new: one may be the other.
+    Merges are searched only if a column was lost and another was added: they may be the same.
     """
     pairs = column_pairs(old, new)
     kept = [pair for pair in pairs if pair.old is not None]
@@ -104,7 +104,7 @@ def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot]
     for one in (base, side):
         at = next(o for o in origins(one) if o.location.root == start.location.root)
         is_own = (at.location, at.version) == (one.location, one.version)
-        ends.append(one if is_own else _there(CommitGraph(at.location), at.location, at.version))
+        ends.append(one if is_own else _load(CommitGraph(at.location), at.location, at.version))
     return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
 
@@ -116,21 +116,21 @@ def _may_be_others(
     if any(own.origin(id_) is None for id_ in fields_by_id(base)):
         return True
     if base.location.root == side.location.root:
-        return _may_have_come_back(CommitGraph(side.location), ancestor, base, side, pairs)
+        return _may_have_returned(CommitGraph(side.location), ancestor, base, side, pairs)
     kept = [pair for pair in pairs if pair.old is not None]
     return len(kept) < min(len(pairs), len(base.manifest.schema.fields))
 
 
-def _may_have_come_back(
+def _may_have_returned(
     graph: CommitGraph,
     ancestor: Snapshot,
     base: Snapshot,
     side: Snapshot,
     pairs: Sequence[ColumnPair],
 ) -> bool:
-    """Return True if a merge may have brought a column again that a line had dropped.
+    """Return True if a merge may have restored a column that the branch had dropped.
 
-    That takes a merge since, a column that came since, and one that was left.
+    This requires, since the ancestor, a merge, an added column and a lost column.
     """
     ids = {field.id for field in base.manifest.schema.fields}
     new = [pair for pair in pairs if pair.old is None or pair.old.id != pair.new.id]
@@ -144,17 +144,17 @@ def _may_have_come_back(
 
 
 class _Traces:
-    """Columns of versions beside those of other versions; two versions are compared once."""
+    """Matches field ids between versions of one dataset; caches the match of each two versions."""
 
     def __init__(self, graph: CommitGraph) -> None:
         self._graph = graph
         self._found: dict[Hashable, dict[int, int]] = {}
-        self._told_directly: dict[Hashable, dict[int, int]] = {}
+        self._direct_ids: dict[Hashable, dict[int, int]] = {}
 
     def ids(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
-        """Return for each column of a version that another one has, by its id, the id there."""
-        places = _places(base, side)
-        if places not in self._found:
+        """Return the field ids of ``side``, each with the id of the same column in ``base``."""
+        key = _cache_key(base, side)
+        if key not in self._found:
             found = dict(self._direct(base, side))
             lost = {field.id for field in base.manifest.schema.fields} - set(found.values())
             for field in side.manifest.schema.fields:
@@ -162,21 +162,21 @@ class _Traces:
                     was = self._returned(base, side, field, lost)
                     found |= {} if was is None else {field.id: was}
                     lost.discard(-1 if was is None else was)
-            self._found[places] = found
-        return self._found[places]
+            self._found[key] = found
+        return self._found[key]
 
     def _direct(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
-        """Return the columns that the line kept, or that the first merge of the version brought."""
-        places = _places(base, side)
-        if places not in self._told_directly:
-            # of versions that stand in for others, one may lead to itself
-            self._told_directly[places] = {}
+        """Return `ids` without restored columns: only the first merge of the base counts."""
+        key = _cache_key(base, side)
+        if key not in self._direct_ids:
+            # stops the recursion if a version that stands in for another leads back to itself
+            self._direct_ids[key] = {}
             try:
-                self._told_directly[places] = self._followed(base, side)
+                self._direct_ids[key] = self._followed(base, side)
             except SchemaMismatchError:
-                del self._told_directly[places]
+                del self._direct_ids[key]
                 raise
-        return self._told_directly[places]
+        return self._direct_ids[key]
 
     def _followed(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
         graph, ancestor = self._graph, common_ancestor(base, side)
@@ -193,7 +193,7 @@ class _Traces:
         except SchemaMismatchError:
             if merged is side:
                 raise
-            # names may tell it that columns got since
+            # the columns may match by names of later versions
             return by_name(base, side, self._recorded(base, side))
         return {
             now: of_merged[id_]
@@ -202,7 +202,7 @@ class _Traces:
         }
 
     def _by_merge_bases(self, base: Snapshot, side: Snapshot) -> dict[int, int]:
-        """Return the common columns of two versions, found by way of the merge bases."""
+        """Return the common columns of two versions, found through their merge bases."""
         found = dict[int, int]()
         bases = self._graph.merge_bases(base, side)
         for common in bases:
@@ -215,27 +215,27 @@ class _Traces:
         return found
 
     def _ids_at(self, base: Snapshot, merged: Snapshot) -> dict[int, int]:
-        """Return the ids of the version that a merge made, with those of a version it brought."""
+        """Return the field ids of a merge commit, each with the id in a version that it brought."""
         graph = self._graph
         done = None if merged.transaction is None else merged.transaction.operation
         if isinstance(done, Restore):
             old = graph.load(merged.location, done.version)
             if old is not None:
                 return self._direct(base, old)
-        theirs = _theirs(graph, merged)
+        theirs = _merged_version(graph, merged)
         if theirs is not None:
             of_theirs, brought = self._direct(base, theirs), ids_of_theirs(merged)
             return {id_: of_theirs[at] for id_, at in brought.items() if at in of_theirs}
-        # the names at the merge tell, or as soon after it as versions are there
+        # match by name in the merge commit, or in the oldest version since that still exists
         is_sure = graph.load(merged.location, merged.version - 1) is not None
         return by_name(base, merged, self._recorded(base, merged), check=not is_sure)
 
     def _recorded(self, base: Snapshot, merged: Snapshot) -> RecordedColumns | None:
-        """Return the columns of a version with those of one that a merge brought, by its key."""
+        """Return the column match that a merge recorded in the config key of its target."""
         graph, point = self._graph, self._graph.vector(base).point
         edges = [edge for edge in graph.vector(merged).edges.values() if edge.columns]
         error: SchemaMismatchError | None = None
-        # of its own line the versions between tell most
+        # an edge of the base's own branch is the most precise
         for edge in sorted(edges, key=lambda edge: edge.source != point[0]):
             location = graph.location(edge.source)
             theirs = None if location is None else graph.load(location, edge.version)
@@ -245,8 +245,8 @@ class _Traces:
                 try:
                     of_theirs = self._direct(base, theirs)
                     return columns_of_record(edge.columns, merged).through(of_theirs.get)
-                except SchemaMismatchError as untold:  # another key may tell it
-                    error = untold
+                except SchemaMismatchError as found:  # another key may have the match
+                    error = found
         if error is not None:
             raise error
         return None
@@ -254,9 +254,9 @@ class _Traces:
     def _returned(
         self, base: Snapshot, side: Snapshot, field: LanceField, lost: Set[int]
     ) -> int | None:
-        """Return which lost column a column is that the line dropped, and that came by a merge.
+        """Return the id of the lost column that a merge restored as ``field``; None if unknown.
 
-        Each merge of a line is looked at, the newest first; then those of the lines that came.
+        All merges of the branch are searched, newest first, then the merges of merged branches.
         """
         graph, point = self._graph, self._graph.vector(base).point
         seen, waiting = set[tuple[BranchLocation, int, int]](), deque([(side, field.id)])
@@ -265,27 +265,27 @@ class _Traces:
             if (now.location, now.version, id_) in seen:
                 continue
             known = None
-            for at, origin in _line_of(graph, common_ancestor(base, now), now):
+            for at, origin in _history_of(graph, common_ancestor(base, now), now):
                 then = origin(id_)
                 if then is None or (at.location, at.version, then) in seen:
                     break
                 id_ = then
                 seen.add((at.location, at.version, id_))
-                # all versions of a line that contain the base tell the same, and all others
+                # versions of a branch give the same answer if they agree on containing the base
                 contains = graph.vector(at).contains(*point)
                 was = None if contains is known else self._direct(base, at).get(id_)
                 if was in lost:
                     return was
                 known = contains
                 there = None if merged_by(at) is None else ids_of_theirs(at).get(id_)
-                theirs = None if there is None else _theirs(graph, at)
+                theirs = None if there is None else _merged_version(graph, at)
                 if there is not None and theirs is not None:
                     waiting.append((theirs, there))
                 elif there is not None:
-                    self._check_gone(base, side, field, at, there, lost)
+                    self._check_deleted(base, side, field, at, there, lost)
         return None
 
-    def _check_gone(
+    def _check_deleted(
         self,
         base: Snapshot,
         side: Snapshot,
@@ -294,9 +294,9 @@ class _Traces:
         there: int,
         lost: Set[int],
     ) -> None:
-        """Refuse a column that may have come back by a merge of a version that is gone.
+        """Refuse a column that a merge may have restored, if the merged version is gone.
 
-        The column had the id that a lost column had where both lines part.
+        The column had the id of a lost column in the version where both branches fork.
         """
         start = _start_of(self._graph, base, merged)
         if start is None:
@@ -306,48 +306,47 @@ class _Traces:
             same = was.name == field.name or was.logical_type != field.logical_type
             if was.id not in lost or same or kept.origin(was.id) != there:
                 continue
-            # a column that was still there was compared when the merge was made
-            before = before or _there(self._graph, merged.location, merged.version - 1)
+            # a column that still existed was matched by the merge itself
+            before = before or _load(self._graph, merged.location, merged.version - 1)
             if before is None or was.id not in self._direct(base, before).values():
                 why = "it came by a merge of a version that is gone"
-                raise untold(field.name, side, was.name, base, why)
+                raise unclear(field.name, side, was.name, base, why)
 
 
-def _places(base: Snapshot, side: Snapshot) -> Hashable:
+def _cache_key(base: Snapshot, side: Snapshot) -> Hashable:
     return tuple((one.location, one.version) for one in (base, side))
 
 
-def _theirs(graph: CommitGraph, merged: Snapshot) -> Snapshot | None:
-    """Return the version that a merge brought, if it is there."""
-    said = merged_by(merged)
-    location = None if said is None else graph.location(said[0])
-    if said is None or location is None:
+def _merged_version(graph: CommitGraph, merged: Snapshot) -> Snapshot | None:
+    """Return the version that a merge brought; ``None`` if it is gone."""
+    recorded = merged_by(merged)
+    location = None if recorded is None else graph.location(recorded[0])
+    if recorded is None or location is None:
         return None
-    found = graph.load(location, said[1])
-    return found if found is not None and found.transaction_uuid == said[2] else None
+    found = graph.load(location, recorded[1])
+    return found if found is not None and found.transaction_uuid == recorded[2] else None
 
 
 def _start_of(graph: CommitGraph, base: Snapshot, merged: Snapshot) -> Snapshot | None:
-    """Return where the line of a version parts from the line of a version that a merge brought.
+    """Return the fork of the base's branch and the branch that a merge brought.
 
-    A branch that was deleted began at the base of its merge, as far as anything tells.
+    If that branch was deleted, the base of its merge counts as its fork.
     """
     own = {name: version for _, name, version in graph.chain(base.location, base.version)}
-    for said in filter(None, (merged_by(merged, end) for end in ("theirs", "base"))):
-        location = graph.location(said[0])
-        for fork, name, version in () if location is None else graph.chain(location, said[1]):
-            if name in own and (found := _there(graph, fork, min(version, own[name]))):
+    for recorded in filter(None, (merged_by(merged, end) for end in ("theirs", "base"))):
+        location = graph.location(recorded[0])
+        for fork, name, version in () if location is None else graph.chain(location, recorded[1]):
+            if name in own and (found := _load(graph, fork, min(version, own[name]))):
                 return found
     return None
 
 
-def _line_of(
+def _history_of(
     graph: CommitGraph, ancestor: Snapshot | None, side: Snapshot
 ) -> Iterator[tuple[Snapshot, Callable[[int], int | None]]]:
-    """Yield a version and those that it comes from, newest first, until there are no more merges.
+    """Yield a version and its ancestors, newest first, until no merge since ``ancestor`` is left.
 
-    With each version comes a function that returns its own id of a column of the version yielded
-    before it.
+    Each comes with a function that maps a field id of the previously yielded version to its own.
     """
     last = side
     yield side, KeptColumns(side, side).origin
@@ -365,7 +364,7 @@ def _line_of(
                 continue
             if graph.vector(last).edges == before:
                 return
-            at = _there(graph, span.location, version)
+            at = _load(graph, span.location, version)
             if at is not None and (at.location, at.version) != (side.location, side.version):
                 yield at, KeptColumns(at, last).origin
                 last = at
@@ -377,17 +376,17 @@ def _origins(kept: KeptColumns, side: Snapshot) -> dict[int, int]:
 
 
 def _joined(of_base: Mapping[int, int], of_side: Mapping[int, int]) -> dict[int, int]:
-    """Return the ids of a version with those of another, both known by those of a third."""
+    """Return the ids of a side, each with the id in a base, through the ids of a third version."""
     back = {origin: id_ for id_, origin in of_base.items()}
     return {id_: back[origin] for id_, origin in of_side.items() if origin in back}
 
 
-def _free(pair: ColumnPair, taken: set[str]) -> ColumnPair:
+def _unless_taken(pair: ColumnPair, taken: set[str]) -> ColumnPair:
     is_taken = pair.old is None or pair.old.name in taken
     return replace(pair, old=None, parts=()) if is_taken else pair
 
 
-def _there(graph: CommitGraph, location: BranchLocation, version: int) -> Snapshot | None:
+def _load(graph: CommitGraph, location: BranchLocation, version: int) -> Snapshot | None:
     try:
         return graph.load(location, version)
     except LancekitError:
@@ -395,17 +394,17 @@ def _there(graph: CommitGraph, location: BranchLocation, version: int) -> Snapsh
 
 
 def _first_to_contain(graph: CommitGraph, base: Snapshot, side: Snapshot) -> Snapshot:
-    """Return the oldest version of a line that contains another one, as far as versions are there.
+    """Return the oldest existing version of a branch that contains the base.
 
-    It is the version that a merge made, or one of those that a cleanup left of the versions since.
-    The line may have forked from it.
+    It is a merge commit, or a later version if a cleanup removed that commit.  The branch may have
+    forked from it.
     """
     at = side
     name, version = graph.vector(base).point
     for location, _, last in graph.chain(side.location, side.version):
         earlier = [number for number in list_versions(location).versions if number <= last]
         for number in reversed(earlier[-_READ_VERSIONS:]):
-            found = _there(graph, location, number)
+            found = _load(graph, location, number)
             if found is None or not graph.vector(found).contains(name, version):
                 return at
             at = found

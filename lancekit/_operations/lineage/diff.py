@@ -1,4 +1,4 @@
-"""The rows in which two versions differ, found with as few reads as do."""
+"""Find the rows that differ between two versions, with as few reads as possible."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from lancekit._scan.expressions.predicate import Predicate
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import VersionNotFoundError
 
-#: what reads the rows of the old version, and of the new one
+#: the readers of the old version's rows and of the new version's rows
 Sides = tuple[Side, Side]
 
-#: what changes values and leaves the versions of the rows as they are
+#: operations that change values without an update of the row's last-updated version
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
 _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_updated_at_version"
@@ -54,11 +54,11 @@ _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_update
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The rows that differ, by their addresses on their sides; `updated` are pairs.
+    """The rows that differ between two versions, by their addresses on their sides.
 
-    `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
-    that differ in the updated rows, by column, `widths` by row; `ambiguous` the rows deleted and
-    inserted whose key stands more than once on a side.
+    `updated` are pairs; so are `same`, equal rows that moved.  `cells` counts differing values of
+    updated rows by column, `widths` by row.  `ambiguous` counts the rows deleted and
+    inserted whose key occurs more than once on a side.
     """
 
     deleted: Addresses
@@ -71,25 +71,25 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row differs."""
+        """True if no row differs."""
         return not any(map(len, (self.deleted, self.inserted, self.updated[0])))
 
     @property
     def moved(self) -> int:
-        """How many rows are the same and lie elsewhere."""
+        """The number of equal rows that moved."""
         return len(self.same[0])
 
 
 def find_changes(plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> Changes:
-    """Find the rows that differ, without the values of those that are alone on their side.
+    """Find the rows that differ; values of deleted and inserted rows are not returned.
 
-    Values are read by a runner on Spark, if there is one.
+    ``runner`` is a Spark runner that reads the values; by default this process reads them.
     """
     return _Search(plan, sides, runner).run()
 
 
 def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
-    """Find out which of some rows of the two sides are the same, and differ; others are not read.
+    """Compare only the given rows of the two sides; other rows are not read.
 
     Columns that a side lacks are not compared.
     """
@@ -101,7 +101,7 @@ def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
 def read_sides(
     plan: DiffPlan, old_rows: Addresses | None = None, new_rows: Addresses | None = None
 ) -> Sides:
-    """Return what reads rows of each side by their addresses; of some rows, or of all."""
+    """Return the readers of both sides, for the rows at some addresses or for all rows."""
     parts = plan.shared
     olds = [*parts.old, *(pair.old for pair in parts.pairs)]
     news = [*parts.new, *(pair.new for pair in parts.pairs)]
@@ -120,7 +120,7 @@ def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
 
 
 class _Search:
-    """One comparison: what was found of it so far."""
+    """One comparison of two versions, with its results so far."""
 
     def __init__(self, plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> None:
         self.plan = plan
@@ -130,15 +130,15 @@ class _Search:
         self.ambiguous = 0
         self.updated: list[tuple[Addresses, Addresses]] = []
         self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
-        #: rows that are the same, in other places
+        #: equal rows that moved
         self.same: list[tuple[Addresses, Addresses]] = []
-        #: rows of the new side in fragments that differ, which the old side has at the same places
+        #: equal rows at the same offsets of fragments that differ: their addresses on the new side
         self.kept: list[Addresses] = []
         self.step = rows_at_a_time(plan.columns)
         self.values = Values(sides, self.step, runner)
 
     def run(self) -> Changes:
-        """Compare what is not shared: fragment by fragment in place, then all that is left."""
+        """Compare the fragments that differ: pairs in place first, then all rows left over."""
         left: list[Addresses] = []
         right: list[Addresses] = []
         for pair in self.plan.shared.pairs:
@@ -150,7 +150,7 @@ class _Search:
         return self.of(_joined(left), _joined(right))
 
     def of(self, left: Addresses, right: Addresses) -> Changes:
-        """Compare rows that may be anywhere."""
+        """Compare rows at any addresses of either side."""
         deleted, inserted = self._paired(left, right)
         olds, news = joined_pairs(self.updated)
         order = np.argsort(news)
@@ -168,7 +168,10 @@ class _Search:
         return row_address.addresses(fragment_id, side.rows(fragment_id).astype(np.uint64))
 
     def _in_place(self, pair: Pair) -> tuple[Addresses, Addresses]:
-        """Return what only a side has of a pair of fragments; of changed rows both, or a pair."""
+        """Compare two fragments in place; return the rows that only one side has.
+
+        Without row ids, a changed row is returned for both sides.
+        """
         olds, news = pair.old.fragment.id, pair.new.fragment.id
         left, right = self.old.rows(olds), self.new.rows(news)
         counted = np.zeros((2, pair.new.fragment.physical_rows), bool)
@@ -197,7 +200,7 @@ class _Search:
         )
 
     def _paired(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
-        """Pair rows that may be anywhere; return those that are alone."""
+        """Pair rows at any addresses; return the rows without a partner."""
         way = self.plan.way
         if way.startswith("row ids") and len(old) and len(new):
             old, new = self._by_ids(old, new)
@@ -224,10 +227,10 @@ class _Search:
             _numbers(side, [_CREATED, _UPDATED], rows)
             for side, rows in ((self.old, old[left]), (self.new, new[right]))
         )
-        # a restored table may hand out an id for the second time
+        # a restored table may assign an id for the second time
         same = created == other_created
         if taken := self.plan.taken:
-            # each side created the rows in numbers of its own
+            # each side has a different number for the version that created such a row
             came = other_ids[right] >= self.plan.own_ids
             same |= came & (created <= taken.source) & (other_created <= taken.target)
         left, right, updated, other_updated = (
@@ -242,7 +245,7 @@ class _Search:
         return np.delete(old, left), np.delete(new, right)
 
     def _is_marked(self) -> bool:
-        """Return whether every change of a value since the common version marked its row."""
+        """Return True if every change of a value since the older version marked its row."""
         plan = self.plan
         if any(pair.old is None or pair.is_cast for pair in plan.columns):
             return False
@@ -278,9 +281,9 @@ class _Search:
     def _in_order(
         self, key: Sequence[ColumnPair], old: Addresses, new: Addresses
     ) -> Matches | None:
-        """Return pairs by a key of one number by which both sides lie in order, if it is one.
+        """Match rows by one numeric key column if both sides are sorted by it; else ``None``.
 
-        Its values tell what digests do, and need not be sorted.
+        This replaces digests and their sort.
         """
         kept = self.kept or self.plan.shared.same
         if len(key) > 1 or not self.values.are_here or (kept and not self.plan.key_is_primary):
@@ -293,16 +296,13 @@ class _Search:
         return None if left is None or right is None else match_ascending(left, right)
 
     def _stand_elsewhere(self, key: Sequence[ColumnPair], keys: Digests) -> npt.NDArray[np.bool_]:
-        """Return which keys stand on rows, too, that both sides have as they are.
-
-        Of a table's primary key none does.
-        """
+        """Return which keys also occur on rows equal on both sides; none if the key is primary."""
         if self.plan.key_is_primary:
             return np.zeros(len(keys), bool)
         return stand_among(keys, Digests.joined(list(self._kept_keys(key, keys))))
 
     def _kept_keys(self, key: Sequence[ColumnPair], wanted: Digests) -> Iterator[Digests]:
-        """Yield those keys of rows that both sides have as they are which may be wanted ones."""
+        """Yield keys of rows that are equal on both sides, if they may be among ``wanted``."""
         wholes = [self._all(self.new, source.fragment.id) for source in self.plan.shared.same]
         for rows in (*wholes, *self.kept):
             for start in range(0, len(rows), self.step):
@@ -326,16 +326,16 @@ class _Search:
         return self.values.digests(columns, rows, self.seeds, new=new)
 
     def _update(self, old: Addresses, new: Addresses) -> None:
-        """Compare pairs of rows that lie apart."""
-        if (new[1:] < new[:-1]).any():  # rows are read in the order in which they lie
-            order = np.argsort(new, kind="stable")  # most of them are, of what keys have paired
+        """Compare pairs of rows at different addresses."""
+        if (new[1:] < new[:-1]).any():  # rows are read in address order
+            order = np.argsort(new, kind="stable")  # fast: pairs by key are mostly sorted
             old, new = old[order], new[order]
         widths = self._compare(self.plan.columns, old, new, count=True)
         self.same.append((old[widths == 0], new[widths == 0]))
         self._note(old, new, widths)
 
     def _note(self, old: Addresses, new: Addresses, widths: npt.NDArray[np.int64]) -> None:
-        """Keep the pairs of rows that differ."""
+        """Record the pairs of rows that differ."""
         changed = widths > 0
         self.updated.append((old[changed], new[changed]))
         self.widths.append(widths[changed])
@@ -343,7 +343,7 @@ class _Search:
     def _compare(
         self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses, *, count: bool
     ) -> npt.NDArray[np.int64]:
-        """Return how many values of some columns differ in each pair of rows."""
+        """Count for each pair of rows the values of some columns that differ."""
         widths = np.zeros(len(old), np.int64)
         for part, cells in self.values.unlike(columns, old, new):
             changed = cells.any(axis=0)
@@ -366,20 +366,20 @@ def _joined(parts: Sequence[Addresses]) -> Addresses:
 
 
 def joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
-    """Return pairs of rows, all in two arrays."""
+    """Join pairs of rows into two arrays: the old rows, and the new rows."""
     return _joined([old for old, _ in parts]), _joined([new for _, new in parts])
 
 
-# ---- what the commits between two versions did
+# ---- the operations of the commits between two versions
 
 #: a history longer than this is not read
 _READ_COMMITS = 1000
 
 
 def operations_between(old: Snapshot, new: Snapshot) -> list[object] | None:
-    """Return what the commits of a line between two versions did; ``None`` if nobody can tell.
+    """Return the operations of the commits between two versions; ``None`` if unknown.
 
-    A restore takes back the commits since the version that it restores: they are among them.
+    A restore undoes the commits since the version that it restores: their operations are included.
     """
     low, high = sorted((old, new), key=lambda side: side.version)
     if low.location != high.location:

@@ -1,8 +1,8 @@
-"""How two versions are compared: planned from metadata alone.
+"""Plan the comparison of two versions from metadata alone.
 
-Rows of fragments that both sides have with the same files and deletions are the same.  Of the
-others, those at the same place of a file that both have are one row; what is left is paired by
-stable row ids, by a key, or as whole rows.
+Fragments with the same files and deletions on both sides have equal rows.  In other fragments, rows
+at the same offset of a shared file are the same row.  All other rows are matched by stable row ids,
+by a key, or by all columns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from lancekit._versions.merge_edges import SharedIds
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-#: how rows of the two sides are told to be the same
+#: how rows of the two sides are matched
 Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
 
-#: by whether row ids tell, and whether there is a key
+#: by whether row ids match rows, and whether there is a key
 _WAYS: dict[tuple[bool, bool], Way] = {
     (True, True): "row ids, then key",
     (True, False): "row ids",
@@ -40,10 +40,10 @@ _WAYS: dict[tuple[bool, bool], Way] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffPlan:
-    """What is compared, and how; made of metadata alone.
+    """A planned comparison of two versions, made from metadata alone.
 
-    `ancestor` is the version that both come from; `taken` has the row ids that a fast-forward gave
-    to both.  `common_ids` are the row ids that mean the same row on both sides, those below.
+    `ancestor` is the common ancestor.  `taken` has the row ids that both share since a
+    fast-forward.
     """
 
     old: Snapshot
@@ -60,29 +60,29 @@ class DiffPlan:
 
     @property
     def rows_apart(self) -> int:
-        """How many rows of both sides are in fragments that differ."""
+        """The number of rows of both sides in fragments that differ."""
         parts = self.shared
         pairs = (source for pair in parts.pairs for source in (pair.old, pair.new))
         return sum(source.num_rows for source in (*parts.old, *parts.new, *pairs))
 
     @property
     def common_ids(self) -> int:
-        """The row ids below this number are those of the same rows on both sides."""
+        """The first row id that may mean different rows; lower ids mean the same row."""
         return max(self.own_ids, 0 if self.taken is None else self.taken.next_row_id)
 
     @property
     def own_ids(self) -> int:
-        """The row ids below this number are those of the version that both sides come from."""
+        """The first row id that the common ancestor has not assigned; 0 without an ancestor."""
         return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
 
     @property
     def looks_at_same(self) -> bool:
-        """True if keys of rows count that both sides have as they are: they may repeat others."""
+        """True if keys of equal rows must be read, too, because other rows may repeat them."""
         return self.way.endswith("key") and not self.key_is_primary
 
     @property
     def key_is_primary(self) -> bool:
-        """Whether no two rows of a side have the same key."""
+        """True if the key is the primary key, so that no two rows of a side share it."""
         return self.key == _primary_key(self.new)
 
 
@@ -96,14 +96,15 @@ def plan_diff(
     apart: bool = False,
     pairs: Sequence[ColumnPair] | None = None,
 ) -> DiffPlan:
-    """Return how two versions are compared; nothing but metadata is read.
+    """Plan the comparison of two versions; only metadata is read.
 
-    Fragments whose metadata is the same on both sides are not looked at: of many versions one
-    after the other, each changes few.  With ``apart`` the plan leaves them out.  ``pairs`` are the
-    columns of both sides, if it is known by another way which are the same.
+    Fragments with equal metadata on both sides are skipped early: most versions change only a few.
 
-    Raises ColumnNotFoundError: a column of ``on`` or ``columns`` is not there.
-    Raises InvalidArgumentError: a column of the key is on one side only, or the key has none.
+    apart: leave such fragments out of the plan.
+    pairs: the matched columns of both sides; by default they are matched here.
+
+    Raises ColumnNotFoundError: the new version lacks a column of ``on`` or ``columns``.
+    Raises InvalidArgumentError: only one side has a column of the key, or the key has no columns.
     """
     ancestor = common_ancestor(old, new)
     pairs = pairs_since(old, new, ancestor) if pairs is None else pairs
@@ -115,14 +116,14 @@ def plan_diff(
     stable = all(side.manifest.has_stable_row_ids for side in (old, new))
     by_ids = on is None and stable and ancestor is not None
     filtered = set[str]() if condition is None else _filtered(condition, new)
-    looked_at = [pair for pair in pairs if pair.name in wanted or pair.name in filtered]
+    read_columns = [pair for pair in pairs if pair.name in wanted or pair.name in filtered]
     return DiffPlan(
         old=old,
         new=new,
         ancestor=ancestor,
         taken=shared_ids(old, new) if by_ids else None,
         columns=compared,
-        shared=_shared(old, new, looked_at, apart=apart),
+        shared=_shared(old, new, read_columns, apart=apart),
         way=_WAYS[by_ids, bool(key)],
         key=key,
         condition=condition,
@@ -131,7 +132,7 @@ def plan_diff(
 
 
 def shared_ids(old: Snapshot, new: Snapshot) -> SharedIds | None:
-    """Return the row ids that the lines of two versions share since a fast-forward."""
+    """Return the row ids that the branches of two versions share since a fast-forward."""
     if old.location == new.location or old.location.root != new.location.root:
         return None
     return CommitGraph(new.location).shared_ids(old, new)
@@ -140,18 +141,16 @@ def shared_ids(old: Snapshot, new: Snapshot) -> SharedIds | None:
 def _shared(old: Snapshot, new: Snapshot, columns: Sequence[ColumnPair], *, apart: bool) -> Shared:
     """Compare the fragments of both sides by their files."""
     before, after = fragment_sources(old, seen(old)), fragment_sources(new, seen(new))
-    if (
-        old.location != new.location and not apart
-    ):  # to find fragments alike costs as much as to compare
+    if old.location != new.location and not apart:  # a search for equal metadata gains nothing
         return shared(before, after, columns)
     places, others = fragments_apart(old, new, None if apart else columns)
     found = shared([before[at] for at in places], [after[at] for at in others], columns)
     if apart:
         return found
-    alike = np.delete(np.arange(len(after)), others)
+    same_places = np.delete(np.arange(len(after)), others)
     rest = np.isin(after.ids, [source.fragment.id for source in found.same])
-    same = SomeSources(after, np.union1d(alike, np.flatnonzero(rest)))
-    ids = after.ids[alike].tolist()
+    same = SomeSources(after, np.union1d(same_places, np.flatnonzero(rest)))
+    ids = after.ids[same_places].tolist()
     mates = {**dict(zip(ids, ids, strict=True)), **found.mates}
     return replace(found, same=same, mates=mates, rows=int(same.num_rows.sum()))
 
@@ -159,7 +158,7 @@ def _shared(old: Snapshot, new: Snapshot, columns: Sequence[ColumnPair], *, apar
 def _key(
     old: Snapshot, new: Snapshot, pairs: Sequence[ColumnPair], on: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the columns of the key; a primary key that one side lacks tells nothing."""
+    """Return the key columns; a primary key that one side lacks matches no rows and is left out."""
     if on is not None and not on:
         raise InvalidArgumentError(
             "The key in `on` has no columns.", hint="Name some, or leave `on` out.", on=on
@@ -186,6 +185,6 @@ def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
-    """Return the columns that a filter reads: where they differ, it may choose other rows."""
+    """Return the columns that a filter reads: if their values differ, so may the selected rows."""
     predicate = Predicate.parse(condition, seen(new).to_arrow())
     return {parse_path(path)[0] for path in predicate.columns}

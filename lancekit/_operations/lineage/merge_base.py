@@ -1,8 +1,8 @@
-"""From which version the changes of a branch count, and the marks that merges leave.
+"""The merge base of two versions, and the marks that merges leave in the config.
 
-A merge records in the config of its target, in the merging commit, up to which version the target
-contains the source.  So a merge lands once, however often it is tried, and the next merge begins
-there.  `lancekit._versions.commit_graph` has how merge bases are found.
+The commit of a merge records in the config of the target up to which version the target contains
+the source.  So a merge lands once, however often it is tried, and the next merge starts there.
+`lancekit._versions.commit_graph` finds the merge bases.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _WITHOUT_A_BASE = (
 
 
 def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
-    """Return what theirs changed since the newest version that both sides contain.
+    """Return the changes of the source since the merge base: the newest version that both contain.
 
-    Raises VersionNotFoundError: it is gone, or there is none: the file of a branch is damaged.
+    Raises VersionNotFoundError: the merge base is gone, or there is none (a damaged branch file).
     """
     graph = CommitGraph(ours.location)
     if graph.is_merged(theirs, ours):
@@ -59,16 +59,16 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
             f"{theirs.called} and {ours.called} have no version in common.", hint=_WITHOUT_A_BASE
         )
     if len(bases) > 1:
-        # the one of which ours is a copy, without changes of its own since
+        # prefer the base that the target copied, if the target has not changed since
         points = {(base.name, base.version): base for base in bases}
         repeated = filter(points.get, graph.repeats(*right.point))
         bases = [points[point] for point in islice(repeated, 1)] or bases
     there = []
     for base in bases:
         if base.snapshot is None:
-            raise _gone(base, theirs, ours, graph)
+            raise _missing_base(base, theirs, ours, graph)
         there.append((base, base.snapshot))
-    # the first is the one that is shown; the ids of branches, which order the rest, are random
+    # the user sees the first base; without a sort the order depends on random branch ids
     order = [theirs.location, ours.location]
     there.sort(
         key=lambda one: (
@@ -77,18 +77,18 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
         )
     )
     base, snapshot = there[0]
-    twin, source = _twin(base, ours, graph), _twin(base, theirs, graph)
+    our_copy, their_copy = (_fast_forward_copy(base, side, graph) for side in (ours, theirs))
     start = None
-    # a line that only merged the base has fragments and row ids of its own
-    if source is not None or left.chain.get(base.name, 0) >= base.version:
+    # a branch that merely merged the base has different fragments and row ids
+    if their_copy is not None or left.chain.get(base.name, 0) >= base.version:
         is_own = len(there) == 1 and right.chain.get(base.name, 0) >= base.version
-        start = twin or (snapshot if is_own else None)
+        start = our_copy or (snapshot if is_own else None)
     found = Changed(
         base=snapshot,
         theirs=theirs,
-        twin=twin,
-        source=source,
-        further=tuple(found for _, found in there[1:]),
+        our_copy=our_copy,
+        their_copy=their_copy,
+        other_bases=tuple(found for _, found in there[1:]),
         start=start,
         is_behind=graph.is_merged(ours, theirs),
     )
@@ -96,20 +96,20 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
 
 
 def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> Changed:
-    """Return what theirs changed since a merge base that the user names.
+    """Return the changes of the source since a merge base that the user named.
 
     Version 0 is a table without rows.
 
-    Raises InvalidArgumentError: one of the sides does not contain it.
-    Raises SchemaMismatchError: there is no base, and a column has another name on each side.
-    Raises VersionNotFoundError, BranchNotFoundError, TagNotFoundError: there is no such version.
+    Raises InvalidArgumentError: one of the sides does not contain the base.
+    Raises SchemaMismatchError: the base is version 0, and a column has two different names.
+    Raises VersionNotFoundError, BranchNotFoundError, TagNotFoundError: the base does not exist.
     """
     graph = CommitGraph(ours.location)
     if reference.version == 0:
         pairs = [pair for pair in column_pairs(theirs, ours) if pair.old is not None]
         _check_names(pairs, theirs, ours)
         base = _emptied(theirs, {pair.old.name for pair in pairs if pair.old is not None})
-        found = Changed(base=base, theirs=theirs, twin=_emptied(ours, {p.name for p in pairs}))
+        found = Changed(base=base, theirs=theirs, our_copy=_emptied(ours, {p.name for p in pairs}))
     else:
         base = resolve(ours.location, reference)
         name, version = graph.vector(base).point
@@ -126,7 +126,7 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> Change
 
 
 def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) -> None:
-    """Refuse to merge columns of two names without a base that tells who renamed them."""
+    """Refuse columns with two different names: without a base, it is unknown who renamed them."""
     for pair in pairs:
         if pair.old is not None and pair.old.name != pair.name:
             raise SchemaMismatchError(
@@ -138,7 +138,7 @@ def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) 
 
 
 def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
-    """Return version 0 of a line: no rows, and some of the columns of a version."""
+    """Return version 0 of a branch: some columns of a version, and no rows."""
     schema = side.manifest.schema
     fields = tuple(field for field in schema.fields if field.name in columns)
     manifest = replace(
@@ -152,11 +152,11 @@ def _emptied(side: Snapshot, columns: Set[str]) -> Snapshot:
 
 
 def _marked(found: Changed, ours: Snapshot, graph: CommitGraph) -> Changed:
-    """Return changes with the marks that their merge leaves."""
+    """Return the changes with the config marks that their merge commit writes."""
     theirs = found.theirs
     left, right = graph.vector(theirs), graph.vector(ours)
     target = graph.chain(ours.location, ours.version)[0][1]
-    # a branch without versions of its own is the version that it forked from, of another commit
+    # a branch without commits since its fork has the transaction of another branch
     own = graph.chain(theirs.location, theirs.version)[0][1]
     uuid = theirs.transaction_uuid if left.point[0] == own else ""
     edges = merge_edges(left, uuid, right, target)
@@ -170,16 +170,16 @@ def _marked(found: Changed, ours: Snapshot, graph: CommitGraph) -> Changed:
 
 
 def _is_forked(base: CommonVersion, left: VersionVector, right: VersionVector) -> bool:
-    """Return True if no merge brought a common version to either side."""
+    """Return True if both sides contain the base by their forks alone, not by a merge."""
     forks = [side.chain.get(base.name) for side in (left, right)]
     known = [version for version in forks if version is not None]
     return len(known) == 2 and base.version == min(known)
 
 
-def _gone(
+def _missing_base(
     base: CommonVersion, theirs: Snapshot, ours: Snapshot, graph: CommitGraph
 ) -> VersionNotFoundError:
-    """Return the error for a merge base that cannot be read."""
+    """Return the error for a merge base that is gone."""
     left, right = graph.vector(theirs), graph.vector(ours)
     merged = "" if _is_forked(base, left, right) else ", up to which it was merged"
     hint = _WITHOUT_A_BASE
@@ -205,12 +205,12 @@ def _gone(
 
 
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
-    """Return how many versions of one line another does not contain; 0 if nobody can tell."""
+    """Count the versions of a source branch that a target does not contain; 0 if unknown."""
     graph = CommitGraph(source.location)
     if graph.is_merged(source, target):
         return 0
     known = graph.vector(target).versions
-    # the versions of a branch are counted on
+    # version numbers of a branch continue from its fork
     there = [
         min(known[name], version)
         for _, name, version in graph.chain(source.location, source.version)
@@ -219,8 +219,8 @@ def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     return source.version - max(there, default=source.version)
 
 
-def _twin(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot | None:
-    """Return the version of a side that took a merge base over as it was, if one did."""
+def _fast_forward_copy(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot | None:
+    """Return the version of a side that fast-forwarded to a merge base, if any."""
     vector = graph.vector(side)
     edge = vector.edges.get(base.name)
     if base.stands_in or edge is None or edge.version != base.version:
@@ -232,15 +232,14 @@ def _twin(base: CommonVersion, side: Snapshot, graph: CommitGraph) -> Snapshot |
     return graph.taken_by(edge) if edge.target else graph.load(side.location, edge.taken_by)
 
 
-# ---- the config keys that a merge writes, with which columns of the merge are which of each
-# source
+# ---- the config keys that a merge writes, with the matched columns of each source
 
-#: columns and their parts, each with the one that it is in the merged version
+#: columns and their parts, each with the same column in the merged version
 OfTheirs = Sequence[tuple[LanceField, LanceField | None]]
 
 
-def taken_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker:
-    """Return the mark of a merge whose rows a version takes over as they are, with their ids."""
+def fast_forward_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker:
+    """Return the mark of a fast-forward, which records the shared row ids."""
     edge = MergeEdge.parse(mark.key, mark.text, "", "")
     ids = edge.ids
     if theirs.manifest.has_stable_row_ids:
@@ -253,31 +252,30 @@ def taken_mark(mark: BatchMarker, theirs: Snapshot, version: int) -> BatchMarker
 def merged_mark(
     mark: BatchMarker, schema: LanceSchema, theirs: Snapshot, columns: OfTheirs
 ) -> BatchMarker:
-    """Return the mark of a merge with a schema."""
+    """Return the mark of a three-way merge, which records the columns of its schema."""
     return _recorded(mark, record_of_columns(schema.walk(), theirs, columns))
 
 
 def implied_marks(
     marks: Sequence[BatchMarker], schema: LanceSchema, theirs: Snapshot, columns: OfTheirs
 ) -> tuple[BatchMarker, ...]:
-    """Return the marks of the other branches that come with a merge.
+    """Return the marks of other branches that the source contains, for the config of the target.
 
-    A mark whose version is gone says nothing of columns, nor does one of which the versions of
-    theirs do not tell all columns.
+    A mark does not record columns if its version is gone, or its columns cannot all be matched.
     """
     graph = CommitGraph(theirs.location)
     return tuple(_implied(graph, mark, schema, theirs, columns) for mark in marks)
 
 
 def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[BatchMarker, ...]:
-    """Return the marks of a pick that inserts rows, if only their ids tell them.
+    """Return the marks of a cherry-pick that inserts rows; none if a key identifies the rows.
 
-    The target gives the rows ids of its own.  The marks name the versions that may have the same
-    rows, so that a later merge does not take them for others.
+    The target assigns new row ids to the rows.  The marks name the versions that may have the same
+    rows under other ids, so that a later merge does not treat them as different rows.
     """
     mine = ours.manifest
-    is_told = bool(mine.schema.primary_key) or not mine.has_stable_row_ids
-    if is_told or theirs.location == ours.location or theirs.location.root != ours.location.root:
+    is_matched = bool(mine.schema.primary_key) or not mine.has_stable_row_ids
+    if is_matched or theirs.location == ours.location or theirs.location.root != ours.location.root:
         return ()
     graph = CommitGraph(ours.location)
     here = [one for one in (base, ours) if one.location.root == ours.location.root]
@@ -291,9 +289,9 @@ def picked_marks(base: Snapshot, theirs: Snapshot, ours: Snapshot) -> tuple[Batc
 
 
 def returned_mark(ours: Snapshot) -> BatchMarker:
-    """Return the mark of a commit that brings deleted rows of ours back under new row ids.
+    """Return the mark of a commit that restores deleted rows of the target under new row ids.
 
-    The commit is the next version.
+    The commit becomes the next version.
     """
     target = unique_name(ours.location)
     return BatchMarker(key=return_key(target, target), number=ours.version + 1)
@@ -313,14 +311,14 @@ def _implied(
         known = dict(ids_of_pairs(contained_columns(source, theirs)))
         fields = fields_by_id(source)
         if fields.keys() - known.values() and any(there is None for _, there in columns):
-            return mark  # the target may have a column of the source that theirs dropped
+            return mark  # the target may have a column of the source that the source dropped
         found = [(new, there and fields.get(known.get(there.id, -1))) for new, there in columns]
         return _recorded(mark, record_of_columns(schema.walk(), source, found))
     return mark
 
 
 def _source(graph: CommitGraph, mark: BatchMarker, theirs: Snapshot) -> Snapshot | None:
-    """Return the version that a mark names, if it is there."""
+    """Return the version that a mark names; ``None`` if it is gone."""
     edge = MergeEdge.parse(mark.key, mark.text, "", "")
     rest = mark.key.removeprefix(MERGE_KEYS)
     name = next((one for one in graph.vector(theirs).versions if rest.startswith(f"{one}.")), "")

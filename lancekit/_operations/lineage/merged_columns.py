@@ -1,4 +1,4 @@
-"""Columns of a merge's result, beside those of each side, and counts of changed values."""
+"""Columns and rows of a merge result, with the same columns and rows on each side."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from lancekit._pipeline.diff.row_values import Addresses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedColumn:
-    """A column of the result, and the one that it is in each version, if it is there.
+    """A column of the result, with the same column in each version that has it.
 
-    `parts` are those of structs, and the items of lists and maps of structs, where a side changed
-    them.
+    `parts` are the parts of a struct, or of the structs in a list or map, if a side changed any.
     """
 
     bases: tuple[LanceField | None, ...]
@@ -34,26 +33,26 @@ class MergedColumn:
 
     @property
     def names(self) -> list[str]:
-        """The names of the column, that in the result first."""
+        """The names of the column in the result and in all versions, the result first."""
         fields = (self.field, *self.bases, self.ours, self.theirs)
         return [field.name for field in fields if field is not None]
 
     @property
     def is_added_by_both(self) -> bool:
-        """Whether both sides have the column, and no merge base."""
+        """True if both sides have the column, and no merge base has it."""
         return self.ours is not None and self.theirs is not None and not any(self.bases)
 
     @property
     def is_from_theirs(self) -> bool:
-        """Whether ours lacks the column in the form that it gets: it is new, or was cast there."""
+        """True if the target lacks the column of the result: the source added or cast it."""
         return self.ours is None or self.field.id != self.ours.id
 
     @property
     def carried(self) -> MergedColumn | None:
-        """What the target has in no file: a column of theirs, or parts of a struct cast there.
+        """The column to bring from the source: a new or cast column, or the cast parts of a struct.
 
-        A part that theirs added is not among these.  No file of ours has it, so it is null there,
-        and rows with a value of it are changed rows.
+        A part that the source added is left out.  It reads as null in the target's files, and a row
+        with a value in it counts as a changed row.
         """
         if self.is_from_theirs:
             return self
@@ -61,12 +60,12 @@ class MergedColumn:
         parts = tuple(part for part in cast if part is not None)
         if not parts:
             return None
-        held = replace(self.field, children=tuple(part.field for part in parts))
-        return replace(self, field=held, parts=parts)
+        bare = replace(self.field, children=tuple(part.field for part in parts))
+        return replace(self, field=bare, parts=parts)
 
     @property
     def is_of_one_side(self) -> bool:
-        """Whether a side lacks the column, or a part of it."""
+        """True if a side lacks the column, or a part of it."""
         lacks = self.theirs is None or self.ours is None
         return lacks or any(part.is_of_one_side for part in self.parts)
 
@@ -77,14 +76,14 @@ class MergedColumn:
             yield from part.walk()
 
     def chains(self, above: tuple[MergedColumn, ...] = ()) -> Iterator[tuple[MergedColumn, ...]]:
-        """Yield the column and all its parts, each behind those that it is in."""
+        """Yield for the column and each part the path of columns that leads to it."""
         chain = (*above, self)
         yield chain
         for part in self.parts:
             yield from part.chains(chain)
 
     def ids_of_theirs(self) -> Iterator[tuple[int, int]]:
-        """Yield the id of each field in the version of theirs, with that of the result."""
+        """Yield the id of each field in the source, with the id in the result."""
         for part in self.walk():
             if part.theirs is not None and part.parts:
                 yield part.theirs.id, part.field.id
@@ -95,15 +94,15 @@ class MergedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """How many values of columns each side changed, by the side's own name of the column.
+    """Counts of the values that each side changed, by the side's name of the column.
 
-    Parts of structs have their path in the merge base, with dots.
+    Parts of structs are named by their path in the merge base, with dots.
 
-    `misfits` counts those of ours that are none of the type to which theirs cast the column, or the
-    other way round, `nulls` those that a column must not have that the other side made not
-    nullable; `own_rows` are rows of ours that theirs lacks, `their_rows` those of theirs that ours
-    lacks, `any_theirs` tells whether theirs changed rows.  `are_counted` is ``False`` before a row
-    is read.
+    misfits: values of a side that do not fit the type to which the other side cast the column.
+    nulls: nulls of a side in a column that the other side made not nullable.
+    own_rows, their_rows: the number of rows that only the target has, and that only the source has.
+    any_theirs: whether the source changed rows.
+    are_counted: ``False`` before rows are read.
     """
 
     ours: Mapping[str, int] = field(default_factory=dict)
@@ -117,7 +116,7 @@ class Values:
 
 
 def counted_as(chain: Sequence[MergedColumn]) -> str:
-    """Return the name by which `Values` counts a column, or a part behind those that it is in."""
+    """Return the key of a column, or of the part at the end of a path, in `Values`."""
     if len(chain) > 1:
         names = (next(base.name for base in one.bases if base is not None) for one in chain)
         return ".".join(names)
@@ -126,10 +125,10 @@ def counted_as(chain: Sequence[MergedColumn]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedPart:
-    """A part of a struct that one side dropped, and that the other side still has.
+    """A part of a struct that one side dropped and the other side kept.
 
-    `chain` leads to the part from its column, as the fields of the merge base and of the side.  All
-    merge bases have the same parts.
+    `chain` is the path from the column to the part, as (field of the merge base, field of the
+    side).  All merge bases have the same parts.
     """
 
     key: str
@@ -139,9 +138,9 @@ class DroppedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
-    """The columns that come of a merge, and the conflicts, settled or not.
+    """The columns of a merge result, and the conflicts, settled or not.
 
-    Where a conflict is not settled, the column is as ours has it.
+    The column of an unsettled conflict is the column of the target.
     """
 
     schema: LanceSchema
@@ -152,22 +151,23 @@ class ColumnPlan:
 
     @property
     def unsettled(self) -> tuple[ColumnConflict, ...]:
-        """The conflicts for which no side was chosen that can settle them."""
+        """The conflicts without a chosen side that can settle them."""
         return tuple(one for one in self.conflicts if one.side is None)
 
 
-# ---- rows of a three-way merge: those on which both sides agree, and those that clash
+# ---- rows of a three-way merge: settled rows and conflicting rows
 
-#: of rows and columns
+#: a mask with an axis of rows and an axis of columns
 Cells = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clashes:
-    """The rows of which both sides made something else, by where they are on each side.
+    """Rows that both sides changed differently, with their addresses on each side.
 
-    `cells` are the values that both changed, all of a row that only one side has, and those in
-    which a row differs that both inserted; `taken` those that theirs alone changed.
+    cells: conflicting values: changed by both sides, in a row that one side deleted, or different
+        in a row that both inserted.
+    taken: values that only the source changed.
     """
 
     base: Addresses
@@ -180,13 +180,13 @@ class Clashes:
         return len(self.base)
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Clashes:
-        """Return those of some rows."""
+        """Return the conflicts of the rows that a mask selects."""
         return Clashes(**{name: getattr(self, name)[rows] for name in Clashes.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Rows of ours that get values of theirs: those `taken`, or of all columns that theirs has.
+    """Target rows to overwrite: the cells in `taken`, or all columns of the source if ``None``.
 
     `num_cells` counts the values that change.
     """
@@ -198,16 +198,16 @@ class Rewritten:
 
     @classmethod
     def of_cells(cls, theirs: Addresses, ours: Addresses, taken: Cells) -> Rewritten:
-        """Return rows that get the cells that are set, each of which differs."""
+        """Return rows to overwrite in the cells of a mask; all these cells differ."""
         return cls(theirs, ours, taken, int(taken.sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows that somebody made: those that take the place of rows of ours, then new ones.
+    """Rows that a conflict function returned: replacements of target rows, then new rows.
 
-    `widths` counts the values in which each of the first differs from the row of ours; `origins`
-    are the addresses of the new ones on the other side.
+    `places` are the addresses of the replaced rows, `widths` their numbers of changed values.
+    `origins` are the addresses of the new rows on their side.
     """
 
     rows: pa.Table
@@ -218,9 +218,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What is left to do to ours: rows that go, rows that change, rows of theirs that come.
+    """The changes to apply to the target: rows to delete, to rewrite, and to insert.
 
-    `given` are rows that somebody made for conflicts.
+    `given` are the rows that a conflict function returned, if any.
     """
 
     deleted: Addresses
@@ -230,7 +230,7 @@ class Settled:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many rows come, how many change, and in how many values."""
+        """The numbers of inserted rows, changed rows, and changed values."""
         new, changed = len(self.inserted), sum(len(part.ours) for part in self.rewritten)
         cells = sum(part.num_cells for part in self.rewritten)
         if (given := self.given) is None:
@@ -240,7 +240,7 @@ class Settled:
 
     @property
     def replaced(self) -> Addresses:
-        """The rows of ours that are written anew, in the order in which they are."""
+        """The rows of the target that are rewritten, in the order of the rewrite."""
         places = [] if self.given is None else [self.given.places]
         parts = [part.ours for part in self.rewritten]
         return np.concatenate([np.empty(0, np.uint64), *parts, *places])

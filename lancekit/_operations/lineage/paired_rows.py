@@ -1,4 +1,4 @@
-"""Rows of one version in another version, as a comparison of the two paired them."""
+"""Row addresses mapped from one version to another, from a comparison of the two."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from lancekit._pipeline.diff.row_values import NOWHERE, Addresses
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-#: rows of theirs, each with the row of ours that is the same
+#: rows of the source, and the same rows of the target
 Met = tuple[Addresses, Addresses]
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Addresses, ascending, each with another one."""
+    """A sorted map from addresses to addresses."""
 
     keys: Addresses
     values: Addresses
 
     @classmethod
     def of(cls, keys: Sequence[Addresses], values: Sequence[Addresses]) -> Lookup:
-        """Return addresses in any order with others."""
+        """Build the map from keys in any order."""
         joined, others = np.concatenate(keys), np.concatenate(values)
         order = np.argsort(joined)
         return cls(joined[order], others[order])
 
     def find(self, rows: Addresses) -> Addresses:
-        """Return what belongs to rows; `NOWHERE` for unknown ones."""
+        """Return the mapped addresses of rows; `NOWHERE` for unknown rows."""
         found = np.full(len(rows), NOWHERE)
         if len(self.keys):
             at = np.minimum(np.searchsorted(self.keys, rows), len(self.keys) - 1)
@@ -44,10 +44,10 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class PairedRows:
-    """Where rows of one version are in another version.
+    """A map from row addresses of one version to the same rows of another version.
 
-    fragments: fragments that have the same rows at the same places, by their ids.
-    elsewhere: rows that lie elsewhere, or have other values.
+    fragments: fragment ids, for fragments with the same rows at the same offsets.
+    elsewhere: rows at other addresses, or with other values.
     alone: rows that the other version lacks.
     """
 
@@ -57,13 +57,13 @@ class PairedRows:
 
     @classmethod
     def to_new(cls, plan: DiffPlan, changes: Changes) -> PairedRows:
-        """Return where the new version has the rows of the old one."""
+        """Map the rows of the old version to the new version."""
         (olds, news), (was, now) = changes.same, changes.updated
         return cls(plan.shared.mates, Lookup.of([olds, was], [news, now]), changes.deleted)
 
     @classmethod
     def to_old(cls, plan: DiffPlan, changes: Changes) -> PairedRows:
-        """Return where the old version has the rows of the new one."""
+        """Map the rows of the new version to the old version."""
         fragments = {new: old for old, new in plan.shared.mates.items()}
         (olds, news), (was, now) = changes.same, changes.updated
         return cls(fragments, Lookup.of([news, now], [olds, was]), changes.inserted)
@@ -83,10 +83,10 @@ class PairedRows:
 def rows_met(
     theirs: Addresses, ours: Addresses, others: Sequence[tuple[PairedRows, PairedRows]]
 ) -> Met:
-    """Return rows that both sides inserted since a merge base, and that another base has.
+    """Return the pairs of rows that both sides inserted since one base, matched in another base.
 
     theirs, ours: the rows that each side inserted.
-    others: for each other base, where it has the rows of theirs, and where ours has its rows.
+    others: for each other base, the maps from the source to the base, and on to the target.
     """
     pairs = [np.empty((0, 2), np.uint64)]
     for to_base, to_ours in others:

@@ -1,7 +1,6 @@
-"""Rows that a merge brings back, and rows whose ids do not tell which they are.
+"""Rows that a merge restores, and rows that cannot be matched by their row ids.
 
-With an id of its own, a row that comes back would be another row for the next merge, which would
-bring it a second time.
+A restored row must keep its row id: under a new id, the next merge would insert the row again.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Rows that come back, by their addresses on the other side, ascending.
+    """Rows that a merge restores, by their addresses on the source side, ascending.
 
-    `ids` are their row ids, `created` the versions of the target that created them.
+    `ids` are their row ids, `created` the target versions that created them.
     """
 
     rows: Addresses
@@ -55,16 +54,16 @@ class Returned:
     created: Numbers
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Returned:
-        """Return some of the rows."""
+        """Return the rows that a mask selects."""
         return Returned(self.rows[rows], self.ids[rows], self.created[rows])
 
     def first(self, rows: Addresses) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the order in which rows that come back are first, and how many these are."""
+        """Return an order of ``rows`` with restored rows first, and the number of restored rows."""
         back = np.isin(rows, self.rows)
         return np.argsort(~back, kind="stable"), int(back.sum())
 
     def of(self, rows: Addresses) -> tuple[Numbers, Numbers]:
-        """Return ids and creating versions of rows, all of which come back."""
+        """Return the row ids and creating versions of restored rows."""
         at = np.searchsorted(self.rows, rows)
         return self.ids[at], self.created[at]
 
@@ -77,7 +76,10 @@ NONE_RETURNED = Returned(_NONE, _NONE, _NONE)
 
 
 def returned_rows(theirs: Snapshot, ours: Snapshot, rows: Addresses) -> Returned:
-    """Return the rows of theirs, of some that ours lacks, that ours had under the same ids."""
+    """Return the rows that the target had before under the same ids.
+
+    ``rows`` are rows of the source that the target lacks.
+    """
     stable = all(side.manifest.has_stable_row_ids for side in (theirs, ours))
     ancestor = common_ancestor(theirs, ours) if stable and len(rows) else None
     if ancestor is None:
@@ -91,7 +93,7 @@ def returned_rows(theirs: Snapshot, ours: Snapshot, rows: Addresses) -> Returned
         came = (ids >= free) & (ids < taken.next_row_id) & (created <= taken.source)
         created[came] = _created_here(ours, ancestor, taken, ids[came])
         known |= came & (created <= taken.target)
-    # a restored table hands ids out again
+    # a restored table assigns ids again
     known &= ids < ours.manifest.next_row_id
     back = Returned(rows, ids, created).where(known)
     return back.where(~_other_rows(ours, back)) if len(back.rows) else back
@@ -100,16 +102,16 @@ def returned_rows(theirs: Snapshot, ours: Snapshot, rows: Addresses) -> Returned
 def may_return(
     base: Snapshot, theirs: Snapshot, ours: Snapshot, rows: Addresses, inserted: Addresses
 ) -> bool:
-    """Return True if rows that come under new ids may be rows that ours had under other ids.
+    """Return True if rows inserted under new ids may be rows that the target had under other ids.
 
     base, theirs, ours: the versions of the merge.
-    rows: the rows of theirs that come under new ids.
-    inserted: the rows of theirs that the base lacks.
+    rows: the rows of the source that get new ids.
+    inserted: the rows of the source that the base lacks.
     """
     if not len(rows) or not ours.manifest.has_stable_row_ids or ours.manifest.schema.primary_key:
         return False
     if not np.isin(rows, inserted).all():
-        return True  # ours deleted rows of the base, and theirs changed them
+        return True  # the target deleted rows of the base, and the source changed them
     if theirs.location.root != ours.location.root:
         return False
     graph, sides = CommitGraph(ours.location), (base, theirs, ours)
@@ -117,10 +119,10 @@ def may_return(
 
 
 def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:
-    """Return the versions of ours that created rows which a fast-forward gave to both sides.
+    """Return the target versions that created the rows shared since a fast-forward.
 
-    The newest version with a row tells it, also where ours had the row before the fast-forward.  If
-    no version has the row any more, none knows it as another row, and the fast-forward counts.
+    The newest version with a row records it, even for rows that are older than the fast-forward.
+    For rows that no version has any more, the version of the fast-forward is returned.
     """
     created, left = np.full(len(ids), taken.target, np.uint64), np.arange(len(ids))
     graph, places = CommitGraph(ours.location), _versions_since(ancestor, ours)
@@ -128,7 +130,7 @@ def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Num
         if not len(left):
             return created
         side, found = graph.load(location, version), np.zeros(len(left), bool)
-        with suppress(CorruptFileError):  # a cleanup of pylance left the version without its files
+        with suppress(CorruptFileError):  # a pylance cleanup can remove files of a version it keeps
             for at, versions, _ in () if side is None else places_of_ids(side, ids[left]):
                 created[left[at]], found[at] = versions, True
         left = left[~found]
@@ -138,7 +140,7 @@ def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Num
 
 
 def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[BranchLocation, int]]:
-    """Return the versions from an ancestor to a side that are there, newest first."""
+    """Return the existing versions from an ancestor to a side, newest first."""
     return [
         (span.location, version)
         for span in reversed(spans_since(ancestor, side) or [])
@@ -149,7 +151,7 @@ def _versions_since(ancestor: Snapshot, side: Snapshot) -> list[tuple[BranchLoca
 
 
 def _other_rows(ours: Snapshot, back: Returned) -> npt.NDArray[np.bool_]:
-    """Return which ids a row of ours has, or one that is marked as deleted and another row."""
+    """Return which ids are taken in the target: by a live row, or by a different deleted row."""
     out = np.zeros(len(back.ids), bool)
     for at, created, deleted in places_of_ids(ours, back.ids):
         out[at] |= ~deleted | (created != back.created[at])
@@ -159,7 +161,7 @@ def _other_rows(ours: Snapshot, back: Returned) -> npt.NDArray[np.bool_]:
 def places_of_ids(
     side: Snapshot, ids: Numbers
 ) -> Iterator[tuple[Offsets, Numbers, npt.NDArray[np.bool_]]]:
-    """Yield for each fragment with some ids: which, their creating versions, and if deleted."""
+    """Yield for each fragment: the indices of ids found, creating versions, and deleted flags."""
     sources = fragment_sources(side)
     for place in sources.with_row_ids(np.sort(ids)).tolist():
         fragment = sources[place].fragment
@@ -175,22 +177,21 @@ def places_of_ids(
             yield at, versions.at(offsets[at]), gone
 
 
-# ---- by which versions rows were created and changed that a fast-forward takes over
+# ---- created and updated versions of the rows of a fast-forward
 
-#: the ids of rows, and by which versions they were created and changed
+#: the ids of rows, and the versions that created and last updated them
 Stamps = tuple[Numbers, Numbers, Numbers]
 
 
 class RowStamps:
-    """By which versions rows of a branch were created and changed, in the numbers of its target.
+    """Created and updated versions for the rows of a branch, as version numbers of its target.
 
     ours: the target.
-    touched: the fragments of the target from which rows went, or in which values changed, by their
-        ids.
+    touched: the ids of target fragments that lost rows, or in which values changed.
     theirs: the newest version of the branch.
     fragments: the fragments of the branch whose rows the target gets.
-    base: up to which version of the branch the target has its rows already.
-    version: the version of the target that takes the others over.
+    base: the version of the branch up to which the target already has its rows.
+    version: the version of the target that gets the rows.
     """
 
     def __init__(
@@ -214,12 +215,12 @@ class RowStamps:
             self._keep([*known, (back.ids, back.created, now)])
 
     def on(self, fragment: Fragment) -> Fragment:
-        """Return a new fragment with the target's versions."""
+        """Return a fragment with created and updated versions of the target."""
         if is_new(fragment, self.next_row_id):
             one = uniform_versions(fragment.physical_rows, int(self.version))
             return replace(fragment, created_at=one, last_updated_at=one)
         at, known = self._find(ids_of(fragment))
-        # a restored branch may have handed out an id for the second time
+        # a restored branch may have assigned an id for the second time
         known &= _versions(fragment, fragment.created_at) <= self.base
         created, updated = np.full(len(at), self.version), np.full(len(at), self.version)
         created[known] = self.created[at[known]]
@@ -232,18 +233,18 @@ class RowStamps:
         )
 
     def _keep(self, rows: Sequence[Stamps]) -> None:
-        """Keep rows, ascending by their ids."""
+        """Store the versions of rows, sorted by row id."""
         ids, created, updated = map(np.concatenate, zip((_NONE,) * 3, *rows, strict=True))
         order = np.argsort(ids)
         self.ids, self.created, self.updated = ids[order], created[order], updated[order]
 
     def _find(self, ids: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Return the places of ids among those that are kept, and which are there."""
+        """Return the indices of ids among the stored ids, and which ids are stored."""
         at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         return at, self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
 
     def _lacked(self, theirs: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Addresses]:
-        """Yield rows of the branch that came up to the base, and that the target lacks."""
+        """Yield rows of the branch that it created up to the base, and that the target lacks."""
         for fragment in fragments:
             if not is_new(fragment, self.next_row_id):
                 _, known = self._find(ids_of(fragment))
@@ -254,22 +255,22 @@ class RowStamps:
 
 
 def with_changed(fragment: Fragment, rows: BitMap, version: int) -> Fragment:
-    """Return a fragment with some rows marked as changed by a version."""
+    """Return a fragment with ``version`` as the last-updated version of some rows."""
     updated = _versions(fragment, fragment.last_updated_at).copy()
     updated[to_offsets(rows)] = version
     return replace(fragment, last_updated_at=encode_row_versions(updated))
 
 
 def is_new(fragment: Fragment, next_row_id: int) -> bool:
-    """Return whether the target has none of a fragment's rows, by the least of their ids alone."""
+    """Return True if all row ids of a fragment are new to the target, by its smallest row id."""
     bounds = read_row_id_bounds(fragment.row_ids or b"", f"fragment {fragment.id}")
     return bounds[0] >= next_row_id
 
 
 def live_rows(side: Snapshot, fragment: Fragment) -> Stamps:
-    """Return the rows of a fragment, without the deleted rows.
+    """Return ids and versions of the rows of a fragment that are not deleted.
 
-    A row that was updated has its id in another fragment, too.
+    An updated row has its id in another fragment, too.
     """
     gone = to_offsets(side.deleted_rows(fragment))
     created, updated = (
@@ -279,7 +280,7 @@ def live_rows(side: Snapshot, fragment: Fragment) -> Stamps:
 
 
 def ids_of(fragment: Fragment) -> Numbers:
-    """Return the row ids of a fragment, of deleted rows, too."""
+    """Return the row ids of a fragment, including deleted rows."""
     return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, f"fragment {fragment.id}")
 
 
@@ -287,24 +288,21 @@ def _versions(fragment: Fragment, encoded: bytes | None) -> Numbers:
     return read_row_versions(encoded, fragment.physical_rows, f"fragment {fragment.id}").values()
 
 
-# ---- rows whose ids do not tell which rows of another version they are
+# ---- rows that cannot be matched by row id
 #
-# A merge of a table without a key gives rows that it inserts ids of the target's own.  So one row
-# can have two ids, and one id can mean two rows.  Of rows that are equal it does not matter which
-# is which.
+# A merge of a table without a key assigns new row ids of the target to the rows that it inserts.
+# So one row can have two ids, and one id can mean two rows.  Equal rows are interchangeable.
 
 
 def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
-    """Return changes without rows that are equal on both sides under ids that tell nothing.
+    """Pair equal rows that each side has under an independently assigned id: no changes.
 
-    Examples
-    --------
-    A branch merged a row of main, and has it under an id of its own: no row came and none went.
+    Example: a branch merged a row of main, which got a new id there.  No row was deleted or added.
     """
-    if not _gave_ids_out(plan) or any(pair.old is None for pair in plan.columns):
+    if not _both_assigned_ids(plan) or any(pair.old is None for pair in plan.columns):
         return found
-    gone = _untold(plan, plan.old, found.deleted)
-    come = _untold(plan, plan.new, found.inserted) if len(gone) else gone
+    gone = _with_own_ids(plan, plan.old, found.deleted)
+    come = _with_own_ids(plan, plan.new, found.inserted) if len(gone) else gone
     if not len(come):
         return found
     olds, news = compare_rows(replace(plan, way="whole rows"), gone, come).same
@@ -316,13 +314,13 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
     )
 
 
-def check_told(plan: DiffPlan, found: Changes) -> None:
-    """Refuse to merge changes of rows if nothing tells which rows are the same.
+def check_identified(plan: DiffPlan, found: Changes) -> None:
+    """Refuse to merge changes of rows if the rows of both sides cannot be matched.
 
     Raises InvalidArgumentError: there is no key that stands once, and no row ids of a common
         version.
     """
-    if plan.way == "whole rows" or _are_untold(plan, found):
+    if plan.way == "whole rows" or _may_be_updates(plan, found):
         raise _error(plan, "both sides changed some")
     if found.ambiguous:
         raise InvalidArgumentError(
@@ -335,28 +333,28 @@ def check_told(plan: DiffPlan, found: Changes) -> None:
 
 
 def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:
-    """Refuse new columns of a side if the other one may have some of its rows under other ids.
+    """Refuse new columns of a side if the other side may have some of its rows under other ids.
 
-    These would be rows without values in the new columns.
+    Those rows would get no values in the new columns.
     """
     new = [pair.name for pair in brings.columns if pair.old is None]
-    if new and _are_untold(other, found):
+    if new and _may_be_updates(other, found):
         raise _error(other, f"one side has new columns ({', '.join(map(repr, new))})")
 
 
 def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Changes) -> None:
-    """Refuse rows that both sides inserted since a base if the two merged since that base.
+    """Refuse rows that both sides inserted since a base if the two sides merged since that base.
 
-    One side may have rows of the other one under ids of its own. Where ours contains theirs, it may
-    have lost the rows and got them back since.
+    One side may have rows of the other side under different ids.  A target that contains the source
+    may have lost the rows and got them back since.
     """
     sides = between.old, between.new
     if between.way != "row ids" or sides[0].location.root != sides[1].location.root:
         return
-    if not (len(theirs.inserted) and len(_untold(between, between.new, ours.inserted))):
+    if not (len(theirs.inserted) and len(_with_own_ids(between, between.new, ours.inserted))):
         return
     graph = CommitGraph(between.new.location)
-    have_met = len(_untold(between, between.old, theirs.inserted)) > 0 and (
+    have_met = len(_with_own_ids(between, between.old, theirs.inserted)) > 0 and (
         graph.have_met_since(base, *sides)
     )
     # a version that is reverted, or picked again
@@ -371,8 +369,8 @@ def check_returned(
 ) -> None:
     """Refuse rows that a side deleted and got back under new ids, if the other side changed them.
 
-    plan, found: what the side did since a merge base.
-    other, changed: what the other side did; a new column has values of all rows.
+    plan, found: the changes of the side since a merge base.
+    other, changed: the changes of the other side; its new columns have values for all rows.
     bases: all merge bases.
     """
     if plan.way != "row ids" or not (len(found.deleted) and len(found.inserted)):
@@ -397,17 +395,17 @@ def _sides(plan: DiffPlan) -> str:
     return f"{plan.old.called} and {plan.new.called}"
 
 
-def _are_untold(plan: DiffPlan, found: Changes) -> bool:
-    """Tell whether rows that went may be rows that came, with other values."""
+def _may_be_updates(plan: DiffPlan, found: Changes) -> bool:
+    """Return True if deleted rows may be inserted rows with other values."""
     return (
-        _gave_ids_out(plan)
-        and len(_untold(plan, plan.old, found.deleted)) > 0
-        and len(_untold(plan, plan.new, found.inserted)) > 0
+        _both_assigned_ids(plan)
+        and len(_with_own_ids(plan, plan.old, found.deleted)) > 0
+        and len(_with_own_ids(plan, plan.new, found.inserted)) > 0
     )
 
 
-def _gave_ids_out(plan: DiffPlan) -> bool:
-    """Tell whether both sides gave ids out, which can mean other rows on the other side."""
+def _both_assigned_ids(plan: DiffPlan) -> bool:
+    """Return True if both sides assigned row ids, so that one id can mean two rows."""
     ends = {(side.location, side.version) for side in (plan.old, plan.new)}
     parted = (
         plan.ancestor is not None and (plan.ancestor.location, plan.ancestor.version) not in ends
@@ -415,8 +413,8 @@ def _gave_ids_out(plan: DiffPlan) -> bool:
     return plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
 
 
-def _untold(plan: DiffPlan, side: Snapshot, rows: Addresses) -> Addresses:
-    """Return the rows of a side under ids that mean nothing on the other side."""
+def _with_own_ids(plan: DiffPlan, side: Snapshot, rows: Addresses) -> Addresses:
+    """Return the rows of a side whose ids mean nothing on the other side."""
     if not len(rows):
         return rows
     ids = read_rows(side, rows).read(["_rowid"], rows)["_rowid"].to_numpy()

@@ -1,4 +1,4 @@
-"""The history of a row: every version that made it, changed it or deleted it."""
+"""The history of rows: every version that created, changed or deleted them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lancekit._format.row_id_bounds import row_id_bounds
 from lancekit._legible import literals, python_rows, python_value, shown
 from lancekit._operations.lineage.trace import (
     Compared,
-    Pace,
     Step,
+    VersionPair,
     is_first,
     places_in,
     step_back,
-    way_back,
+    version_pairs,
 )
 from lancekit._pipeline.diff.match import stand_among
 from lancekit._pipeline.diff.row_values import Addresses, Side, read_rows, row_values, seen
@@ -43,10 +43,10 @@ from lancekit.errors import (
 MOST_ROWS = 100
 
 _NO_KEYS = pa.table({})
-#: physical rows that are looked through together
+#: physical rows that are searched together
 _BLOCK_ROWS = 1 << 18
 
-#: the columns that tell a row, and their values
+#: the columns that identify a row, and their values
 Key: TypeAlias = Mapping[str, object]
 Kind: TypeAlias = Literal["born", "updated", "died", "found"]
 Cells: TypeAlias = dict[str, tuple[object, object]]
@@ -54,7 +54,7 @@ Cells: TypeAlias = dict[str, tuple[object, object]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a version did to a row; `before` is the older one that can be read, if any."""
+    """A change of a row by a version; `before` is the previous readable version, if any."""
 
     kind: Kind
     key: dict[str, object]
@@ -64,15 +64,14 @@ class Entry:
 
 
 def history_of(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> list[Entry]:
-    """Return what became of rows up to a version, newest first.
+    """Return the changes of rows up to a version, newest first.
 
-    rows: the columns of a key with their values, a filter that selects rows of the version, or a
-        row id.
+    rows: key columns with their values, a filter that selects rows of the version, or a row id.
 
-    Raises ColumnNotFoundError: there is no such column.
+    Raises ColumnNotFoundError: a column does not exist.
     Raises PredicateError: the filter does not parse.
-    Raises InvalidArgumentError: no row was ever one that is looked for, the filter selects none or
-        too many, or nothing tells which row is which in other versions.
+    Raises InvalidArgumentError: no version ever had such a row, the filter selects no row or too
+        many, or rows cannot be matched with other versions.
     """
     wanted = _wanted(snapshot, rows)
     return list(_Walk(snapshot, wanted).entries())
@@ -80,9 +79,9 @@ def history_of(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which rows to follow: those of some ids, or those that have one of some keys.
+    """The rows to follow: by row ids, or by keys.
 
-    `keys` name columns as the newest version does.  `unique` says that no two rows have a key.
+    `keys` has the column names of the newest version.  `unique`: no two rows share a key.
     """
 
     ids: tuple[int, ...]
@@ -165,15 +164,15 @@ def _selected(snapshot: Snapshot, rows: str | pc.Expression, columns: Sequence[s
 
 
 class _Finder:
-    """Finds rows in fragments; looks for keys once in what the same files hold."""
+    """Finds rows by id or key in fragments; searches the same files for keys only once."""
 
     def __init__(self, wanted: _Wanted) -> None:
         self._keys = wanted.keys
         self._seeds = Seeds.drawn()
         self._known: dict[tuple[str, ...], Offsets] = {}
-        #: the row ids that are looked for
+        #: the row ids to find
         self.ids = np.array(wanted.ids, np.uint64)
-        #: whether keys are, and what their columns are called in the version that is looked at
+        #: whether to find keys, too, and the names of their columns in the searched version
         self.by_key = bool(len(wanted.keys))
         self.names: Mapping[str, str] = {}
 
@@ -192,7 +191,7 @@ class _Finder:
         return np.unique(np.concatenate(found))
 
     def _digests_in(self, snapshot: Snapshot) -> Digests | None:
-        """Return digests of the keys in the types of a version; ``None`` where none can be."""
+        """Return digests of the keys in the types of a version; ``None`` if no row can match."""
         if len(self.names) < len(self._keys.column_names):
             return None
         schema = seen(snapshot)
@@ -201,7 +200,7 @@ class _Finder:
             kind, values = schema.field(now).to_arrow().type, ak.combine_chunks(self._keys[name])
             try:
                 columns.append(values if values.type == kind else ak.cast(values, kind))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the key does not fit the type
                 return None
         return digests(columns, self._seeds)
 
@@ -213,7 +212,7 @@ class _Finder:
         return _live(FragmentReader(source), offsets) if len(offsets) else np.empty(0, np.uint64)
 
     def _offsets(self, source: FragmentSource, keys: Digests) -> Offsets:
-        """Return which rows of a fragment have a key, deleted ones too."""
+        """Return which rows of a fragment have one of the keys, including deleted rows."""
         reader = FragmentReader(replace(source, with_deleted=True))
         found = [np.empty(0, np.int64)]
         for start in range(0, reader.physical_rows, _BLOCK_ROWS):
@@ -239,7 +238,7 @@ def _live(reader: FragmentReader, offsets: Offsets) -> Addresses:
 
 
 class _Walk:
-    """One way back: where the rows are that are followed."""
+    """Follows rows back through the versions of a branch."""
 
     def __init__(self, snapshot: Snapshot, wanted: _Wanted) -> None:
         self.snapshot = snapshot
@@ -253,12 +252,12 @@ class _Walk:
         self.find.names = {name: name for name in wanted.keys.column_names}
         rows = self.find(snapshot, range(len(snapshot.manifest.fragments)))
         anything, oldest = bool(len(rows)), snapshot
-        for pace in way_back(snapshot, wanted.keys.column_names):
-            oldest = pace.old
-            step = self._step(pace, rows)
-            yield from self._told(pace, step, rows)
+        for versions in version_pairs(snapshot, wanted.keys.column_names):
+            oldest = versions.old
+            step = self._step(versions, rows)
+            yield from self._step_entries(versions, step, rows)
             if not self._keyed:
-                self._forget(pace, rows[step.born])
+                self._forget(versions, rows[step.born])
             rows = np.union1d(step.before[~step.born], step.gone)
             anything = anything or bool(len(rows))
             if not self._keyed and len(self.find.ids) == 0:
@@ -268,63 +267,63 @@ class _Walk:
             for key, cells in self._alone(oldest, rows, dict(self.find.names), new=True):
                 yield Entry(kind, key, oldest, None, cells)
         if not anything:
-            raise self._never()
+            raise self._not_found()
 
-    def _step(self, pace: Pace, rows: Addresses) -> Step:
+    def _step(self, versions: VersionPair, rows: Addresses) -> Step:
         wanted = self.wanted
-        stable = all(side.manifest.has_stable_row_ids for side in (pace.old, pace.new))
-        if self._keyed and len(places_in(rows, pace.changed)):
-            self.find.ids = self._facts("_rowid", pace.new, rows)
-        self.find.names = pace.older_names
+        stable = all(side.manifest.has_stable_row_ids for side in (versions.old, versions.new))
+        if self._keyed and len(places_in(rows, versions.changed)):
+            self.find.ids = self._facts("_rowid", versions.new, rows)
+        self.find.names = versions.older_names
 
-        def step(*, by_key: bool, look: bool) -> Step:
+        def step(*, by_key: bool, find_deleted: bool) -> Step:
             self.find.by_key = by_key
             return step_back(
-                pace,
+                versions,
                 rows,
-                on=None if stable or not self._keyed else [*pace.names.values()],
+                on=None if stable or not self._keyed else [*versions.names.values()],
                 find=self.find,
-                look=look or len(rows) < len(self.find.ids),
+                find_deleted=find_deleted or len(rows) < len(self.find.ids),
             )
 
         if not self._keyed:
-            return step(by_key=False, look=False)
-        # where no two rows have a key no more are looked for than there are
-        look = not (wanted.unique and len(rows) == len(wanted.keys))
-        if look or not stable:
-            return step(by_key=True, look=look)
+            return step(by_key=False, find_deleted=False)
+        # unique keys: once all rows are found, no more can exist
+        find_deleted = not (wanted.unique and len(rows) == len(wanted.keys))
+        if find_deleted or not stable:
+            return step(by_key=True, find_deleted=find_deleted)
         # a row is followed by its id alone until it was born
-        found = step(by_key=False, look=False)
-        return step(by_key=True, look=True) if found.born.any() else found
+        found = step(by_key=False, find_deleted=False)
+        return step(by_key=True, find_deleted=True) if found.born.any() else found
 
-    def _forget(self, pace: Pace, rows: Addresses) -> None:
-        """Look no more for rows of which no older version can know."""
-        created = self._facts("_row_created_at_version", pace.new, rows)
-        ids = self._facts("_rowid", pace.new, rows)
-        self.find.ids = np.setdiff1d(self.find.ids, ids[created > pace.old.version])
+    def _forget(self, versions: VersionPair, rows: Addresses) -> None:
+        """Stop the search for rows that no older version can have."""
+        created = self._facts("_row_created_at_version", versions.new, rows)
+        ids = self._facts("_rowid", versions.new, rows)
+        self.find.ids = np.setdiff1d(self.find.ids, ids[created > versions.old.version])
 
     def _facts(self, name: str, snapshot: Snapshot, rows: Addresses) -> Addresses:
-        """Return a hidden column of rows."""
+        """Return the values of a hidden column of rows."""
         if not len(rows):
             return rows
         return read_rows(snapshot, rows).read([name], rows)[name].to_numpy()
 
-    def _told(self, pace: Pace, step: Step, rows: Addresses) -> Iterator[Entry]:
-        ends = pace.new, pace.old
-        for key, cells in self._alone(pace.new, rows[step.born], pace.names, new=True):
+    def _step_entries(self, versions: VersionPair, step: Step, rows: Addresses) -> Iterator[Entry]:
+        ends = versions.new, versions.old
+        for key, cells in self._alone(versions.new, rows[step.born], versions.names, new=True):
             yield Entry("born", key, *ends, cells)
         if step.compared is not None and step.updated.any():
             changed = _cells(step.compared, step.before[step.updated], rows[step.updated])
-            keys = self._keys(pace.new, rows[step.updated], pace.names)
+            keys = self._keys(versions.new, rows[step.updated], versions.names)
             for key, cells in zip(keys, changed, strict=True):
                 yield Entry("updated", key, *ends, cells)
-        for key, cells in self._alone(pace.old, step.gone, pace.older_names, new=False):
+        for key, cells in self._alone(versions.old, step.gone, versions.older_names, new=False):
             yield Entry("died", key, *ends, cells)
 
     def _keys(
         self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str]
     ) -> list[dict[str, object]]:
-        """Return what tells rows to a person, by the names that the newest version has."""
+        """Return the key columns (or ``_rowid``) of rows, under the names of the newest version."""
         read = [*names.values()] if self._keyed else ["_rowid"]
         table = read_rows(snapshot, rows).read(read, rows)
         shown = [*names] if self._keyed else read
@@ -352,21 +351,21 @@ class _Walk:
                 },
             )
 
-    def _never(self) -> InvalidArgumentError:
+    def _not_found(self) -> InvalidArgumentError:
         if self.wanted.ids:
             return RowOutOfRangeError(
                 f"No version that can be read had a row with id {self.wanted.ids[0]}.",
                 row=self.wanted.ids[0],
             )
-        told = literals(self.wanted.keys.slice(0, 1).to_pylist()[0], " and ")
+        named = literals(self.wanted.keys.slice(0, 1).to_pylist()[0], " and ")
         return InvalidArgumentError(
-            f"No version that can be read had a row with {told}.",
+            f"No version that can be read had a row with {named}.",
             hint="Look at the values and their types.",
         )
 
 
 def _cells(compared: Compared, old: Addresses, new: Addresses) -> list[Cells]:
-    """Return the values that differ of pairs of rows."""
+    """Return for each pair of rows its differing values, as (old, new) by column."""
     columns, (olds, news) = compared.plan.columns, compared.sides
     found = [Cells() for _ in old]
     for pair, before, after in zip(

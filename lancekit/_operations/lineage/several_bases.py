@@ -1,14 +1,13 @@
 """A three-way merge of versions that have several merge bases, as criss-cross merges leave them.
 
-A change counts only if it is new with regard to each base.  So a value of theirs is taken if it
-differs from every base and ours does not; a value of ours stays if it differs from every base and
-theirs does not.  All other cells where the sides differ are conflicts, also those where each side
-has the value of another base.
+A change counts only if it is new with regard to each base.  So a value of one side is used if it
+differs from every base, and the value of the other side does not.  All other cells where the sides
+differ are conflicts, including cells where each side has the value of another base.
 
-Each base has a plan of its own, which says of a cell: take, keep or conflict.  A cell that one plan
-takes and no plan keeps is taken, and the other way round.  A conflict of one plan is settled by
-another base: there one side has the value of the base.  The columns were planned for all bases
-before; of a column that a base lacks, the base's plan says nothing.
+Each base has a separate plan, which decides for each cell: take, keep or conflict.  A cell that one
+plan takes and no plan keeps is taken, and the other way round.  Another base settles a conflict of
+one plan if a side has the value of that base.  The columns are already planned for all bases.  The
+plan of a base does not decide cells of columns that the base lacks.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from lancekit._pipeline.diff.values import differing
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that a plan decides, each as an address of theirs and of ours, with what it says."""
+    """Rows that a plan decides, by their addresses on both sides, with its decisions."""
 
     theirs: Addresses
     ours: Addresses
@@ -44,7 +43,7 @@ class _Rows:
 
 
 def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
-    """Return one plan of the plans for each merge base, the first of which names the base.
+    """Combine the plans of all merge bases; messages name the base of the first plan.
 
     Raises InvalidArgumentError: the bases match the rows of the two sides differently.
     """
@@ -57,46 +56,46 @@ def combined(plans: Sequence[ThreeWay], by: By) -> ThreeWay:
     )
     theirs, ours = pairs[:, 0], pairs[:, 1]
     check_paired(plan.theirs, plan.ours, (theirs, ours))
-    apart = _apart(plan, theirs, ours)
-    on_both = apart & ((theirs != NOWHERE) & (ours != NOWHERE))[:, np.newaxis]
+    differ = _differing_cells(plan, theirs, ours)
+    on_both = differ & ((theirs != NOWHERE) & (ours != NOWHERE))[:, np.newaxis]
     lacked = _lacked(plans)
-    changed = _changed_beside(plans, lacked, theirs, ours)
+    changed = _changed_in_lacked(plans, lacked, theirs, ours)
     places = places.reshape(-1)
-    take, keep = np.zeros_like(apart), np.zeros_like(apart)
+    take, keep = np.zeros_like(differ), np.zeros_like(differ)
     start = 0
     for one, rows, lacks in zip(plans, decided, lacked, strict=True):
         at = places[start : start + len(rows.theirs)]
         start += len(rows.theirs)
-        # what a plan does not list stays as it is
-        taken, clash = np.zeros_like(apart), np.zeros_like(apart)
+        # rows that a plan does not list are kept
+        taken, clash = np.zeros_like(differ), np.zeros_like(differ)
         taken[at], clash[at] = rows.take, rows.conflict
-        # both values are new to a base without the column; a new value makes a row another one
+        # Both values are new to a base without the column.  A new value changes the row.
         others: npt.NDArray[np.bool_] = np.logical_or.reduce(changed & lacks, axis=1)
         others &= ~np.isin(theirs, one.changes.inserted) & ~np.isin(ours, one.mine.inserted)
         unknown = on_both & lacks | others[:, np.newaxis]
         taken, clash = taken & ~unknown, clash | unknown
         if by == "row":
-            clash = _whole(clash)
-            taken = _whole(taken) & ~clash
+            clash = _whole_rows(clash)
+            taken = _whole_rows(taken) & ~clash
         keep |= ~(taken | clash)
         take |= taken
-    taken, clash = take & ~keep & apart, (take == keep) & apart
+    taken, clash = take & ~keep & differ, (take == keep) & differ
     agreed, clashes = _decided(plan, theirs, ours, taken, clash)
     return replace(plan, agreed=agreed, clashes=clashes)
 
 
 def _lacked(plans: Sequence[ThreeWay]) -> Cells:
-    """Return for each plan the columns that its base lacks and another base has."""
+    """Return a mask by plan and column: columns that its base lacks and another base has."""
     there = np.array([[pair.old is not None for pair in plan.before] for plan in plans])
     there = there.reshape(len(plans), -1)
     some: npt.NDArray[np.bool_] = np.logical_or.reduce(there, axis=0)
     return ~there & some
 
 
-def _changed_beside(
+def _changed_in_lacked(
     plans: Sequence[ThreeWay], lacked: Cells, theirs: Addresses, ours: Addresses
 ) -> Cells:
-    """Return the new values of rows that one side lacks, in columns that some bases lack."""
+    """Return the cells with new values in columns that a base lacks, for rows of one side alone."""
     out = np.zeros((len(theirs), lacked.shape[1]), bool)
     alone = (theirs == NOWHERE) != (ours == NOWHERE)
     for at in np.flatnonzero(lacked.any(axis=0)).tolist() if alone.any() else ():
@@ -111,14 +110,14 @@ def _changed_beside(
     return out
 
 
-def _whole(cells: Cells) -> Cells:
-    """Return whole rows where a cell is set."""
+def _whole_rows(cells: Cells) -> Cells:
+    """Return a mask with all cells set in rows where any cell is set."""
     rows: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
     return np.broadcast_to(rows[:, np.newaxis], cells.shape)
 
 
 def _rows_of(plan: ThreeWay, width: int) -> Iterator[_Rows]:
-    """Yield the rows that a plan lists."""
+    """Yield the rows that a plan changes, or that conflict in it."""
     agreed, clashes = plan.agreed, plan.clashes
 
     def rows(theirs: Addresses, ours: Addresses, take: Cells | None = None) -> _Rows:
@@ -142,8 +141,8 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     )
 
 
-def _apart(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> Cells:
-    """Return the cells that differ; all of a row that one side lacks."""
+def _differing_cells(plan: ThreeWay, theirs: Addresses, ours: Addresses) -> Cells:
+    """Return the cells that differ between the sides; all cells if one side lacks the row."""
     both = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
     out = np.ones((len(theirs), len(plan.columns)), bool)
     lefts, rights = read_rows(plan.theirs, theirs[both]), read_rows(plan.ours, ours[both])

@@ -1,8 +1,7 @@
-"""What two sides made of one version, put together: planned, and nothing is written.
+"""Plan a three-way merge of a source (theirs) into a target (ours).  Nothing is written.
 
-A row that is in the version both come from is told by its address there, however each side's rows
-are told to be those; rows that are new on both sides are told by the ids or the key that they have
-in common.
+Rows of the merge base are identified by their address there; each side's rows are matched to it.
+Rows that are new on both sides are matched by shared row ids or by a key.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from lancekit._operations.lineage.merged_columns import (
 )
 from lancekit._operations.lineage.paired_rows import PairedRows, check_paired, rows_met
 from lancekit._operations.lineage.returned_rows import (
+    check_identified,
     check_inserted,
     check_returned,
     check_rows_of_new,
-    check_told,
     paired_by_values,
 )
 from lancekit._operations.lineage.three_way_columns import (
@@ -86,18 +85,19 @@ def three_ways(
     has_bases: bool = True,
     refuse: bool = False,
 ) -> list[ThreeWay]:
-    """Find out what there is to do to ours, to have in it what theirs changed since each base.
+    """Plan the merge of the source into the target, once for each merge base.
 
-    The columns are planned once for all bases; each plan says of rows what is new with regard to
-    its base.  With each base come the versions that theirs and ours are compared with: the base,
-    or one that took it over as it was, with the same rows at the same addresses.  ``named`` has the
-    side that counts where columns conflict, by their names, ``default`` that of other columns; with
-    ``refuse``, conflicts of columns that are left are an error.  ``has_bases`` tells that ours
-    comes from the bases.
+    The columns are planned once for all bases.  The plan of a base has the row changes since it.
 
-    Raises InvalidArgumentError: nothing tells which rows or columns are the same, or a key stands
-        more than once; or a name fits two columns.
-    Raises SchemaMismatchError: conflicts of columns are not settled.
+    bases: each base, and the versions to compare the source and the target with: the base, or a
+        version that fast-forwarded to it, with the same rows at the same addresses.
+    named, default: the chosen sides of column conflicts, by column name, and of other columns.
+    has_bases: whether the target descends from the bases.
+    refuse: whether unsettled column conflicts are an error.
+
+    Raises InvalidArgumentError: rows or columns cannot be matched, a key occurs more than once, or
+        a name fits two columns.
+    Raises SchemaMismatchError: a column conflict is not settled.
     """
     versions = Versions([base for base, _, _ in bases], theirs, ours, has_bases)
     plans = [
@@ -123,9 +123,9 @@ def three_ways(
     for (base, _, _), one in zip(bases, plans, strict=True):
         to_theirs, to_ours = (_of_rows(plan, both, on) for plan in one)
         changes = _changes(to_theirs)
-        # without any there is nothing that changes of ours could meet, unless another base has some
-        meets = len(bases) > 1 or not changes.is_empty or columns.schema != ours.manifest.schema
-        mine = _changes(to_ours) if meets else changes
+        # changes of the target matter only if the source changed something, or has other bases
+        needed = len(bases) > 1 or not changes.is_empty or columns.schema != ours.manifest.schema
+        mine = _changes(to_ours) if needed else changes
         since.append(
             Since(base=base, to_theirs=to_theirs, to_ours=to_ours, changes=changes, mine=mine)
         )
@@ -133,8 +133,8 @@ def three_ways(
     merge_bases = [one.base for one in since]
     for found, (to_theirs, to_ours) in zip(since, plans, strict=True):
         if not (found.mine.is_empty or found.changes.is_empty):
-            check_told(found.to_theirs, found.changes)
-            check_told(found.to_ours, found.mine)
+            check_identified(found.to_theirs, found.changes)
+            check_identified(found.to_ours, found.mine)
         else:
             check_rows_of_new(to_theirs, found.to_ours, found.mine)
             check_rows_of_new(to_ours, found.to_theirs, found.changes)
@@ -149,19 +149,16 @@ def three_ways(
     merges = list[ThreeWay]()
     for at, last in enumerate(since):
         shown = merged_pairs(columns, between, last.to_ours, at)
-        # rows that both inserted since this base, and that another base tells to be one
+        # rows that both sides inserted since this base, and that another base matches
         others = [pair for of, pair in enumerate(zip(in_bases, in_ours, strict=False)) if of != at]
-        met = rows_met(last.changes.inserted, last.mine.inserted, others)
-        check_paired(theirs, ours, met)
-        merges.append(_Meeting(last, in_ours[at], *shown, columns, sides, by, met).run())
+        new_pairs = rows_met(last.changes.inserted, last.mine.inserted, others)
+        check_paired(theirs, ours, new_pairs)
+        merges.append(_RowMerge(last, in_ours[at], *shown, columns, sides, by, new_pairs).run())
     return merges
 
 
 def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPlan:
-    """Return a comparison without the columns that are new on its side alone.
-
-    Their values are no changes of rows.
-    """
+    """Return a comparison without new columns of one side: their values do not change rows."""
     kept = [p.name for p in plan.columns if p.old is not None or p.name in both]
     if len(kept) == len(plan.columns):
         return plan
@@ -169,7 +166,7 @@ def _of_rows(plan: DiffPlan, both: Set[str], on: Sequence[str] | None) -> DiffPl
 
 
 def _moves_rows(plan: DiffPlan) -> bool:
-    """Return True if a side changed rows, or compacted them, by metadata alone."""
+    """Return True if a side changed or compacted rows, judged by metadata alone."""
     found = plan.shared
     return bool(found.old or found.new) or any(
         pair.deletions_differ or any(one.old and not one.is_cast for one in pair.columns)
@@ -187,8 +184,8 @@ def _changes(plan: DiffPlan) -> Changes:
 
 
 @dataclass
-class _Meeting:
-    """The changes of both sides, row by row."""
+class _RowMerge:
+    """Merges the row changes of both sides since one merge base."""
 
     since: Since
     in_ours: PairedRows
@@ -197,7 +194,7 @@ class _Meeting:
     merged: ColumnPlan
     sides: ColumnSides
     by: By
-    met: tuple[Addresses, Addresses]
+    new_pairs: tuple[Addresses, Addresses]
 
     def __post_init__(self) -> None:
         columns = self.between.columns
@@ -207,18 +204,18 @@ class _Meeting:
         self.unlike_parts = [at for at, pair in enumerate(columns) if common_parts(pair) != pair]
 
     def run(self) -> ThreeWay:
-        """Return what is to be done, and the clashes."""
+        """Return the plan: agreed changes and conflicts."""
         since, between = self.since, self.between
         theirs, mine = since.changes, since.mine
         olds, news = theirs.updated
-        # what theirs deleted: ours has it as it was, or changed, or deleted it, too
+        # rows that the source deleted, and the target left, changed, or deleted, too
         gone = np.setdiff1d(theirs.deleted, mine.deleted, assume_unique=True)
         _, at, place = _both(gone, mine.updated[0])
         stays, kept = gone[at], mine.updated[1][place]
         changed = self._changed_before(since.to_ours, stays, kept)
         deleted = np.concatenate([self.in_ours.find(np.delete(gone, at)), kept[~changed]])
         clashes = [self._clashes(stays[changed], None, kept[changed])]
-        # what theirs updated
+        # rows that the source updated
         _, at, _ = _both(olds, mine.deleted)
         lost = at[self._changed_before(since.to_theirs, olds[at], news[at])]
         clashes.append(self._clashes(olds[lost], news[lost], None))
@@ -229,11 +226,11 @@ class _Meeting:
         clashes.append(clash)
         olds, news, widths = np.delete(olds, at), np.delete(news, at), np.delete(widths, at)
         if _is_cast_or_dropped(since.to_ours):
-            # of columns that ours cast the values are ours, and of those that it dropped are none
+            # take no values in columns that the target cast or dropped
             alone, _ = self._compared(olds, news, self.in_ours.find(olds))
         else:
             alone = Rewritten(news, self.in_ours.find(olds), None, int(widths.sum()))
-        # what both inserted
+        # rows that both sides inserted
         inserted, both, clash = self._inserted()
         clashes.append(clash)
         agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
@@ -247,7 +244,7 @@ class _Meeting:
             before=self.before,
             merged=self.merged,
             sides=self.sides,
-            met=both,
+            new_pairs=both,
             agreed=agreed,
             clashes=_joined(clashes),
         )
@@ -258,9 +255,9 @@ class _Meeting:
     def _changed_before(
         self, side: DiffPlan, base: Addresses, rows: Addresses
     ) -> npt.NDArray[np.bool_]:
-        """Return the updated rows of a side with new values in columns that the base has.
+        """Return which updated rows of a side have new values in columns of the base.
 
-        The other side can delete a row that got nothing but a value of a new column.
+        The other side can delete a row whose only new values are in new columns.
         """
         known = [pair for pair in side.columns if pair.old is not None]
         if len(known) == len(side.columns):
@@ -293,11 +290,11 @@ class _Meeting:
             for at in self.unlike_parts:
                 other = _own_values(columns[at], lefts, theirs[part], new=False)
                 mine = _own_values(columns[at], rights, ours[part], new=True)
-                # the values go with a struct that the other side made null
+                # values in own parts count as a change if the other side made the struct null
                 changed[0, :, at] |= other & flags_of(right[at].is_null())
                 changed[1, :, at] |= mine & flags_of(left[at].is_null())
                 own[part, at] = other
-            taken[part], cells[part] = _judged(*changed, by=self.by)
+            taken[part], cells[part] = _merged_cells(*changed, by=self.by)
         clash: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=1)
         merged = (taken | own).any(axis=1) & ~clash
         compared = Clashes(base=base, theirs=theirs, ours=ours, cells=cells, taken=taken)
@@ -309,7 +306,7 @@ class _Meeting:
     def _clashes(
         self, base: Addresses, theirs: Addresses | None, ours: Addresses | None
     ) -> Clashes:
-        """Return clashes of rows that one side does not have."""
+        """Return conflicts of rows that one side deleted."""
         nowhere = np.full(len(base), NOWHERE)
         sides = [nowhere if rows is None else rows for rows in (theirs, ours)]
         cells = np.ones((len(base), len(self.between.columns)), bool)
@@ -318,11 +315,11 @@ class _Meeting:
         )
 
     def _inserted(self) -> tuple[Addresses, tuple[Addresses, Addresses], Clashes]:
-        """Return rows that theirs alone inserted, pairs that both did, and clashes of these."""
-        inserted, known = [self.since.changes.inserted, self.since.mine.inserted], self.met
+        """Return rows that only the source inserted, pairs that both did, and their conflicts."""
+        inserted, known = [self.since.changes.inserted, self.since.mine.inserted], self.new_pairs
         left, right = (
-            np.setdiff1d(rows, met, assume_unique=True)
-            for rows, met in zip(inserted, known, strict=True)
+            np.setdiff1d(rows, paired, assume_unique=True)
+            for rows, paired in zip(inserted, known, strict=True)
         )
         if not (len(left) and len(right)):
             return left, known, self._both_inserted(*known)
@@ -331,7 +328,7 @@ class _Meeting:
         return found.deleted, joined_pairs([found.same, differ]), self._both_inserted(*differ)
 
     def _both_inserted(self, theirs: Addresses, ours: Addresses) -> Clashes:
-        """Return clashes of rows that both sides inserted as one row, and that differ."""
+        """Return the conflicts of row pairs that both sides inserted with different values."""
         columns = self.between.columns
         both = [pair for pair, is_shared in zip(columns, self.shared, strict=True) if is_shared]
         sides = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
@@ -354,7 +351,7 @@ class _Meeting:
 def _own_values(
     pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows of a side have values in parts of a struct that the other side lacks."""
+    """Return which rows of a side have values in struct parts that the other side lacks."""
     (values,) = row_values([pair], side, rows, new=new)
     return own_values(values, pair.parts, new=new)
 
@@ -365,8 +362,8 @@ def _both(
     return np.intersect1d(one, other, assume_unique=True, return_indices=True)
 
 
-def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells, Cells]:
-    """Return the values that are taken of theirs, and those that clash."""
+def _merged_cells(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells, Cells]:
+    """Return the cells to take from the source, and the conflicting cells."""
     if by == "cell":
         return theirs & ~ours & apart, theirs & ours & apart
     both = np.logical_and(*(np.logical_or.reduce(side, axis=1) for side in (theirs, ours)))
@@ -382,14 +379,14 @@ def _joined(parts: Sequence[Clashes]) -> Clashes:
     )
 
 
-# ---- keys that would stand twice in the result of a three-way merge
+# ---- keys that would occur twice in the result of a three-way merge
 
 
 def _check_keys(plan: ThreeWay) -> None:
-    """Refuse keys that would stand twice.
+    """Refuse keys that would occur twice in the result.
 
-    Rows may be told by ids, and both sides may have given a key to another row; or a side wrote
-    a second row of a key without a look, as pylance does, and the other side updated the first.
+    If rows are matched by ids, the sides may have set one key on different rows.  Or a side wrote a
+    second row of a key without a check, as pylance does, and the other side updated the first row.
     """
     seeds = Seeds.drawn()
     key = [pair for pair in plan.columns if pair.name in plan.key]
@@ -400,7 +397,7 @@ def _check_keys(plan: ThreeWay) -> None:
     ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
     theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
     twice = stand_among(theirs, ours)
-    # a row that both sides have may well have its key on both
+    # one row has its key on both sides: that is no duplicate
     _, left, right = np.intersect1d(
         plan.changes.updated[0], plan.mine.updated[0], assume_unique=True, return_indices=True
     )
@@ -408,10 +405,10 @@ def _check_keys(plan: ThreeWay) -> None:
     one, other = theirs.at(left), ours.at(right + len(plan.mine.inserted))
     twice[left[(one.first == other.first) & (one.second == other.second)]] = False
     if twice.any():
-        raise _twice(plan, key, came[twice][0])
+        raise _duplicate_key(plan, key, came[twice][0])
 
 
-def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: object) -> MergeConflictError:
+def _duplicate_key(plan: ThreeWay, key: Sequence[ColumnPair], row: object) -> MergeConflictError:
     rows = np.array([row], np.uint64)
     values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
     named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})

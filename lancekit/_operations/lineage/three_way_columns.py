@@ -67,10 +67,10 @@ def check_settled(plan: ColumnPlan, versions: Versions) -> None:
 
 
 def values_of(plan: ColumnPlan, columns: Sequence[Track], since: Sequence[Since]) -> Values:
-    """Count what rows that each side changed say of columns; rows are read where types differ.
+    """Count changed values of columns by side; rows are read only if column types differ.
 
-    Of several merge bases, the one with the most misfits and nulls counts: some of these values
-    may stay.
+    With several merge bases, the highest counts of misfits and nulls are used: some of these values
+    may stay in the result.
     """
     found = [_values_since(plan, at, one) for at, one in enumerate(since)]
     if len(found) == 1:
@@ -104,9 +104,9 @@ def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def rows_with_new_values(name: str, sides: Iterable[tuple[DiffPlan, Changes]]) -> Addresses:
-    """Return the rows of a side whose value of a column differs from that of each merge base.
+    """Return the rows of a side whose value in a column differs from each merge base.
 
-    A base counts if it has the column; rows that no base has do not count.
+    Bases without the column, and rows that no base has, do not count.
     """
     changed = np.empty(0, np.uint64)
     new: Addresses | None = None
@@ -132,7 +132,7 @@ def rows_unlike(
 def _unlike(
     columns: Sequence[ColumnPair], plan: DiffPlan, olds: Addresses, news: Addresses
 ) -> Iterator[npt.NDArray[np.bool_]]:
-    """Yield for some pairs of rows at a time which values differ: a row for each column."""
+    """Yield for a batch of row pairs at a time which values differ, as (column, pair) masks."""
     sides = read_rows(plan.old, olds), read_rows(plan.new, news)
     step = rows_at_a_time(columns)
     for start in range(0, len(olds), step):
@@ -141,7 +141,7 @@ def _unlike(
 
 
 def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
-    """Count what rows say of columns that each side changed since one merge base."""
+    """Count changed values of columns by side, since one merge base."""
     changes, mine = since.changes, since.mine
     lost = np.intersect1d(changes.deleted, mine.updated[0], assume_unique=True)
     gone = np.intersect1d(mine.deleted, changes.updated[0], assume_unique=True)
@@ -182,7 +182,7 @@ def _values_since(plan: ColumnPlan, at: int, since: Since) -> Values:
 
 
 def _num_changed(parts: Sequence[DroppedPart], plan: DiffPlan, changes: Changes) -> dict[str, int]:
-    """Return in how many updated rows each part changed that the other side dropped, by its key."""
+    """Count the updated rows in which a part changed that the other side dropped, by part key."""
     fields = seen(plan.old).fields, seen(plan.new).fields
     pairs = [_pair_of_chain(part, *fields) for part in parts]
     counts = np.zeros(len(parts), np.int64)
@@ -198,7 +198,7 @@ def _pair_of_chain(
     *,
     in_map: bool = False,
 ) -> ColumnPair:
-    """Return the column of a part on both sides, without its other parts."""
+    """Return the column pair that leads to a part, without the column's other parts."""
     (was, now), *rest = part.chain
     old = next(field for field in olds if field.name == was.name)
     new = next(field for field in news if field.name == now.name)
@@ -208,7 +208,7 @@ def _pair_of_chain(
     rest_of_chain = replace(part, chain=tuple(rest))
     below = _pair_of_chain(rest_of_chain, old.children, new.children, in_map=pa.types.is_map(kind))
     parts: tuple[ColumnPair, ...] = (below,)
-    if in_map:  # its entries are keys and values
+    if in_map:  # the entries of a map need both keys and values
         both = zip(old.children, new.children, strict=True)
         parts = tuple(
             below if end.name == below.name else ColumnPair(end.name, end.to_arrow().type, was, end)
@@ -219,7 +219,7 @@ def _pair_of_chain(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows that a side inserted or updated, and the rows of the base that they were.
+    """Rows that a side inserted or updated, with their rows in the base.
 
     `conflicts` are rows of the base that the other side deleted.
     """
@@ -240,13 +240,13 @@ class _Rows:
 
     @cached_property
     def column(self) -> Callable[[str], pa.Array]:
-        """What reads a column of the rows; the last one is kept, for its parts."""
+        """A function that reads a column of the rows; it caches the last column for its parts."""
         side = read_rows(self.version, self.rows)
         return lru_cache(1)(lambda name: ak.combine_chunks(side.read([name], self.rows)[name]))
 
     @cached_property
     def then(self) -> Side:
-        """What reads the rows of the base."""
+        """The reader of the rows in the base."""
         return read_rows(self.base, self.before[self.before != NOWHERE])
 
 
@@ -267,9 +267,9 @@ def _own(column: MergedColumn, of_theirs: bool) -> LanceField:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Values of a column, or of a part: one for each row, unless lists are above.
+    """Values of a column, or of a part: one per row, except for parts inside of lists.
 
-    `nulls` tells which are null, in a struct that is not.
+    `nulls` marks null values whose struct is not null.
     """
 
     values: pa.Array
@@ -278,9 +278,9 @@ class _Found:
 
 
 def _values(values: pa.Array, chain: Sequence[LanceField]) -> _Found:
-    """Return a column, or a part of it.
+    """Return the values of a column, or of a part of it.
 
-    A part of a null struct is null, and counts as no null.
+    A part of a null struct is null, but is not counted as a null.
     """
     has_rows = True
     above = np.zeros(len(values), bool)
@@ -300,10 +300,10 @@ def _values(values: pa.Array, chain: Sequence[LanceField]) -> _Found:
 
 
 def _num_misfits(side: _Rows, found: _Found, chain: Sequence[MergedColumn], at: int) -> int:
-    """Return how many values of a side do not fit the type that the column gets."""
+    """Count the values of a side that do not fit the merged type of the column."""
     values, kind = found.values, chain[-1].field.to_arrow().type
     try:
-        # items that do not fit would become nulls inside of values
+        # a failed cast of a list item would become a null inside of a value, and not be counted
         cast = convert(values, kind) if pa.types.is_nested(kind) else retyped(values, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return len(values)
@@ -320,10 +320,10 @@ def _num_new(
     chain: Sequence[MergedColumn],
     at: int,
 ) -> int:
-    """Return how many of the marked values of a side count, because the column cannot hold them.
+    """Count the marked values of a side that the merged column would have to hold, but cannot.
 
     Only values that the side changed count, and all values of rows that the other side deleted.
-    The other side replaced every other such value before it changed the column.
+    The other side replaced every other marked value before it changed the column.
     """
     marked = np.flatnonzero(flags)
     base = [was for one in chain if (was := one.bases[at]) is not None]
@@ -346,12 +346,12 @@ def _num_new(
 def merged_pairs(
     plan: ColumnPlan, between: DiffPlan, to_ours: DiffPlan, at: int
 ) -> tuple[DiffPlan, tuple[ColumnPair, ...]]:
-    """Return the comparison of theirs and ours by the columns of the result, and these at first.
+    """Return the comparison of both sides by columns of the result, and their base columns.
 
     plan: the columns of the result.
-    between: the comparison, by the columns of ours.
-    to_ours: the comparison of ours with a merge base, with the version that ours is compared with.
-    at: the place of this version among the merge bases.
+    between: the comparison, by the columns of the target.
+    to_ours: the comparison of the target with a merge base, or with the base's copy on our side.
+    at: the index of the base among the merge bases.
     """
     theirs, ours, base = (seen(side).by_name for side in (between.old, between.new, to_ours.old))
     since = {one.name: one for one in to_ours.columns}
@@ -372,10 +372,10 @@ def merged_pairs(
 def paired(
     column: MergedColumn, theirs: Mapping[str, LanceField], ours: Mapping[str, LanceField]
 ) -> ColumnPair | None:
-    """Return a column of the result, or a part, with those of both sides; ``None`` of no side.
+    """Return a column or part of the result, paired with both sides; ``None`` if no side has it.
 
-    ``theirs`` and ``ours`` are the sides' columns by name, or the parts of the same column, as they
-    are to be read.
+    ``theirs`` and ``ours`` are the fields to read, by name: columns of a side, or parts of a
+    column.
     """
     old, mine = _named(theirs, column.theirs), _named(ours, column.ours)
     new = mine or old
@@ -394,7 +394,7 @@ def paired(
 def _before(
     pair: ColumnPair, column: MergedColumn, base: Mapping[str, LanceField], at: int
 ) -> ColumnPair:
-    """Return a pair with the field of the merge base instead of the field of theirs."""
+    """Return a pair with the field of the merge base in place of the field of the source."""
     was = _named(base, column.bases[at])
     below = _parts_by_name(was) if pair.parts else {}
     parts = zip(pair.parts, column.parts, strict=True)
@@ -407,10 +407,9 @@ def _before(
 
 
 def _with_own_parts(pair: ColumnPair, since: ColumnPair | None) -> ColumnPair:
-    """Return a column of a merge base with the parts that ours changed since.
+    """Return a column of a merge base with the parts that the target changed since.
 
-    The plan of columns has no parts where both sides have one type.  Another merge base can have
-    that type, too.
+    The column plan has no parts if both sides have one type, which another base can have, too.
     """
     if since is None or pair.parts or pair.old is None or pair.kind != since.kind:
         return pair

@@ -1,4 +1,4 @@
-"""A three-way merge, planned: what is to be done to ours, and the rows that clash."""
+"""The plan of a three-way merge: changes to apply to the target, and conflicts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from lancekit._pipeline.diff.row_values import Addresses
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 
-#: whether changes of different columns of a row exclude each other
+#: whether changes of different columns of one row conflict ("row"), or merge ("cell")
 By = Literal["cell", "row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """What each side changed since one merge base, and how the side was compared with the base.
+    """The row changes of both sides since one merge base, and the comparisons that found them.
 
-    `changes` are all rows that theirs changed, `mine` those that ours changed.
+    `changes` are the rows that the source changed, `mine` the rows that the target changed.
     """
 
     base: Snapshot
@@ -47,12 +47,13 @@ class Since:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeWay(Since):
-    """What theirs changed since `base`, as it meets what ours changed.
+    """A planned three-way merge since one merge base.
 
-    `columns` are those that come of it, each with that of theirs, `before` with that of the base;
-    `merged` is the plan of these, and `sides` has the sides that were chosen for columns.
-    `met` are the rows that both inserted, on theirs and on ours.  `by_ids` tells whether rows are
-    told by their ids, so that keys may change.
+    key, by_ids: the key columns, and whether rows are matched by ids, so that keys may change.
+    columns, before: columns of the result, paired with the source, and with the base.
+    merged, sides: the column plan, and the sides chosen for columns.
+    new_pairs: the rows that both sides inserted, in the source and in the target.
+    agreed, clashes: the changes to apply without a conflict, and the conflicting rows.
     """
 
     theirs: Snapshot
@@ -63,7 +64,7 @@ class ThreeWay(Since):
     before: tuple[ColumnPair, ...]
     merged: ColumnPlan
     sides: ColumnSides
-    met: tuple[Addresses, Addresses]
+    new_pairs: tuple[Addresses, Addresses]
     agreed: Settled
     clashes: Clashes
 
@@ -74,12 +75,12 @@ class ThreeWay(Since):
 
     @property
     def changes_columns(self) -> bool:
-        """Whether ours gets other columns than it has."""
+        """True if the merge changes the columns of the target."""
         return self.schema != self.ours.manifest.schema
 
     @property
     def is_empty(self) -> bool:
-        """Whether theirs changed no row and no column at all."""
+        """True if the source changed no row and no column."""
         left = bool(self.agreed) or bool(len(self.clashes))
         return not left and self.changes.is_empty and not self.changes_columns
 
@@ -110,8 +111,8 @@ def check_names(names: Iterable[str], versions: Sequence[Snapshot]) -> None:
 class ColumnSides:
     """The sides that a user chose by names of columns, and the columns of the merge.
 
-    A name fits each column that a merge base or a side calls so.  A name that fits one column alone
-    counts first, then the name that the conflict has.
+    A name fits each column that has it in a merge base or on a side.  A name that fits only one
+    column has precedence, then the name of the conflict.
     """
 
     named: Mapping[str, str]
@@ -120,11 +121,10 @@ class ColumnSides:
     columns: Sequence[Track]
 
     def of(self, name: str, names: Iterable[str] = ()) -> str:
-        """Return the side that was chosen for a conflict, or else the default.
+        """Return the side chosen for a conflict, or else the default.
 
         name: the name of the conflict.
-        names: the names of its column; those of the columns with the conflict's name if there are
-            none.
+        names: the names of its column; if empty, all names of the columns with the conflict's name.
 
         Raises InvalidArgumentError: a name fits two columns, or two names of the column have
             different sides.
@@ -153,7 +153,7 @@ class ColumnSides:
         )
 
     def _called(self, column: Track, name: str) -> str:
-        """Return a column by the name of its conflicts, and who calls it by another name."""
+        """Return the text for a column: its conflict name, and the version that uses ``name``."""
         fields = (*column.bases, column.theirs, column.ours)
         both = [
             (field.name, version.called)
@@ -181,18 +181,19 @@ def _contradicted(one: str, other: str, named: Mapping[str, str]) -> InvalidArgu
     )
 
 
-# ---- the columns of versions that a merge plans together, or the parts of one column
+# ---- the columns of all versions of a merge, or the parts of one column
 
-#: the fields that lead to parts of a column, of the merge base and of a side
+#: the path of fields to parts of a column, as (field of the merge base, field of a side)
 Chain: TypeAlias = tuple[tuple[LanceField, LanceField], ...]
 
 
 class PlannedParts:
-    """Columns, or parts of one column, of the merge bases, theirs and ours.
+    """Columns, or parts of one column, of the merge bases, the source and the target.
 
-    `path` has the names in the merge base that lead to the parts, `chains` the fields, those of
-    ours first.  `parent_id` is the id of the field that the parts are in.  `in_lists` tells that
-    lists or maps are above the parts.
+    path: the names in the merge base that lead to the parts.
+    chains: the fields that lead to the parts, in the target and in the source.
+    parent_id: the id of the field that contains the parts.
+    in_lists: whether a list or map contains the parts.
     """
 
     def __init__(
@@ -212,17 +213,17 @@ class PlannedParts:
         self._named = [[{pair.name: pair for pair in side} for side in both] for both in pairs]
 
     def parts_of(self, name: str) -> tuple[str, ...]:
-        """Return the names that lead to a part, its own last."""
+        """Return the names that lead to a part, including its own name."""
         return (*self.path, name)
 
     def key(self, own: str, base: str) -> str:
-        """Return the name by which `Values` counts a column, or a part."""
+        """Return the key of a column, or of a part, in `Values`."""
         return ".".join((*self.path, base)) if self.path else own
 
     def below(self, track: Track) -> PlannedParts | None:
-        """Return the parts of a column that all versions have, if a side changed parts of structs.
+        """Return the parts of a column in all versions; ``None`` if the column merges as a whole.
 
-        Merge bases have to have the same parts: else the column merges as a whole.
+        A column merges by parts if a side changed struct parts, and all bases have the same parts.
         """
         other, mine, bases = track.theirs, track.ours, track.known
         if other is None or mine is None or len(bases) < len(track.bases):
@@ -258,7 +259,7 @@ class PlannedParts:
 
 
 def _matches(pairs: Sequence[ColumnPair]) -> list[object]:
-    """Return the names of parts, each with its name in the merge base, and so on below."""
+    """Return (name, name in the merge base, parts) of each part, recursively."""
     return [
         (pair.name, None if pair.old is None else pair.old.name, _matches(pair.parts))
         for pair in pairs
@@ -266,7 +267,7 @@ def _matches(pairs: Sequence[ColumnPair]) -> list[object]:
 
 
 def _parts(pair: ColumnPair, base: LanceField, side: LanceField) -> Sequence[ColumnPair]:
-    """Return the parts of a column, also where they are the same under the same names."""
+    """Return the pairs of a column's parts, even if no part changed."""
     if pair.parts:
         return pair.parts
     return [

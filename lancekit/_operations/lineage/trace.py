@@ -1,4 +1,4 @@
-"""Rows followed from a version to the one before: where they were, and which it made or changed."""
+"""Follow rows and columns from a version to the previous version, and find their changes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ from lancekit.errors import ColumnNotFoundError, LancekitError
 
 Mask = npt.NDArray[np.bool_]
 
-#: returns the addresses of the rows that may be one of those that are followed, of a version's
-#: fragments at some places
+#: returns addresses of candidates for the followed rows, in the fragments at some positions
 Find = Callable[[Snapshot, Sequence[int]], Addresses]
 
-#: so many versions are loaded together where one takes long to come
+#: number of versions that are loaded together if a single load is slow
 _LOAD_TOGETHER = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Rows of both versions that were compared."""
+    """A comparison of two versions, with readers of their rows."""
 
     plan: DiffPlan
     sides: Sides
@@ -51,12 +50,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of rows in a version, seen from it.
+    """The changes of followed rows between a version and its previous version.
 
-    before: where each row was in the older version; of no meaning for one that is `born`.
-    born, updated: which rows are new, and which have other values than before.
-    gone: rows of the older version that were found, and are in the newer one no more.
-    compared: what says which values changed, if rows had to be looked at.
+    before: the address of each row in the older version; undefined for `born` rows.
+    born, updated: which rows are new, and which rows changed values.
+    gone: found rows of the older version that the newer version lacks.
+    compared: the comparison with the changed values, if rows were read.
     """
 
     before: Addresses
@@ -67,13 +66,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """A version and the one before it that can be read.
+class VersionPair:
+    """A version and the previous readable version.
 
-    `places` are those of the older fragments that the newer version has otherwise, or no more;
-    `changed` are the ids of the newer ones that the older has not.  `names` and `older_names` are
-    what some columns are called in the one and the other, by what they were called where the way
-    began; those that are not there are left out.
+    places: positions of old fragments that the newer version changed or lacks.
+    changed: ids of new fragments that the older version has otherwise or lacks.
+    names, older_names: names of the followed columns in the new and in the old version, by their
+        names in the newest version; missing columns are left out.
     """
 
     old: Snapshot
@@ -85,10 +84,10 @@ class Pace:
 
 
 def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
-    """Yield the older versions, newest first, without those that cannot be read.
+    """Yield the older readable versions, newest first.
 
-    Those of a branch go on in its parent, those of a shallow clone in its source: with the version
-    that it was made of, instead of its own first one, which is the same.
+    A branch continues in its parent, and a shallow clone in its source.  If these can be read, the
+    first version is skipped: it equals the version that it was made from.
     """
     at = snapshot
     while True:
@@ -102,7 +101,7 @@ def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
                 yield last
         source = source_of(at.location) if first is not None or at.location.branch else None
         if source is not None and first is not None and any(fragments_apart(source, first)):
-            source = None  # its files were copied, or another table is in the source's place
+            source = None  # its files were copied, or another table replaced the source
         if source is None:
             if first is not None and first is not at:
                 yield first
@@ -112,7 +111,7 @@ def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
 
 
 def _is_clone(snapshot: Snapshot) -> bool:
-    """Return whether a version is the first of a branch or a clone, as its source had it."""
+    """Return True if a version is the first version of a branch or clone."""
     done = snapshot.transaction
     return done is not None and isinstance(done.operation, Clone)
 
@@ -120,12 +119,12 @@ def _is_clone(snapshot: Snapshot) -> bool:
 def _loaded(
     location: BranchLocation, numbers: Sequence[int], naming: ManifestNaming
 ) -> Iterator[Snapshot]:
-    """Yield those versions of a line that can be read."""
+    """Yield the readable versions of a branch."""
 
     def load(number: int) -> Snapshot | None:
         try:
             return load_snapshot(location, number, naming)
-        except LancekitError:  # it went meanwhile, or is damaged
+        except LancekitError:  # removed in the meantime, or damaged
             return None
 
     slow = False
@@ -141,34 +140,33 @@ def _loaded(
 
 
 def step_back(
-    pace: Pace,
+    versions: VersionPair,
     rows: Addresses,
     *,
     on: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     find: Find | None = None,
-    look: bool = False,
+    find_deleted: bool = False,
 ) -> Step:
-    """Follow rows from a version of a line to an older one.
+    """Follow rows from a version to the previous version.
 
-    Nothing but metadata is read of rows whose fragment is in both versions as it is, or with other
-    rows deleted.
+    A fragment that is unchanged, or only lost or regained rows, costs reads of metadata only.
 
     rows: addresses in the newer version, ascending.
-    on, columns: as of `plan_diff`.
-    find: finds what the rows may have been; all rows of fragments that differ by default.
-    look: whether to find rows that the newer version has no more, too.
+    on, columns: as in `plan_diff`.
+    find: finds candidates in the older version; by default all rows of fragments that differ.
+    find_deleted: whether to find rows that the newer version lacks, too.
     """
-    old, new = pace.old, pace.new
+    old, new = versions.old, versions.new
     none = np.zeros(len(rows), bool)
     apart = none.copy()
-    apart[places_in(rows, pace.changed)] = True
+    apart[places_in(rows, versions.changed)] = True
     if _same_fields(old, new):
         apart[apart] = ~_in_place(old, new, rows[apart])
     nothing = np.empty(0, np.uint64)
     wanted: Addresses | None = nothing
-    if pace.places and (look or apart.any()):
-        wanted = None if find is None else np.setdiff1d(find(old, pace.places), rows[~apart])
+    if versions.places and (find_deleted or apart.any()):
+        wanted = None if find is None else np.setdiff1d(find(old, versions.places), rows[~apart])
     if not apart.any():
         return Step(rows, none, none, nothing if wanted is None else wanted)
     if wanted is not None and not len(wanted):
@@ -177,7 +175,7 @@ def step_back(
     sides = read_sides(plan, wanted, rows[apart])
     changes = find_changes(plan, sides)
     return Step(
-        before=_moved(plan, changes, rows),
+        before=_old_addresses(plan, changes, rows),
         born=np.isin(rows, changes.inserted),
         updated=np.isin(rows, changes.updated[1]),
         gone=nothing if wanted is None else changes.deleted,
@@ -186,7 +184,7 @@ def step_back(
 
 
 def places_in(rows: Addresses, fragments: Addresses) -> npt.NDArray[np.int64]:
-    """Return the places of those of ascending addresses that are in some fragments."""
+    """Return the indices of the addresses, which ascend, that are in some fragments."""
     firsts = np.searchsorted(rows, fragments << np.uint64(32))
     ends = np.searchsorted(rows, fragments + np.uint64(1) << np.uint64(32))
     parts = [np.arange(firsts[at], ends[at]) for at in np.flatnonzero(firsts < ends).tolist()]
@@ -198,7 +196,7 @@ def _same_fields(old: Snapshot, new: Snapshot) -> bool:
 
 
 def _in_place(old: Snapshot, new: Snapshot, rows: Addresses) -> Mask:
-    """Return which rows lie in the same files of both versions, and were there before."""
+    """Return which rows are in the same files of both versions, and not deleted in the older."""
     there = np.zeros(len(rows), bool)
     owners = row_address.fragment_ids(rows)
     for id_ in np.unique(owners).tolist():
@@ -216,12 +214,12 @@ def _in_place(old: Snapshot, new: Snapshot, rows: Addresses) -> Mask:
 
 
 def _bare(fragment: Fragment) -> list[DataFile]:
-    """Return the files of a fragment; where they lie is to be compared besides."""
+    """Return the files of a fragment without base ids; compare file locations separately."""
     return [replace(file, base_id=None) for file in fragment.files]
 
 
-def _moved(plan: DiffPlan, changes: Changes, rows: Addresses) -> Addresses:
-    """Return where rows were; those that are in no pair are at the same places of a file."""
+def _old_addresses(plan: DiffPlan, changes: Changes, rows: Addresses) -> Addresses:
+    """Return the old addresses of rows; rows in no pair have the same offset in a shared file."""
     before = rows.copy()
     owners = row_address.fragment_ids(rows)
     for mate, id_ in plan.shared.mates.items():
@@ -236,8 +234,8 @@ def _moved(plan: DiffPlan, changes: Changes, rows: Addresses) -> Addresses:
     return before
 
 
-def way_back(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[Pace]:
-    """Yield each version of a line with the one before it, newest first."""
+def version_pairs(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[VersionPair]:
+    """Yield each version, paired with its previous version, newest first."""
     names: Mapping[str, str] = {name: name for name in columns}
     for new, old in pairwise(chain([snapshot], _versions_before(snapshot))):
         older = names
@@ -245,29 +243,29 @@ def way_back(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[Pace]:
             was = {pair.name: pair.old.name for pair in column_pairs(old, new) if pair.old}
             older = {name: was[now] for name, now in names.items() if now in was}
         places, others = fragments_apart(old, new)
-        # their ids alone: to ask for those of all fragments takes longer than all the rest
+        # only their ids: to decode the ids of all fragments takes longer than everything else
         changed = np.sort(np.array([new.manifest.fragments[at].id for at in others], np.uint64))
-        yield Pace(old, new, places, changed, names, older)
+        yield VersionPair(old, new, places, changed, names, older)
         names = older
 
 
 def is_first(snapshot: Snapshot) -> bool:
-    """Return whether nothing came before a version, so that it made all of its rows."""
+    """Return True if a version has no previous version, so that it created all of its rows."""
     return snapshot.version == 1 and not _is_clone(snapshot)
 
 
-# ---- which version last changed each row
+# ---- the version that last changed each row
 
 
 @dataclass(frozen=True, slots=True)
 class _LastChanges:
-    """For each row the version that last changed it, 0 where that one is gone; the versions."""
+    """The number of the version that last changed each row (0 if gone), and the versions."""
 
     versions: npt.NDArray[np.int64]
     by_number: dict[int, Snapshot]
 
     def column(self, values: dict[int, object], kind: pa.DataType) -> pa.Array:
-        """Return what is known of versions, row by row; null where the version is gone."""
+        """Return a property of versions as a column by row; null if the version is gone."""
         numbers = np.array(sorted(self.by_number), np.int64)
         listed = pa.array([values[number] for number in numbers.tolist()], kind)
         places = np.searchsorted(numbers, self.versions)
@@ -277,33 +275,33 @@ class _LastChanges:
 def last_changes(
     snapshot: Snapshot, rows: Addresses, columns: Sequence[str] | None = None
 ) -> _LastChanges:
-    """Return which version last changed rows, or some columns of them.
+    """Return the version that last changed each row, or some columns of it.
 
-    They are followed back along the line; most fragments are in a version and the one before it as
-    they are, and of those nothing is asked.
+    Rows are followed back through the versions of the branch.  Most fragments are equal in two
+    consecutive versions, and are skipped.
 
     rows: addresses.
-    columns: changes of others do not count; all by default.
+    columns: the columns whose changes count, all by default.
     """
     order = np.argsort(rows, kind="stable")
     at, open_, found = rows[order], np.ones(len(rows), bool), np.zeros(len(rows), np.int64)
     by_number: dict[int, Snapshot] = {}
     oldest, left = snapshot, len(rows)
-    for pace in way_back(snapshot, columns or ()):
+    for versions in version_pairs(snapshot, columns or ()):
         if not left:
             break
-        oldest = pace.old
-        touched = places_in(at, pace.changed)
+        oldest = versions.old
+        touched = places_in(at, versions.changed)
         touched = touched[open_[touched]]
         if not len(touched):
             continue
-        names = None if columns is None else [*pace.names.values()]
-        step = step_back(pace, at[touched], columns=names)
+        names = None if columns is None else [*versions.names.values()]
+        step = step_back(versions, at[touched], columns=names)
         changed = step.born | step.updated
         if changed.any():
             done = touched[changed]
-            found[order[done]], open_[done] = pace.new.version, False
-            by_number[pace.new.version] = pace.new
+            found[order[done]], open_[done] = versions.new.version, False
+            by_number[versions.new.version] = versions.new
             left -= len(done)
         at[touched[~changed]] = step.before[~changed]
         if (at[1:] < at[:-1]).any():
@@ -315,14 +313,14 @@ def last_changes(
     return _LastChanges(found, by_number)
 
 
-# ---- the history of a column: every version that made it, changed it as a whole, or dropped it
+# ---- the history of a column: every version that added it, changed it as a whole, or dropped it
 
 ColumnKind: TypeAlias = Literal["added", "found", "cast", "renamed", "rewritten", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEntry:
-    """What a version did to a column: `old` and `new` are what it was and is, if it was and is."""
+    """A change of a column by a version; `old` or `new` is ``None`` if the column was missing."""
 
     kind: ColumnKind
     version: Snapshot
@@ -332,57 +330,57 @@ class ColumnEntry:
 
 
 def column_entries(snapshot: Snapshot, name: str) -> list[ColumnEntry]:
-    """Return what became of a column up to a version, newest first; no rows are read.
+    """Return the changes of a column up to a version, newest first; no rows are read.
 
     Raises ColumnNotFoundError: no version that can be read has a column of that name.
     """
     found = list(_entries(snapshot, name))
     if not found:
-        snapshot.manifest.schema.field(name)  # which names what is like it
+        snapshot.manifest.schema.field(name)  # raises with similar names
         raise ColumnNotFoundError(f"No version that can be read has a column {name!r}.")
     return found
 
 
 def _entries(snapshot: Snapshot, name: str) -> Iterator[ColumnEntry]:
     field, oldest = _field(snapshot, name), snapshot
-    is_new = field is None  # no version so far had it
-    for pace in way_back(snapshot, ()):
-        oldest = pace.old
+    is_new = field is None  # no visited version had the column
+    for versions in version_pairs(snapshot, ()):
+        oldest = versions.old
         if field is None:
-            field = _field(pace.old, name)
+            field = _field(versions.old, name)
             if field is None:
                 continue
-            renamed = _renamed(pace, field)
+            renamed = _renamed(versions, field)
             if renamed is None:
-                yield ColumnEntry("dropped", pace.new, pace.old, field, None)
+                yield ColumnEntry("dropped", versions.new, versions.old, field, None)
             elif is_new:
-                # the column is there, by another name: its history goes on
+                # the newest version has the column under another name: return that history
                 yield from _entries(snapshot, renamed.name)
                 return
             else:
-                yield ColumnEntry("renamed", pace.new, pace.old, field, renamed)
+                yield ColumnEntry("renamed", versions.new, versions.old, field, renamed)
             is_new = False
             continue
         is_new = False
-        pair = _pair(pace, field)
+        pair = _pair(versions, field)
         if pair.old is None:
-            yield ColumnEntry("added", pace.new, pace.old, None, field)
-            field = _field(pace.old, name)  # another one, which went as this one came
+            yield ColumnEntry("added", versions.new, versions.old, None, field)
+            field = _field(versions.old, name)  # another column, which this one replaced
             if field is not None:
-                renamed = _renamed(pace, field)
+                renamed = _renamed(versions, field)
                 kind: ColumnKind = "dropped" if renamed is None else "renamed"
-                yield ColumnEntry(kind, pace.new, pace.old, field, renamed)
+                yield ColumnEntry(kind, versions.new, versions.old, field, renamed)
             continue
-        for kind in _changes(pace, pair, pair.old):
-            yield ColumnEntry(kind, pace.new, pace.old, pair.old, field)
+        for kind in _changes(versions, pair, pair.old):
+            yield ColumnEntry(kind, versions.new, versions.old, pair.old, field)
         field = pair.old
     if field is not None:
         yield ColumnEntry("added" if is_first(oldest) else "found", oldest, None, None, field)
 
 
-def _renamed(pace: Pace, old: LanceField) -> LanceField | None:
-    """Return what a column of the older version is in the newer one, by another name."""
-    pairs = column_pairs(pace.old, pace.new)
+def _renamed(versions: VersionPair, old: LanceField) -> LanceField | None:
+    """Return the field of an old column in the newer version, if its name changed."""
+    pairs = column_pairs(versions.old, versions.new)
     found = (pair.new for pair in pairs if pair.old is not None and pair.old.name == old.name)
     return next((new for new in found if new is not None and new.name != old.name), None)
 
@@ -391,29 +389,31 @@ def _field(snapshot: Snapshot, name: str) -> LanceField | None:
     return next((field for field in seen(snapshot).fields if field.name == name), None)
 
 
-def _pair(pace: Pace, field: LanceField) -> ColumnPair:
-    if _same_fields(pace.old, pace.new):
+def _pair(versions: VersionPair, field: LanceField) -> ColumnPair:
+    if _same_fields(versions.old, versions.new):
         return ColumnPair(field.name, field.to_arrow().type, field, field)
-    return next(pair for pair in column_pairs(pace.old, pace.new) if pair.name == field.name)
+    return next(
+        pair for pair in column_pairs(versions.old, versions.new) if pair.name == field.name
+    )
 
 
-def _changes(pace: Pace, pair: ColumnPair, old: LanceField) -> Iterator[ColumnKind]:
+def _changes(versions: VersionPair, pair: ColumnPair, old: LanceField) -> Iterator[ColumnKind]:
     if old.name != pair.name:
         yield "renamed"
     if old.to_arrow().type != pair.kind:
         yield "cast"
-    elif _is_rewritten(pace, pair):
+    elif _is_rewritten(versions, pair):
         yield "rewritten"
 
 
-def _is_rewritten(pace: Pace, pair: ColumnPair) -> bool:
-    """Return whether the values of rows that stayed lie elsewhere; of an overwrite none did."""
-    done = pace.new.transaction
+def _is_rewritten(versions: VersionPair, pair: ColumnPair) -> bool:
+    """Return True if a column's values are in other files; always True for an overwrite."""
+    done = versions.new.transaction
     if done is not None and isinstance(done.operation, Overwrite):
         return True
-    if not pace.places or not len(pace.changed):
+    if not versions.places or not len(versions.changed):
         return False
-    before, after = (fragment_sources(side, seen(side)) for side in (pace.old, pace.new))
-    places, others = fragments_apart(pace.old, pace.new)
+    before, after = (fragment_sources(side, seen(side)) for side in (versions.old, versions.new))
+    places, others = fragments_apart(versions.old, versions.new)
     found = shared([before[at] for at in places], [after[at] for at in others], [pair])
     return any(one.columns for one in found.pairs)

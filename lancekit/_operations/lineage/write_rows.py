@@ -1,4 +1,4 @@
-"""The rows that come of two sides' changes, written, and what puts them in place."""
+"""Write the merged rows of a three-way merge, and make the operation that commits them."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class RowsWork:
-    """The fragments that were written, what goes of the others, and hashes of keys that came."""
+    """The written fragments, the rows to delete from others, and hashes of inserted keys."""
 
     new_fragments: tuple[Fragment, ...]
     marked: tuple[DeletedRows, ...]
     hashes: Hashes | None
-    #: rows come back under the ids that they had
+    #: whether restored rows keep their row ids
     keeps_ids: bool
-    #: rows may come back under new ids
+    #: whether restored rows may get new row ids
     gives_ids: bool
 
     @property
     def is_return(self) -> bool:
-        """Whether rows come back: no other commit may bring them, too."""
+        """True if rows are restored, which no other commit may do, too."""
         return self.keeps_ids or self.gives_ids
 
     @property
     def affected(self) -> dict[int, BitMap]:
-        """The rows that go, by fragment."""
+        """The rows to delete, by fragment."""
         return {found.fragment_id: found.rows for found in self.marked}
 
     def deletions(self, ours: Snapshot) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
@@ -74,7 +74,7 @@ class RowsWork:
         return apply_deletions(ours, self.marked)
 
     def operation(self, ours: Snapshot) -> Update:
-        """Write the deletion files; return what is to be committed."""
+        """Write the deletion files; return the operation to commit."""
         schema = ours.manifest.schema
         updated, removed = self.deletions(ours)
         return Update(
@@ -87,7 +87,7 @@ class RowsWork:
 
 
 def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
-    """Return the columns of the result as files have them: a blob with its bytes."""
+    """Return the columns of the result in their storage types: blobs as bytes."""
     sides = plan.theirs.manifest.schema.by_name, plan.ours.manifest.schema.by_name
     return tuple(
         replace(pair, kind=plan.schema.field(pair.name).to_arrow().type)
@@ -97,9 +97,9 @@ def stored_columns(plan: ThreeWay) -> tuple[ColumnPair, ...]:
 
 
 def write_rows(plan: ThreeWay, settled: Settled) -> RowsWork:
-    """Write the rows that change and those that come; nothing refers to them yet.
+    """Write updated, restored and inserted rows, in this order; no version refers to them yet.
 
-    Updated rows come first, then rows that come back: they keep their row ids.
+    Updated and restored rows keep their row ids.
     """
     ours, moved, given = plan.ours, settled.replaced, settled.given
     came = np.concatenate([settled.inserted, *([] if given is None else [given.origins])])
@@ -139,7 +139,7 @@ def _marked(ours: Snapshot, gone: Addresses) -> Iterator[DeletedRows]:
 
 @dataclass
 class _Rows:
-    """The rows to be written, and what was seen of their keys on the way."""
+    """Makes the batches to write, and collects hashes of new keys."""
 
     plan: ThreeWay
     settled: Settled
@@ -150,7 +150,7 @@ class _Rows:
         back, given, inserted = self.back, self.settled.given, self.settled.inserted
         order, num = back.first(inserted)
         self.inserted = inserted[order]
-        #: rows that come back, in the order in which they are written
+        #: restored rows, in the order in which they are written
         self.returned = self.inserted[:num]
         if given is not None:
             order, num = back.first(given.origins)
@@ -167,8 +167,10 @@ class _Rows:
         paths = key_paths(schema)
         self.guard = MergeClauses(on=self.plan.key, guard=paths)
         tops = {top for top, *_ in paths}
-        #: columns of the primary key that an updated row may get other values of
-        self.loose = () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
+        #: primary-key columns in which an updated row may get another value
+        self.mutable_key = (
+            () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         given = self.settled.given
@@ -203,24 +205,24 @@ class _Rows:
             left = dict(_named(come, theirs, rows[0], new=False))
             right = dict(_named(stay, ours, rows[1], new=True))
             values = [
-                _chosen(left.get(pair.name), right.get(pair.name), taken[:, at], pair)
+                _selected(left.get(pair.name), right.get(pair.name), taken[:, at], pair)
                 for at, pair in enumerate(self.columns)
             ]
             table = self._table(values)
-            self._see_keys(table, ours, rows[1])
+            self._hash_changed_keys(table, ours, rows[1])
             yield from table.to_batches()
 
-    def _see_keys(self, table: pa.Table, ours: Side, rows: Addresses) -> None:
-        """Remember the keys of updated rows that are not those that they had."""
-        if not self.loose:
+    def _hash_changed_keys(self, table: pa.Table, ours: Side, rows: Addresses) -> None:
+        """Collect hashes of the new keys of updated rows whose key changed."""
+        if not self.mutable_key:
             return
-        key = [pair for pair in self.columns if pair.name in self.loose]
+        key = [pair for pair in self.columns if pair.name in self.mutable_key]
         before = row_values(key, ours, rows, new=True)
-        unlike = np.zeros(len(rows), bool)
+        differs = np.zeros(len(rows), bool)
         for pair, values in zip(key, before, strict=True):
-            unlike |= differing(values, joined(table[pair.name].chunks, pair.kind))
-        if unlike.any():
-            self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(unlike)))
+            differs |= differing(values, joined(table[pair.name].chunks, pair.kind))
+        if differs.any():
+            self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(differs)))
 
     def _guarded(self, table: pa.Table) -> list[pa.RecordBatch]:
         if self.guard.guard and table.num_rows:
@@ -247,10 +249,10 @@ def _named(
         yield from zip((pair.name for pair in columns), values, strict=True)
 
 
-def _chosen(
+def _selected(
     theirs: pa.Array | None, ours: pa.Array | None, taken: npt.NDArray[np.bool_], pair: ColumnPair
 ) -> pa.Array:
-    """Return the values of theirs where they are taken, else those of ours."""
+    """Return the values of the source for the rows in ``taken``, else the values of the target."""
     if theirs is None or ours is None:
         return cast(pa.Array, ours if theirs is None else theirs)
     return chosen(theirs, ours, taken, pair.parts)

@@ -868,14 +868,14 @@ def test_a_target_that_moves_meanwhile(
     change_all_ways(exp)
     from lancekit._operations.lineage import carry_columns as module
 
-    bring, other = module._bring, lk.dataset(ds.uri)
+    bring, other = module._link_or_copy, lk.dataset(ds.uri)
 
     def late(*arguments: Any) -> None:
         bring(*arguments)
         if other.version == 1:
             other.update({"age": "33"}, where="id = 3")
 
-    monkeypatch.setattr(module, "_bring", late)
+    monkeypatch.setattr(module, "_link_or_copy", late)
     before = set(files_below(ds))
     result = ds.branches.merge("exp")
     assert (result.how, result.attempts) == ("three-way", 2)
