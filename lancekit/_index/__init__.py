@@ -1,1 +1,1 @@
-"""Indices: of scalars, vectors (`ivf`) and texts (`inverted`); written (`build`) and asked."""
+"""Indices: of scalars, vectors (`ivf`) and texts (`inverted`); writing (`build`) and search."""

@@ -1,7 +1,7 @@
-"""Distances between vectors: what the metrics are, and what they are asked of.
+"""Distances between vectors, by metric.
 
-Vectors are compared a few at a time, so that what is made for them stays near the processor.
-Float16 is computed as float32; what is told is a float32, as in the reference.
+Vectors are compared in small batches, so that intermediate arrays stay in the processor's cache.
+Float16 is computed as float32. Distances are float32, as in the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Vectors = npt.NDArray[np.floating | np.uint8]
 Distances = npt.NDArray[np.float32]
 Number = TypeVar("Number", bound=np.generic)
 
-#: bytes of vectors that are compared at a time; for more, new memory would be asked for each time
+#: bytes of vectors that are compared at a time; larger batches would allocate new memory each time
 _NEAR_BYTES = 1 << 17
 
 
@@ -43,14 +43,14 @@ _MEASURES: Mapping[str, Callable[[Vectors, Vectors], object]] = {
     "dot": lambda rows, query: 1 - np.einsum("ij,j->i", rows, query),
     "hamming": _hamming,
 }
-#: other names of metrics
+#: aliases of metrics
 ALIASES = {"euclidean": "l2"}
-#: by the type of the values: the metrics, the first of which is taken if none is asked for
+#: the metrics for each type of values; the first is the default
 METRICS_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(["halffloat", "float", "double"], ("l2", "cosine", "dot")),
     "uint8": ("hamming",),
 }
-#: by the type of the values: what they are compared as
+#: the type that distances are computed in, for each type of values
 COMPUTED_AS: Mapping[str, type[np.generic]] = {
     "halffloat": np.float32,
     "float": np.float32,
@@ -60,13 +60,14 @@ COMPUTED_AS: Mapping[str, type[np.generic]] = {
 
 
 def distances(metric: str, rows: Vectors, query: Vectors) -> Distances:
-    """Return how far each row is from a query.
+    """Return the distance of each row from a query.
 
-    ``l2`` is the square of the distance, ``cosine`` 1 less the cosine, ``dot`` 1 less the product,
-    ``hamming`` the number of bits.  What cannot be told (a cosine of zeros, of NaN) is NaN.
+    ``l2`` is the square of the distance, ``cosine`` is 1 minus the cosine, ``dot`` is 1 minus the
+    product, and ``hamming`` is the number of different bits. Undefined distances (the cosine of
+    zeros, or of NaN) are NaN.
 
     rows: shape (rows, dimensions).
-    query: shape (dimensions,), of a type of `COMPUTED_AS`.
+    query: shape (dimensions,), in a type of `COMPUTED_AS`.
 
     Examples
     --------
@@ -75,19 +76,19 @@ def distances(metric: str, rows: Vectors, query: Vectors) -> Distances:
     [0.0, 5.0]
     """
     measure = _MEASURES[metric]
-    with np.errstate(all="ignore"):  # infinite and undefined distances are distances, too
+    with np.errstate(all="ignore"):  # infinite and undefined distances are results, too
         return _of_rows(rows, query.dtype, np.dtype(np.float32), lambda part: measure(part, query))
 
 
 def estimated(
     metric: str, rows: Vectors, lengths: Vectors, query: Vectors
 ) -> tuple[Distances, float]:
-    """Return about how far each row is from a query, and by how much that may be wrong.
+    """Return an estimate of each row's distance from a query, and the largest error.
 
-    It takes a third of the time of `distances`, by squares of lengths that are known.
+    It uses precomputed squares of lengths, and takes a third of the time of `distances`.
 
     metric: ``l2`` or ``cosine``.
-    rows, query: as above.
+    rows, query: as in `distances`.
     lengths: the `squares` of the rows.
 
     Examples
@@ -105,13 +106,13 @@ def estimated(
         else:
             far = 1 - products(rows, query) / np.sqrt(lengths * own)
             size = 1 if len(rows) and lengths.min() > 0 < own else np.nan
-        # each of the sums may be wrong by the last bit for each of its parts
+        # each term of a sum can be off by the last bit
         error = float(size * (rows.shape[1] + 8) * 2 * np.finfo(np.float32).eps)
     return far.astype(np.float32, copy=False), error
 
 
 def products(rows: Vectors, query: Vectors) -> Vectors:
-    """Return the product of each row and a query, of the query's type."""
+    """Return the dot product of each row and a query, in the query's type."""
     kind = query.dtype
     if rows.dtype == kind:
         found: Vectors = np.einsum("ij,j->i", rows, query)  # in one thread, which is as fast
@@ -120,7 +121,7 @@ def products(rows: Vectors, query: Vectors) -> Vectors:
 
 
 def squares(rows: Vectors) -> Vectors:
-    """Return the product of each row and itself: float64 of such, else float32."""
+    """Return the dot product of each row and itself: float64 for float64 rows, else float32."""
     wide: type[np.floating] = np.float64 if rows.dtype == np.float64 else np.float32
     kind = np.dtype(wide)
     with np.errstate(over="ignore"):
@@ -133,7 +134,7 @@ def _of_rows(
     made: np.dtype[Number],
     work: Callable[[Vectors], object],
 ) -> npt.NDArray[Number]:
-    """Return what is worked out of rows of a type, a few of them at a time."""
+    """Apply a function to batches of rows, cast to a type, and return all results."""
     out = np.empty(len(rows), made)
     step = max(_NEAR_BYTES // max(rows.shape[1] * kind.itemsize, 1), 1)
     for start in range(0, len(rows), step):

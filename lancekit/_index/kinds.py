@@ -1,4 +1,4 @@
-"""The kinds of scalar indices: what each is called, stores and can be made of.
+"""The kinds of scalar indices: their names, files, and the types that they index.
 
 See docs/format/indices.md, 2.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 class IndexKind:
     """One kind of scalar index.
 
-    name: what `create_scalar_index` calls it.
-    label: what descriptions call it.
-    details: the message of its details, with its package as it is written.
-    written, newest: the version of the index that is written, and the newest that is known.
+    name: its name for `create_scalar_index`.
+    label: its name in descriptions.
+    details: the protobuf message of its details, with the package that is written.
+    written, newest: the index version that is written, and the newest that is supported.
     files: the names of its files, each with its columns.
     settings: the keys of the schema's metadata that change how its files are read.
-    exact: whether what it finds are the rows asked for; else they are to be looked at again.
-    zones: whether it speaks of ranges of rows of a fragment; else of rows, by their ids where the
-        table has such, by their addresses elsewhere.
-    addresses_from: the version from which on it names rows by address even where they have ids.
-    fits: whether it can be made of a type.
+    exact: whether it returns exactly the matching rows; else they must be filtered again.
+    zones: whether it indexes ranges of rows of a fragment. Other kinds index single rows, by stable
+        row id if the table has them, else by address.
+    addresses_from: the version from which on it uses addresses even if there are stable row ids.
+    fits: returns whether it can index a type.
     """
 
     name: str
@@ -50,21 +50,21 @@ class IndexKind:
 
     @property
     def type_url(self) -> str:
-        """The type of its details, as they are written."""
+        """The type URL of its details, as it is written."""
         return f"/{self.details}"
 
     def describes(self, index: IndexMetadata) -> bool:
-        """Return whether a segment is of this kind."""
+        """Return True if a segment is of this kind."""
         return _named(index) == _end(self.details)
 
     def has_addresses(self, index_version: int | None, stable_row_ids: bool) -> bool:
-        """Return whether a segment of this kind names rows by their addresses, not by their ids."""
+        """Return True if a segment of this kind names rows by address, not by row id."""
         if self.zones or not stable_row_ids:
             return True
         return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
 
     def __reduce__(self) -> tuple[Callable[[str], IndexKind], tuple[str]]:
-        # a worker is to get the kind that its own modules have: they compare by `is`
+        # a worker must get the kind of its own modules: kinds are compared by `is`
         return _of_details, (self.details,)
 
 
@@ -159,7 +159,7 @@ BLOOM_FILTER = IndexKind(
     zones=True,
     fits=_is_hashed,
 )
-#: of text; it answers searches, not filters
+#: full-text indices; they answer searches, not filters
 INVERTED = IndexKind(
     name="INVERTED",
     label="Inverted",
@@ -176,7 +176,7 @@ INVERTED = IndexKind(
     ),
     fits=_is_searched,
 )
-#: of vectors, which it has as they are; other types of such indices have the same details
+#: vector indices that store the vectors; other types of vector indices have the same details
 VECTORS = IndexKind(
     name="IVF_FLAT",
     label="IVF_FLAT",
@@ -187,20 +187,20 @@ VECTORS = IndexKind(
     fits=_is_of_vectors,
 )
 
-#: all kinds that answer filters, by their names
+#: all kinds that answer filters, by name
 KINDS: Mapping[str, IndexKind] = {
     kind.name: kind for kind in (BTREE, BITMAP, LABEL_LIST, NGRAM, ZONE_MAP, BLOOM_FILTER)
 }
 _BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
-#: all kinds that are kept up when rows come, go and move
-_KEPT_UP = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
+#: all kinds that are updated when rows are added, deleted or moved
+_UPDATABLE = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
 
 
 def _of_details(details: str) -> IndexKind:
-    return _KEPT_UP[_end(details)]
+    return _UPDATABLE[_end(details)]
 
 
-#: the kinds that have a file which no other has, by its name
+#: the kinds that are recognized by a file name that no other kind has
 _BY_FILE = {
     name: _end(kind.details)
     for kind in (BTREE, NGRAM, ZONE_MAP, BLOOM_FILTER, INVERTED)
@@ -209,14 +209,14 @@ _BY_FILE = {
 
 
 def _named(index: IndexMetadata) -> str:
-    """Return what a segment says that it is; one that was committed by hand may say it by files."""
+    """Return the name of a segment's details; without details, it is inferred from its files."""
     if index.index_details is not None:
         return _end(index.type_url)
     return next((_BY_FILE[file.path] for file in index.files if file.path in _BY_FILE), "")
 
 
 def kind_of(index: IndexMetadata) -> IndexKind | None:
-    """Return the kind of a segment, ``None`` if it is none of these.
+    """Return the kind of a segment; ``None`` if it does not answer filters.
 
     Examples
     --------
@@ -230,16 +230,16 @@ def kind_of(index: IndexMetadata) -> IndexKind | None:
 
 
 def kept_up_as(index: IndexMetadata) -> IndexKind | None:
-    """Return the kind of a segment that new rows can join, ``None`` if it is of no such kind.
+    """Return the kind of a segment that can be updated with new rows; ``None`` for others.
 
-    Of vectors it is that of all their indices: which codes and graphs one has, its files tell.
+    All vector indices have the kind `VECTORS`: their codes and graphs are known from their files.
     """
-    return _KEPT_UP.get(_named(index))
+    return _UPDATABLE.get(_named(index))
 
 
 def first_of(
     kind: IndexKind, indices: Iterable[IndexMetadata], field_id: int
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments of the first index of a kind that a column has; there may be none."""
+    """Return the segments of the first index of a kind on a column; empty if there is none."""
     found = [index for index in indices if index.fields == (field_id,) and kind.describes(index)]
     return tuple(index for index in found if index.name == found[0].name)

@@ -1,7 +1,7 @@
-"""Sets of rows as index files have them, many at a time (docs/format/indices.md, 6).
+"""Row sets in the form of index files, encoded and decoded in bulk (docs/format/indices.md, 6).
 
-A set is a bitmap for each fragment, in Roaring's portable form; a bitmap is divided into
-containers of 65,536 rows, each a list of its rows or a bit for each.
+A set is a bitmap for each fragment, in Roaring's portable form. A bitmap is divided into containers
+of 65,536 rows, each a list of its rows or a bit for each row.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lancekit.errors import CorruptFileError
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 
-#: a container's rows, and how many it lists at most
+#: bits of a row number within a container, and the most rows that a container lists
 _CONTAINER_BITS = 16
 _LISTED = 4096
 _BITMAP_BYTES = 8192
-#: what a bitmap without runs begins with, and how many containers one has at most
+#: the first bytes of a bitmap without runs, and the most containers of a bitmap
 _COOKIE = 12346
 _MOST_CONTAINERS = 1 << 16
 #: containers of bits that are made at a time
@@ -37,7 +37,7 @@ _AT_A_TIME = 64
 
 
 class SetForm(Enum):
-    """What a set begins with, and what stands before the bitmap of each fragment.
+    """The header of a set, and the header of each fragment's bitmap.
 
     ``SIZED``: a number of fragments of 4 bytes, then the id of each and the bytes of its bitmap.
     ``PLAIN``: a number of 8 bytes, then the id of each.
@@ -53,13 +53,13 @@ class SetForm(Enum):
 
     @property
     def part(self) -> struct.Struct:
-        """What stands before each bitmap."""
+        """The header of each bitmap."""
         return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
 class RowSets:
-    """Sets of rows behind each other: set i has ``rows[starts[i]:starts[i + 1]]``, ascending."""
+    """Concatenated row sets: set i has ``rows[starts[i]:starts[i + 1]]``, ascending."""
 
     starts: Places
     rows: Words
@@ -85,7 +85,7 @@ def encoded_set(rows: Words, form: SetForm = SetForm.SIZED) -> bytes:
 
 
 def encoded_sets(sets: RowSets, form: SetForm = SetForm.SIZED) -> pa.Array:
-    """Encode many sets, none of them empty, as one binary array."""
+    """Encode many non-empty sets as one binary array."""
     rows, starts = sets.rows, sets.starts
     if not len(sets):
         return pa.array([], pa.binary())
@@ -112,7 +112,7 @@ def encoded_sets(sets: RowSets, form: SetForm = SetForm.SIZED) -> pa.Array:
     ends = whole[np.searchsorted(owner[bitmap], np.arange(len(sets)), "right") - 1]
     offsets = np.concatenate([[0], ends + head * np.arange(1, len(sets) + 1)])
 
-    out = np.zeros(int(offsets[-1]) // 2, "<u2")  # all that is written begins at even places
+    out = np.zeros(int(offsets[-1]) // 2, "<u2")  # every number begins at an even offset
     _put(out, offsets[:-1], np.bincount(owner[bitmap], minlength=len(sets)))
     _put(out, at - part, fragment[bitmap])
     if form is SetForm.SIZED:
@@ -142,7 +142,7 @@ def _put(out: npt.NDArray[np.uint16], at: Places, numbers: Places) -> None:
 def _put_rows(
     out: npt.NDArray[np.uint16], at: Places, rows: Words, first: Places, count: Places
 ) -> None:
-    """Write the rows of containers: what lies in the lower 16 bits."""
+    """Write the rows of containers: the lower 16 bits of each."""
     low = rows.astype(np.uint16)
     bits = np.flatnonzero(count > _LISTED)
     listed = np.arange(len(rows)) + np.repeat(at - first, count)
@@ -161,25 +161,25 @@ def _put_rows(
             out[at[one] : at[one] + _BITMAP_BYTES // 2] = packed[place]
 
 
-# ---- and back
+# ---- decoding
 
 
 def decoded_set(data: bytes, form: SetForm = SetForm.SIZED) -> Words:
     """Decode one set.
 
-    Raises CorruptFileError: the bytes are none of a set.
+    Raises CorruptFileError: the bytes are not a set.
     """
     return _slow([data], form).rows
 
 
 def decoded_sets(blobs: pa.Array, form: SetForm = SetForm.SIZED) -> RowSets:
-    """Decode many sets, of a binary array without nulls; errors as in `decoded_set`."""
+    """Decode many sets from a binary array without nulls; errors as in `decoded_set`."""
     found = _Reader(blobs, form).read()
     return _slow(blobs.to_pylist(), form) if found is None else found
 
 
 def _slow(blobs: list[bytes], form: SetForm) -> RowSets:
-    """Decode sets one by one, in whatever form of containers."""
+    """Decode sets one by one, with containers of any form."""
     found = [_one(blob, form) for blob in blobs]
     starts = np.cumsum([0, *map(len, found)])
     return RowSets(starts, np.concatenate(found) if found else np.empty(0, np.uint64))
@@ -193,7 +193,7 @@ def _one(data: bytes, form: SetForm) -> Words:
 
 
 def bitmaps(data: bytes, form: SetForm = SetForm.SIZED) -> Iterator[tuple[int, BitMap]]:
-    """Yield the bitmaps of one set, each with the upper half of its rows; errors as above."""
+    """Yield a set's bitmaps, each with the upper half of its rows; errors as in `decoded_set`."""
     try:
         (number,) = form.head.unpack_from(data)
         at = form.head.size
@@ -201,7 +201,7 @@ def bitmaps(data: bytes, form: SetForm = SetForm.SIZED) -> Iterator[tuple[int, B
             upper, *size = form.part.unpack_from(data, at)
             at += form.part.size
             if size == [0]:
-                raise _damaged()  # all rows of a fragment are meant, which nobody writes
+                raise _damaged()  # it means all rows of a fragment, and no writer uses it
             if size and at + size[0] > len(data):
                 raise _damaged()
             bitmap = BitMap.deserialize(data[at : at + size[0]] if size else data[at:])
@@ -217,7 +217,7 @@ def _damaged() -> CorruptFileError:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads sets whose bitmaps have no runs, the first bitmap of all of them, then the next."""
+    """A decoder of sets whose bitmaps have no runs: the first bitmap of all sets, then the next."""
 
     blobs: pa.Array
     form: SetForm
@@ -298,13 +298,13 @@ class _Reader:
         return RowSets(np.concatenate([[0], np.cumsum(sizes)]), rows)
 
 
-# ---- numbers that ascend, and what is among them
+# ---- membership in ascending numbers
 
 
 def among(
     some: npt.NDArray[np.generic], ascending: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of some numbers are among others, which ascend and may be many.
+    """Return a mask of numbers that are in an ascending array, which may be large.
 
     Examples
     --------
@@ -318,26 +318,26 @@ def among(
     return found
 
 
-# ---- sets of rows in memory: by the upper 32 bits of ids or addresses
+# ---- row sets in memory: by the upper 32 bits of ids or addresses
 #
 # See docs/format/indices.md, 6.
 
-#: lower halves of ids or addresses, by their upper halves; an address' are fragment and offset
+#: lower halves of ids or addresses, by their upper halves; an address has fragment id and offset
 Rows: TypeAlias = Mapping[int, BitMap]
 
 Numbers = npt.NDArray[np.uint64]
 
 
 def rows_of(numbers: Numbers) -> Rows:
-    """Return ids or addresses, in any order, as a set of rows."""
-    if (numbers[1:] > numbers[:-1]).all():  # as where a column is in order
+    """Return ids or addresses, in any order, as a row set."""
+    if (numbers[1:] > numbers[:-1]).all():  # the case of a sorted column
         return {upper: _bitmap(lower) for upper, lower in row_address.by_fragment(numbers)}
     parts = row_address.by_fragment(np.sort(numbers))
     return {upper: to_bitmap(lower) for upper, lower in parts}
 
 
 def _bitmap(ascending: Numbers) -> BitMap:
-    """Return a set of distinct rows, which may be a range."""
+    """Return ascending distinct rows as a bitmap; a range is built faster."""
     first, last = int(ascending[0]), int(ascending[-1])
     if last - first + 1 == len(ascending):
         return BitMap(range(first, last + 1))
@@ -345,7 +345,7 @@ def _bitmap(ascending: Numbers) -> BitMap:
 
 
 def union(sets: Iterable[Rows]) -> Rows:
-    """Return the rows of all sets."""
+    """Return the union of row sets."""
     by_upper: dict[int, list[BitMap]] = {}
     for rows in sets:
         for upper, lower in rows.items():
@@ -357,12 +357,12 @@ def union(sets: Iterable[Rows]) -> Rows:
 
 
 def common(one: Rows, other: Rows) -> Rows:
-    """Return the rows that are in both sets."""
+    """Return the intersection of two row sets."""
     return {upper: one[upper] & other[upper] for upper in one.keys() & other.keys()}
 
 
 def joined(rows: Rows) -> Numbers:
-    """Return rows as ids or addresses, ascending."""
+    """Return a row set as ascending ids or addresses."""
     parts = [
         row_address.addresses(upper, to_offsets(rows[upper]).astype(np.uint64))
         for upper in sorted(rows)

@@ -1,4 +1,4 @@
-"""The files of one segment of an index, opened when something of them is first needed."""
+"""The files of an index segment, opened when they are first read."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from lancekit._storage.base import Store
 from lancekit.errors import CorruptFileError
 
 T = TypeVar("T")
-H = TypeVar("H", bound="Kept")
+H = TypeVar("H", bound="Cacheable")
 
-#: what it is called where it is counted
+#: the name of these entries in cache statistics
 _KIND = "indices"
-#: how much of a file is in memory at once while it is copied
+#: bytes of a file that are in memory at a time while it is copied
 _COPIED_BYTES = 16 << 20
-#: what an object of Python's takes in an array of them, about
+#: bytes of a Python object in an array, about
 _OBJECT_BYTES = 60
 
 
-class Kept(Protocol):
-    """What can be kept of a file's rows."""
+class Cacheable(Protocol):
+    """A value that can be cached for rows of a file."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it takes."""
+        """The size of the value in bytes."""
 
     def owned(self) -> Self:
-        """Return the same in memory of its own, no view of the file's."""
+        """Return a copy in memory of its own, not a view of the file's."""
 
 
 class IndexFileReader:
-    """One file of a segment, its columns by their names."""
+    """A reader of one file of a segment, by column name."""
 
     def __init__(self, reader: FileReader, store: Store, path: str) -> None:
         self.where = f"{store.uri}/{path}"
@@ -68,30 +68,30 @@ class IndexFileReader:
 
     @cached_property
     def metadata(self) -> dict[str, str]:
-        """What the schema's metadata says."""
+        """The metadata of the file's schema."""
         return dict(self._reader.lance_schema.metadata)
 
     def type(self, name: str) -> pa.DataType:
-        """Return the type of a column; `CorruptFileError` if it has none of that name."""
+        """Return the type of a column; `CorruptFileError` if there is no such column."""
         return self._column(name).field.type
 
     def read(self, name: str, rows: Rows | None = None) -> pa.Array:
-        """Read some rows of a column."""
+        """Read a column, or some of its rows."""
         return self.read_all([name], rows)[0]
 
     def read_all(self, names: Sequence[str], rows: Rows | None = None) -> list[pa.Array]:
-        """Read some rows of columns."""
+        """Read several columns, or some of their rows."""
         found = self._reader.read([self._column(name) for name in names], rows)
         return [c.chunk(0) if c.num_chunks == 1 else ak.combine_chunks(c) for c in found.columns]
 
     def table(self) -> pa.Table:
-        """Read all of it."""
+        """Read the whole file."""
         return self._reader.read(self._reader.columns)
 
     def buffer(self, number: str) -> bytes:
         """Return one of the file's global buffers, by its number in decimals.
 
-        Raises CorruptFileError: there is none of that number.
+        Raises CorruptFileError: there is no buffer with this number.
         """
         container = self._reader.container
         table = container.global_table
@@ -102,12 +102,12 @@ class IndexFileReader:
     def remembered(
         self, what: Hashable, make: Callable[[], T], size: Callable[[T], int], kind: str = _KIND
     ) -> T:
-        """Return what is made of the file's contents, from memory if it was made before."""
+        """Return a value derived from the file, from the cache if possible."""
         identity = self._reader.container.source.identity
         return remembered(kind, None if identity is None else (identity, what), make, size)
 
     def copy_to(self, store: Store, path: str) -> int:
-        """Give the file a name in another segment, too, and return its size."""
+        """Copy or link the file into another segment, and return its size."""
         source = self._reader.container.source
         size = source.size()
         if not store.adopt(path, self._store, self._path):
@@ -122,7 +122,7 @@ class IndexFileReader:
         return size
 
     def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
-        """Return what is made of many rows of the file, kept when it is made for the second time.
+        """Return a value derived from many rows of the file; it is cached from its second use on.
 
         size: about how many bytes it takes.
         """
@@ -147,7 +147,7 @@ class IndexFileReader:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment of an index, the dataset's folder that its own lies in, and what is open of it."""
+    """An index segment, the store of its dataset's folder, and the open files."""
 
     index: IndexMetadata
     kind: IndexKind
@@ -157,7 +157,7 @@ class Segment:
     def file(self, name: str) -> IndexFileReader:
         """Open one of its files.
 
-        Raises LancekitError, OSError: it is not there, or none that can be read.
+        Raises LancekitError, OSError: the file is missing or cannot be read.
         """
         return open_index_file(self.store, self.index, name, self.open_files)
 
@@ -169,9 +169,9 @@ class Segment:
         size: Callable[[T], int],
         kind: str = _KIND,
     ) -> T:
-        """Return what is made of one of its files, from memory if it was made before.
+        """Return a value derived from one of its files, from the cache if possible.
 
-        The file is not even opened then.  Errors are those of `file`, and of `make`.
+        If the value is cached, the file is not opened. Raises the errors of `file` and `make`.
         """
         known = self.store.identity(self._path(name))
         found = None if known is None else look_up(kind, (known, what))
@@ -187,9 +187,9 @@ class Segment:
 def open_index_file(
     store: Store, index: IndexMetadata, name: str, open_files: OpenFiles
 ) -> IndexFileReader:
-    """Open one of the files of a segment of an index, or take it from those that are open.
+    """Open a file of an index segment, or return it if it is already open.
 
-    Raises LancekitError, OSError: it is not there, or none that can be read.
+    Raises LancekitError, OSError: the file is missing or cannot be read.
     """
     path = f"{INDICES}/{index.uuid}/{name}"
     sizes = {file.path: file.size_bytes for file in index.files}
@@ -197,6 +197,6 @@ def open_index_file(
     return IndexFileReader(reader, store, path)
 
 
-def held_bytes(*arrays: npt.NDArray[np.generic]) -> int:
-    """Return about how much memory some arrays take."""
+def array_bytes(*arrays: npt.NDArray[np.generic]) -> int:
+    """Return about how many bytes of memory some arrays take."""
     return sum(a.nbytes + _OBJECT_BYTES * len(a) * a.dtype.hasobject for a in arrays)

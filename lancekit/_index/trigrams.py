@@ -1,4 +1,4 @@
-"""Three letters or digits in a row, as numbers: what an index of n-grams looks text up by.
+"""Trigrams, three letters or digits in a row, as numbers: the keys of an n-gram index.
 
 See docs/format/indices.md, 12.
 """
@@ -15,36 +15,36 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import string_parts
 
-#: what rows without text are found by
+#: the token of null rows
 NULL_TOKEN = 0
 _BASE = 37
 _LENGTH = 3
 _ASCII = 128
-#: from what on small letters are counted, which begin with 11
+#: small letters are numbered from this offset, ``a`` is 11
 _BEFORE_A = 86
 _FOLDED = {"ß": "ss", "œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
 _FOLDED |= {"\N{LATIN SMALL LETTER LONG S}": "s", "\N{LATIN SMALL LETTER DOTLESS I}": "i"}
 _FOLDED |= {"ħ": "h", "ŋ": "n", "ĸ": "k", "ŧ": "t"}
-#: what a letter that is none of ASCII's is taken for: no n-gram reaches over it
+#: the replacement of letters without an ASCII form: no n-gram spans it
 _GAP = " "
 
 
 def _marked(letter: str) -> str:
-    """Return what tells a capital that another sign stands for (as in ™) from one of the text."""
+    """Return the mark of a capital that comes from another character (as in ™), not the text."""
     return chr(ord(letter) + _ASCII - 64)
 
 
 def _codes() -> npt.NDArray[np.uint32]:
-    """Return the digit that each byte is, in upper or lower case; 0 for those that are none.
+    """Return the digit of each byte, for upper and lower case; 0 for bytes that are in no n-gram.
 
-    Bytes above those of ASCII are the capitals that other signs stand for.
+    Bytes above ASCII are the marked capitals of other characters.
     """
     codes = np.zeros(256, np.uint32)
     for first, letters in ((1, "0123456789"), (11, "abcdefghijklmnopqrstuvwxyz")):
         for place, letter in enumerate(letters):
             codes[[ord(letter), ord(letter.upper())]] = first + place
             if letter.isalpha():
-                # as the reference counts them, in a byte
+                # as the reference computes them, in a byte
                 codes[ord(_marked(letter.upper()))] = (ord(letter.upper()) - _BEFORE_A) % 256
     return codes
 
@@ -53,7 +53,7 @@ _CODES = _codes()
 
 
 class _Folding(dict[int, str]):
-    """The letters of ASCII that another one stands for, found when it is first met."""
+    """The ASCII replacement of each character, computed at its first use."""
 
     def __missing__(self, code: int) -> str:
         found = self[code] = "".join(map(_fold, chr(code).lower()))
@@ -77,7 +77,7 @@ _FOLDING = _Folding()
 
 
 def folded(text: str) -> str:
-    """Return text in lower case with accents off; other letters become gaps.
+    """Return text in lower case without accents; other letters become gaps.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def folded(text: str) -> str:
 
 
 def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Return the n-grams of strings without nulls, and the place of the string each is in.
+    """Return the n-grams of strings without nulls, and the index of each one's string.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
         return np.empty(0, np.uint32), np.empty(0, np.int64)
     first, second, third = codes[:-2], codes[1:-1], codes[2:]
     whole = (first != 0) & (second != 0) & (third != 0)
-    # none reaches over the end of a string
+    # no n-gram spans two strings
     inner = bounds[1:-1] - bounds[0]
     for back in (1, 2):
         cut = inner - back
@@ -114,7 +114,7 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
 
 
 def _one_byte_each(texts: pa.Array) -> pa.Array:
-    """Return strings as bytes, those with other letters than ASCII's folded."""
+    """Return strings as bytes, with non-ASCII strings folded to one byte per character."""
     bounds, raw = string_parts(texts)
     others = np.flatnonzero(raw[bounds[0] : bounds[-1]] >= _ASCII) + bounds[0]
     texts = texts.cast(pa.large_binary())

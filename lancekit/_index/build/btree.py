@@ -1,4 +1,4 @@
-"""B-trees: values in order, beside the rows that hold them, and a table of pages.
+"""Building of B-trees: sorted values with their rows, and a table of pages.
 
 See docs/format/indices.md, 7.
 """
@@ -18,14 +18,14 @@ from lancekit._index.build.column import IndexedColumn, RowMap
 from lancekit._index.build.files import NewFile
 from lancekit._index.build.sorting import Words, order_of, whole
 
-#: rows of a page, of which a search reads all
+#: rows of a page; a search reads whole pages
 PAGE_ROWS = 4096
 _BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """What a B-tree holds: values, nulls first, and for each the row that has it."""
+    """The content of a B-tree: values, nulls first, and the row of each value."""
 
     kind: pa.DataType
     values: pa.Array
@@ -34,14 +34,14 @@ class SortedRows:
 
     @classmethod
     def build(cls, column: IndexedColumn, page_rows: int = PAGE_ROWS) -> SortedRows:
-        """Put the values of a column in order; rows of one value stay in theirs."""
+        """Sort the values of a column; rows with equal values keep their order."""
         order = order_of(column.values)
         values = ak.take(column.values, order)
         return cls(column.kind, values, column.rows[order], page_rows)
 
     @classmethod
     def merged(cls, parts: Sequence[SortedRows]) -> SortedRows:
-        """Put together what several hold; pages are as large as those of the first."""
+        """Merge several B-trees; the result has the page size of the first."""
         first = parts[0]
         values = whole(pa.chunked_array([part.values.cast(first.kind) for part in parts]))
         rows = np.concatenate([part.rows for part in parts])
@@ -49,11 +49,11 @@ class SortedRows:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index."""
+        """The parameters that it was built with."""
         return {"zone_size": self.page_rows}
 
     def moved(self, row_map: RowMap) -> SortedRows:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         rows, kept = row_map(self.rows)
         values = self.values if kept.all() else ak.filter(self.values, kept)
         return replace(self, values=values, rows=rows[kept])

@@ -1,4 +1,4 @@
-"""How each kind of index is built, read and put together."""
+"""The functions that build, read and merge each kind of index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from lancekit._format.index import zone_map_details
 from lancekit._index.build.btree import SortedRows
 from lancekit._index.build.column import Content, IndexedColumn
-from lancekit._index.build.full_text import TextRows, bare_text, checked_said, read_text
+from lancekit._index.build.full_text import TextRows, bare_text, checked_params, read_text
 from lancekit._index.build.postings import Labels, TokenRows, ValueRows
 from lancekit._index.build.read import (
     OpenSegment,
@@ -61,40 +61,41 @@ def _as_it_is(_name: str, value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """What can be done with what a kind of index holds.
+    """The operations on the content of one kind of index.
 
-    parameters: those that may be given, by pylance's names: what `build` calls each, and its check.
-    alike: whether two segments can be put together as they are.
-    more: builds what a segment holds that goes with another one; without it `build` does, with the
-        parameters of that.
-    model: returns, of a sample of a column that has so many rows and of parameters, an index of no
-        rows, which parts that are to be put together later extend; ``None`` if the sample does not
-        tell.  Of the kinds that find out of their rows what they are stored by.
-    details: what the manifest says of an index beyond its kind.
-    beside: returns what a segment is to hold so that it goes with others of its index.
-    bare: returns what an index of no rows holds that has the settings of another one, to be
-        extended; of the kinds that generations of shards have.
+    parameters: the public parameters, by pylance's names: each with its argument of `build` and its
+        check.
+    mergeable: returns whether two segments can be merged without rebuilding.
+    more: builds the content of new rows for an existing segment. By default, `build` does so with
+        the segment's parameters.
+    model: trains an empty index on a sample of a column, its total row count and parameters. Parts
+        that are merged later extend it. ``None`` if the sample is not sufficient. Only for kinds
+        that are trained.
+    details: returns the details for the manifest.
+    adapted: returns a segment's content, adapted to the other segments of its index.
+    bare: returns an empty index with the settings of an existing one, to be extended; only for
+        kinds that generations of shards have.
     """
 
     build: Callable[..., Content]
     read: Callable[[OpenSegment], Content]
     merged: Callable[[Any], Content]
     parameters: Mapping[str, tuple[str, Callable[[str, Any], object]]] = field(default_factory=dict)
-    alike: Callable[[Any, Any], bool] = lambda _one, _other: True
+    mergeable: Callable[[Any, Any], bool] = lambda _one, _other: True
     more: Callable[[Any, IndexedColumn], Content] | None = None
     model: Callable[..., Content | None] | None = None
     details: Callable[[Any], bytes] = lambda _content: b""
-    beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
+    adapted: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
     bare: Callable[[OpenSegment], Content] | None = None
 
     def made(self, column: IndexedColumn, parameters: Mapping[str, object]) -> Content:
-        """Build what a segment holds, with checked parameters."""
+        """Build the content of a segment, with checked parameters."""
         return self.build(
             column, **{self.parameters[name][0]: value for name, value in parameters.items()}
         )
 
     def extended(self, content: Content, column: IndexedColumn) -> Content:
-        """Build what a segment holds of more rows, to be put together with another."""
+        """Build the content of new rows, to be merged with an existing segment's."""
         if self.more is not None:
             return self.more(content, column)
         return self.made(column, content.parameters)
@@ -131,9 +132,9 @@ _BUILDERS: Mapping[str, Builder] = {
         build=TextRows.build,
         read=read_text,
         merged=TextRows.merged,
-        parameters={"said": ("said", checked_said), "details": ("details", _as_it_is)},
-        alike=TextRows.is_like,
-        beside=TextRows.beside,
+        parameters={"params": ("params", checked_params), "details": ("details", _as_it_is)},
+        mergeable=TextRows.is_mergeable_with,
+        adapted=TextRows.in_form_of,
         details=attrgetter("details"),
         bare=bare_text,
     ),
@@ -144,7 +145,7 @@ _BUILDERS: Mapping[str, Builder] = {
         parameters={
             name: (name, _as_it_is) for name in ("settings", "partitions", "centroids", "words")
         },
-        alike=VectorRows.is_like,
+        mergeable=VectorRows.is_mergeable_with,
         more=VectorRows.more,
         model=VectorRows.model,
         details=attrgetter("details"),
@@ -154,14 +155,14 @@ _BUILDERS: Mapping[str, Builder] = {
 
 
 def builder_of(kind: IndexKind) -> Builder:
-    """Return how a kind of index is built."""
+    """Return the operations of an index kind."""
     return _BUILDERS[kind.name]
 
 
 def parsed_parameters(kind: IndexKind, given: Mapping[str, object]) -> dict[str, Any]:
-    """Check the parameters of an index that is to be made.
+    """Check the parameters of a new index.
 
-    Raises InvalidArgumentError: the kind has no such parameter, or it cannot have this value.
+    Raises InvalidArgumentError: the kind has no such parameter, or the value is invalid.
     """
     known = builder_of(kind).parameters
     for name in given:

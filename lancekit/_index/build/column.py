@@ -1,4 +1,4 @@
-"""What an index is made of, and what all kinds do alike with what they hold."""
+"""The input and the content of an index that is built, common to all kinds."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lancekit._index.build.sorting import Words
 
 Mask = npt.NDArray[np.bool_]
 Parameters = Mapping[str, object]
-#: gives rows their new addresses, and says which of them are still there
+#: returns new row addresses, and a mask of the rows that still exist
 RowMap = Callable[[Words], tuple[Words, Mask]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """The values of a column, and the rows that hold them: ids or addresses, as the kind has it.
+    """The values of a column, and their rows: ids or addresses, depending on the index kind.
 
-    `kind` is the type of the column; `values` may be of its large form.
+    `kind` is the type of the column; `values` may have its large variant.
     """
 
     kind: pa.DataType
@@ -32,14 +32,14 @@ class IndexedColumn:
 
 
 class Content(Protocol):
-    """What a segment holds, in memory."""
+    """The content of an index segment, in memory."""
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index."""
+        """The parameters that it was built with, by their public names."""
 
     def moved(self, row_map: RowMap) -> Content:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
 
     def files(self) -> Iterator[SegmentFile]:
         """Yield the files to write."""

@@ -16,7 +16,7 @@ from lancekit._format.schema import LanceSchema
 from lancekit._index.segment import IndexFileReader
 from lancekit._storage.base import Sink, Store
 
-#: what both releases of the reference read
+#: the file version that both releases of the reference read
 _VERSION = "2.0"
 
 
@@ -24,7 +24,7 @@ _VERSION = "2.0"
 class NewFile:
     """A file of a segment that is to be written.
 
-    `buffers` are bytes of its own, by the keys of the metadata that tell their numbers.
+    `buffers` are global buffers, by the metadata keys that get their numbers.
     """
 
     name: str
@@ -36,23 +36,23 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFile:
-    """A file of a segment that another one has, too, as it is."""
+    """A file that is copied or linked from another segment."""
 
     name: str
     file: IndexFileReader
 
 
-#: what a segment is made of
+#: a file of a segment
 SegmentFile: TypeAlias = NewFile | SharedFile
 
 
 def segment_folder(uuid: UUID) -> str:
-    """Return where the files of a segment are, in the folder of the dataset."""
+    """Return the path of a segment's folder, relative to the dataset."""
     return f"{INDICES}/{uuid}"
 
 
 def write_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> tuple[IndexFile, ...]:
-    """Write the files of a segment; if that fails, those that were written are removed."""
+    """Write the files of a segment; after a failure, those already written are removed."""
     try:
         return tuple(add_files(store, uuid, files))
     except BaseException:
@@ -63,9 +63,9 @@ def write_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> tuple
 def add_files(
     store: Store, uuid: UUID, files: Iterable[SegmentFile], *, over: bool = False
 ) -> Iterator[IndexFile]:
-    """Write files of a segment that others may write, too; yield what was written.
+    """Write files into a segment's folder that other writers may add to; yield the written files.
 
-    With `over` new ones may take the place of what an attempt left that failed.
+    With `over`, they replace files that a failed attempt left.
     """
     create = store.create_over if over else store.create
     for file in files:
@@ -80,7 +80,7 @@ def add_files(
 
 
 def write_file(sink: Sink, file: NewFile, *, checksums: bool = False) -> int:
-    """Write a file, whose columns may be named as hidden ones are; return its size."""
+    """Write a file, whose columns may have reserved names; return its size."""
     schema = _with_hidden_names(file.schema)
     try:
         writer = FileWriter(sink, schema, version=_VERSION, checksums=checksums)
@@ -94,7 +94,7 @@ def write_file(sink: Sink, file: NewFile, *, checksums: bool = False) -> int:
 
 
 def _with_hidden_names(schema: pa.Schema) -> LanceSchema:
-    """Return a schema whose columns may be called as no column of a dataset is, such as _rowid."""
+    """Return a schema whose columns may have names that datasets reserve, such as _rowid."""
     numbered = [field.with_name(str(number)) for number, field in enumerate(schema)]
     found = LanceSchema.from_arrow(pa.schema(numbered, schema.metadata))
     named = zip(found.fields, schema.names, strict=True)

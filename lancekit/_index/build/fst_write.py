@@ -1,4 +1,4 @@
-"""Maps of byte strings to numbers, in the form of the crate ``fst``.
+"""Writer of maps from byte strings to numbers, in the form of the crate ``fst``.
 
 See docs/format/indices.md, 14.
 """
@@ -19,12 +19,12 @@ from lancekit._index.inverted.fst import COMMON, HEAD, MANY, VERSION
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-#: forms of nodes of one step: to the node just before, which adds nothing, and others
+#: forms of nodes with one step: to the previous node without output, and others
 _NEXT, _ONE, _FINAL = 0xC0, 0x80, 0x40
-#: numbers of steps that a node's first byte has room for
+#: the most steps that a node's first byte can count
 _COUNTED = 63
 _TABLE, _NO_STEP = 256, 255
-#: what is added to a rotated checksum
+#: added to a rotated checksum
 _MASK = 0xA282EAD8
 
 _COMMON_CODES = np.zeros(256, np.uint8)
@@ -32,10 +32,10 @@ _COMMON_CODES[np.frombuffer(COMMON, np.uint8)] = np.arange(1, len(COMMON) + 1)
 
 
 def fst_bytes(data: Bytes, offsets: Places, numbers: Words) -> bytes:
-    """Return a map.
+    """Return an encoded map.
 
-    data, offsets: the keys, ascending, each once: their bytes, where each begins, and where the
-        last ends.
+    data, offsets: the distinct keys, ascending: their bytes, the start of each, and the end of the
+        last.
     numbers: one for each.
     """
     nodes = _fst_nodes(data, offsets, numbers)
@@ -48,14 +48,14 @@ def fst_bytes(data: Bytes, offsets: Places, numbers: Words) -> bytes:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Layout:
-    """Where nodes are.
+    """The layout of nodes in the file.
 
-    counts, owners, places: how many steps each node has; the node of each step, and how many it has
-        before.
-    is_one, is_next: whether a node is of the forms of one step, and of the shorter of them.
-    wide, out: how many bytes the deltas and the outputs of a node have.
-    starts, ends: where each begins, and where it ends.
-    deltas: how far before its node's beginning each step leads; 0 if to the empty node.
+    counts, owners, places: the number of steps of each node; the node of each step, and its index
+        in the node.
+    is_one, is_next: whether a node has a form of one step, and whether it has the shorter one.
+    wide, out: the bytes of each delta and of each output of a node.
+    starts, ends: the start and the end of each node.
+    deltas: the distance of each step's target before the start of its node; 0 for the empty node.
     """
 
     counts: Places
@@ -91,7 +91,7 @@ def _layout(nodes: _FstNodes) -> _Layout:
     rest += out * (counts + nodes.is_final)
     wide = ((counts > 0) & ~is_next).astype(np.int64)
     while True:
-        # an address takes more bytes the more bytes others take: these only grow
+        # addresses take more bytes if other nodes do: widths only grow, until none changes
         ends = HEAD + np.cumsum(rest + wide * counts)
         starts = np.append(HEAD, ends[:-1])
         deltas = np.where(nodes.targets < 0, 0, starts[owners] - ends[nodes.targets] + 1)
@@ -120,7 +120,7 @@ def _body(nodes: _FstNodes) -> tuple[bytes, int]:
     out, wide = found.out[owners], found.wide[owners]
     _put(data, outputs[owners] + back * out, nodes.outputs, out)
     _put(data, deltas[owners] + back * wide, found.deltas, wide)
-    # the forms of several steps
+    # nodes with several steps
     several = np.flatnonzero(~is_one[owners])
     data[inputs[owners[several]] + back[several]] = nodes.inputs[several]
     tables = np.flatnonzero(counts > MANY)
@@ -135,7 +135,7 @@ def _body(nodes: _FstNodes) -> tuple[bytes, int]:
     data[lasts[many]] = np.where(_has_count(counts), 0, counts)[many] | (
         nodes.is_final[many] * _FINAL
     )
-    # those of one
+    # nodes with one step
     one = np.flatnonzero(is_one)
     byte = nodes.inputs[nodes.starts[:-1][one]]
     code = _COMMON_CODES[byte]
@@ -148,13 +148,13 @@ def _body(nodes: _FstNodes) -> tuple[bytes, int]:
 
 
 def _has_count(counts: Places) -> Flags:
-    """Return for which nodes of several steps their number has a byte of its own."""
+    """Return a mask of the nodes with several steps whose count has a byte of its own."""
     found: Flags = (counts == 0) | (counts > _COUNTED)
     return found
 
 
 def _bytes_of(numbers: npt.NDArray[np.integer]) -> Places:
-    """Return how many bytes numbers take: one at least."""
+    """Return the number of bytes of numbers, at least 1."""
     words, found = numbers.astype(np.uint64), np.ones(len(numbers), np.int64)
     for size in range(1, 8):
         found += words >= np.uint64(1 << (8 * size))
@@ -162,32 +162,31 @@ def _bytes_of(numbers: npt.NDArray[np.integer]) -> Places:
 
 
 def _put(data: Bytes, at: Places, numbers: Words, sizes: Places) -> None:
-    """Write numbers of so many bytes, the lowest byte first."""
+    """Write numbers of the given sizes in bytes, the lowest byte first."""
     for byte in range(int(sizes.max(initial=0))):
         there = np.flatnonzero(sizes > byte)
         shifted = numbers[there] >> np.uint64(8 * byte)
         data[at[there] + byte] = (shifted & np.uint64(0xFF)).astype(np.uint8)
 
 
-# ---- nodes of a map of byte strings to numbers: a trie, of whose equal parts one is kept
+# ---- nodes of a map of byte strings to numbers: a trie whose equal parts are shared
 #
 # See docs/format/indices.md, 14.
 
-#: parts with longer ways to their ends than this are not looked for elsewhere
+#: parts with more steps to their ends are not shared
 _LONGEST_SHARED = 64
-#: two odd numbers by which bits are mixed
+#: two odd numbers that mix bits
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _FstNodes:
-    """Nodes, each behind all to which it leads; the root is the last.
+    """Nodes, each after all nodes that it leads to; the root is the last.
 
-    is_final, finals: whether a key ends at a node, and what that adds to its number.
-    starts: where the steps of each node begin, which ascend by their inputs, and where the last
-        ends.
-    inputs, targets, outputs: the byte of each step, the node to which it leads, and what it adds;
-        -1 is a node at which a key ends, and no more.
+    is_final, finals: whether a key ends at a node, and the output that is added then.
+    starts: the start of each node's steps, which ascend by their inputs, and the end of the last.
+    inputs, targets, outputs: the byte, the target node and the output of each step; target -1 is
+        the final node without steps.
     """
 
     is_final: Flags
@@ -200,12 +199,13 @@ class _FstNodes:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _Trie:
-    """A node for each beginning of a key, those of the first key first.
+    """A trie of keys: a node for each distinct prefix, in the order of the keys.
 
-    depths, parents, inputs: how long that beginning is, the node without its last byte, and that
-        byte; those of the root, which is the first, are 0.
-    heights, sizes: how many bytes the longest key goes on, and how many beginnings go on so.
-    least: the least number of the keys that begin so; 0 for the root.
+    depths, parents, inputs: the length of the prefix, the node without its last byte, and that
+        byte; 0 for the root, which is the first node.
+    heights, sizes: the bytes to the end of the longest key below, and the number of nodes below,
+        including the node.
+    least: the least number of the keys with the prefix; 0 for the root.
     ends: the node of each key.
     """
 
@@ -219,13 +219,13 @@ class _Trie:
 
 
 def _fst_nodes(data: Bytes, offsets: Places, numbers: Words) -> _FstNodes:
-    """Return the nodes of a map; the parameters are those of `fst_bytes`."""
+    """Return the nodes of a map; takes the parameters of `fst_bytes`."""
     trie = _trie(data, offsets, numbers)
     count = len(trie.depths)
     is_final, finals = np.zeros(count, bool), np.zeros(count, np.uint64)
     is_final[trie.ends] = True
     finals[trie.ends] = numbers - trie.least[trie.ends]
-    # of each node, the nodes below it, one after the other
+    # the children of each node, one after the other
     children = stable_order(trie.parents[1:].astype(np.uint64)) + 1
     sizes = np.bincount(trie.parents[1:], minlength=count)
     starts = np.append(0, np.cumsum(sizes))
@@ -237,7 +237,7 @@ def _fst_nodes(data: Bytes, offsets: Places, numbers: Words) -> _FstNodes:
         targets=children,
         outputs=(trie.least - trie.least[trie.parents])[children],
     )
-    first = _first_alike(every, trie.heights)
+    first = _first_equal(every, trie.heights)
     return _kept(every, first, np.arange(count) + trie.sizes - 1 - trie.depths)
 
 
@@ -254,7 +254,7 @@ def _trie(data: Bytes, offsets: Places, numbers: Words) -> _Trie:
     parents[0] = 0
     stops = makers + 1
     stops[0] = count
-    # nodes that the next key has, too
+    # nodes that the next key shares
     common = np.flatnonzero(depths <= np.append(shared, 0)[1:][makers])[1:] if count else makers[:0]
     by_depth = common[stable_order(depths[common].astype(np.uint64))]
     branching = np.flatnonzero(fresh > 0)
@@ -264,7 +264,7 @@ def _trie(data: Bytes, offsets: Places, numbers: Words) -> _Trie:
     key_ends = np.searchsorted(shared[by_shared], values, "right")
     parents[firsts[by_shared[: key_ends[0] if len(values) else 0]]] = 0
     for place in range(1, len(values)):
-        # keys of which no beginning so long is that of the key before
+        # keys that share a shorter prefix with the previous key
         other = np.append(np.flatnonzero(shared < values[place]), count)
         nodes = by_depth[node_ends[place - 1] : node_ends[place]]
         stops[nodes] = other[np.searchsorted(other, makers[nodes], "right")]
@@ -291,7 +291,7 @@ def _trie(data: Bytes, offsets: Places, numbers: Words) -> _Trie:
 
 
 def _shared(data: Bytes, offsets: Places) -> Places:
-    """Return with how many bytes each key begins as the one before."""
+    """Return the length of each key's common prefix with the previous key."""
     lengths = np.diff(offsets)
     shorter = np.minimum(lengths[1:], lengths[:-1])
     places = np.arange(shorter.sum()) - np.repeat(np.cumsum(shorter) - shorter, shorter)
@@ -307,44 +307,44 @@ def _shared(data: Bytes, offsets: Places) -> Places:
 
 
 def _over(
-    best: np.ufunc, values: npt.NDArray[np.number], starts: Places, stops: Places
+    reduce: np.ufunc, values: npt.NDArray[np.number], starts: Places, stops: Places
 ) -> npt.NDArray[np.number]:
-    """Return the least or greatest of each range of values, none of which is empty."""
+    """Return the least or the greatest of each non-empty range of values."""
     found = values[starts]
     steps = np.frexp((stops - starts).astype(np.float64))[1] - 1
     for step in range(int(steps.max(initial=0)) + 1):
-        asked = np.flatnonzero(steps == step)
-        found[asked] = best(values[starts[asked]], values[stops[asked] - (1 << step)])
-        values = best(values[: -(1 << step) or None], values[1 << step :])
+        same_step = np.flatnonzero(steps == step)
+        found[same_step] = reduce(values[starts[same_step]], values[stops[same_step] - (1 << step)])
+        values = reduce(values[: -(1 << step) or None], values[1 << step :])
     return found
 
 
-def _first_alike(nodes: _FstNodes, heights: Places) -> Places:
-    """Return for each node the first from which the same keys go on, with the same numbers."""
+def _first_equal(nodes: _FstNodes, heights: Places) -> Places:
+    """Return for each node the first node with the same suffixes and numbers."""
     marks = _marks(nodes, heights)
     order = stable_order(marks)
     ordered = marks[order]
     is_new = np.append(True, ordered[1:] != ordered[:-1])
     first = np.empty(len(order), np.int64)
     first[order] = order[is_new][np.cumsum(is_new) - 1]
-    # marks are short: two that are equal could be of others
-    return first if _are_alike(nodes, first) else np.arange(len(order))
+    # marks are hashes: equal ones may belong to different nodes
+    return first if _are_equal(nodes, first) else np.arange(len(order))
 
 
 def _marks(nodes: _FstNodes, heights: Places) -> Words:
-    """Return a number for each node that tells its keys, and their numbers, from others."""
+    """Return a hash of each node's suffixes and their numbers."""
     order = stable_order(heights.astype(np.uint64))
     sizes = np.diff(nodes.starts)
     steps = ranges(nodes.starts[:-1][order], sizes[order])
     step_starts = np.append(0, np.cumsum(sizes[order]))
-    told = _mixed(nodes.outputs[steps] << np.uint64(8) ^ nodes.inputs[steps])
+    hashes = _mixed(nodes.outputs[steps] << np.uint64(8) ^ nodes.inputs[steps])
     targets = nodes.targets[steps]
     marks = _mixed(nodes.finals << np.uint64(1) | nodes.is_final)
     ends = np.searchsorted(heights[order], np.arange(_LONGEST_SHARED + 1), "right")
     for start, end in pairwise(ends):
         if start < end:
             part = slice(step_starts[start], step_starts[end])
-            each = _mixed(told[part] + marks[targets[part]] * _MIX[1])
+            each = _mixed(hashes[part] + marks[targets[part]] * _MIX[1])
             level = order[start:end]
             marks[level] = _mixed(
                 marks[level] + np.add.reduceat(each, step_starts[start:end] - part.start)
@@ -361,8 +361,8 @@ def _mixed(words: Words) -> Words:
     return found
 
 
-def _are_alike(nodes: _FstNodes, first: Places) -> bool:
-    """Return whether each node is as the one that is to take its place."""
+def _are_equal(nodes: _FstNodes, first: Places) -> bool:
+    """Return True if each node equals the one that replaces it."""
     ours = np.flatnonzero(first != np.arange(len(first)))
     theirs = first[ours]
     sizes = np.diff(nodes.starts)
@@ -382,7 +382,7 @@ def _are_alike(nodes: _FstNodes, first: Places) -> bool:
 
 
 def _kept(nodes: _FstNodes, first: Places, ranks: Places) -> _FstNodes:
-    """Return those nodes that are the first of their kind, in the order of their ranks."""
+    """Return the nodes that are not replaced, in the order of their ranks."""
     count, sizes = len(first), np.diff(nodes.starts)
     kept = (first == np.arange(count)) & ~(nodes.is_final & (nodes.finals == 0) & (sizes == 0))
     by_rank = np.empty(count, np.int64)
@@ -401,12 +401,12 @@ def _kept(nodes: _FstNodes, first: Places, ranks: Places) -> _FstNodes:
     )
 
 
-# ---- checksums of Castagnoli's polynomial, of many parts of the bytes at a time
+# ---- checksums of Castagnoli's polynomial, computed over many parts of the bytes at a time
 
 Sums = npt.NDArray[np.uint32]
 
 _POLYNOMIAL = np.uint32(0x82F63B78)
-#: into how many parts bytes are divided, as a power of two
+#: the number of parts, as a power of two
 _HALVINGS = 11
 
 
@@ -421,7 +421,7 @@ _CRC_TABLE = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Return the checksum of bytes.
+    """Return the CRC-32C checksum of bytes.
 
     Examples
     --------
@@ -431,13 +431,13 @@ def crc32c(data: bytes) -> int:
     count = max(4, len(data))
     length = -(-count // (1 << _HALVINGS))
     padded = np.zeros(length << _HALVINGS, np.uint8)
-    held = padded[len(padded) - len(data) :]
-    held[:] = np.frombuffer(data, np.uint8)
-    held[:4] ^= 0xFF  # zeros before the bytes change nothing, as the sums begin with zero
+    tail = padded[len(padded) - len(data) :]
+    tail[:] = np.frombuffer(data, np.uint8)
+    tail[:4] ^= 0xFF  # leading zeros change nothing, because the sums begin with zero
     sums = np.zeros(1 << _HALVINGS, np.uint32)
     for column in np.ascontiguousarray(padded.reshape(1 << _HALVINGS, length).T):
         sums = _with_byte(sums, column)
-    # what becomes of each bit of a sum when so many zeros follow
+    # each bit of a sum after as many zeros as a part has bytes
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     for _ in range(length):
         bits = _with_byte(bits, np.zeros(32, np.uint8))

@@ -1,4 +1,4 @@
-"""Full-text indices: in which rows each token is, how often, and where.
+"""Building of full-text indices: the rows, counts and positions of each token.
 
 See docs/format/indices.md, 14.
 """
@@ -37,12 +37,12 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
-#: where partitions are until they are put together, and what the files are called that tell of them
+#: the folder of partitions that are not merged yet, and the names of their metadata files
 STAGING, _WHOLE, _PART = "staging/", "metadata.lance", "_metadata.lance"
-#: what the reference says of settings that this release does not have
+#: values that the reference writes for settings that lancekit does not have
 _BLOCKS = {"block_size": PACKED}
 _OTHERS = {"lance_tokenizer": "text", **_BLOCKS}
-#: what newer releases say, too, and older ones mean where they do not
+#: settings of newer releases, with their value in older ones
 _LATER = dict.fromkeys(
     ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), False
 )
@@ -53,58 +53,59 @@ _METADATA = pa.schema([pa.field("deleted_fragments", pa.binary(), nullable=False
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class TextRows:
-    """What a full-text index holds.
+    """The content of a full-text index.
 
-    said: how its text becomes tokens, and whether it has their positions: JSON, as the index has
-        it.
-    details: what the manifest says of the index.
-    partitions: its documents; those that came later are in others.
-    tokens: how its files hold tokens, if these are not too many for that.
+    params: the tokenizer settings, and whether there are positions, as JSON from the index.
+    details: the details of the index for the manifest.
+    partitions: its documents; documents that are added later are in new partitions.
+    tokens: the form of tokens in its files, if they are not too many for it.
     """
 
-    said: str
+    params: str
     details: bytes
     partitions: tuple[TextPartition, ...]
     tokens: str = FST
 
     @classmethod
-    def build(cls, column: IndexedColumn, said: str, details: bytes) -> TextRows:
+    def build(cls, column: IndexedColumn, params: str, details: bytes) -> TextRows:
         """Collect the tokens of all rows.
 
-        Raises UnsupportedFeatureError: stems or stop words of the language are not known, or such
-            tokens are not made.
+        Raises UnsupportedFeatureError: the language's stems or stop words, or the tokenizer, are
+            not supported.
         """
-        settings = parse_settings(said, "A full-text index")
-        partition = _collected(column, settings, with_position=_has_positions(said))
-        return cls(said=said, details=details, partitions=(NewPartition(partition),))
+        settings = parse_settings(params, "A full-text index")
+        partition = _collected(column, settings, with_position=_has_positions(params))
+        return cls(params=params, details=details, partitions=(NewPartition(partition),))
 
     @classmethod
     def merged(cls, parts: Sequence[TextRows]) -> TextRows:
-        """Put together what several hold, whose text became tokens alike."""
+        """Merge several segments with the same tokenizer settings."""
         partitions = joined([p for part in parts for p in part.partitions])
         tokens = FST if any(part.tokens == FST for part in parts) else parts[0].tokens
         return replace(parts[0], partitions=partitions, tokens=tokens)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What such an index is made with."""
-        return {"said": self.said, "details": self.details}
+        """The parameters that it was built with."""
+        return {"params": self.params, "details": self.details}
 
-    def beside(self, others: Iterable[OpenSegment]) -> TextRows:
-        """Return the same as it is to be beside other segments of its index.
+    def in_form_of(self, others: Iterable[OpenSegment]) -> TextRows:
+        """Return the content with tokens in the same form as the other segments of its index.
 
-        The reference puts together only what holds tokens alike.
+        The reference only merges segments with the same form of tokens.
         """
         forms = {tokens_form(file) for other in others for file in other.files.values()}
         return replace(self, tokens=ARROW if ARROW in forms else FST)
 
-    def is_like(self, other: TextRows) -> bool:
-        """Return whether both can be put together."""
+    def is_mergeable_with(self, other: TextRows) -> bool:
+        """Return True if both can be merged."""
         mine, theirs = (
             {
                 **_LATER,
                 **{
-                    name: value for name, value in json.loads(one.said).items() if value is not None
+                    name: value
+                    for name, value in json.loads(one.params).items()
+                    if value is not None
                 },
             }
             for one in (self, other)
@@ -112,12 +113,12 @@ class TextRows:
         return mine == theirs
 
     def moved(self, row_map: RowMap) -> TextRows:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         return replace(self, partitions=tuple(one.moved(row_map) for one in self.partitions))
 
     def files(self) -> Iterator[SegmentFile]:
         """Yield the files to write."""
-        # one without documents is left out, unless there is no other
+        # empty partitions are left out, unless all are empty
         filled = [one for one in self.partitions if len(one.rows)] or self.partitions[:1]
         tokens = self._tokens_written()
         for number, partition in enumerate(filled):
@@ -125,9 +126,9 @@ class TextRows:
         yield self._metadata(_WHOLE, range(len(filled)), tokens)
 
     def staged(self, number: int) -> Iterator[SegmentFile]:
-        """Yield the files of a partition that is to be put together with others.
+        """Yield the files of a partition that is to be merged with others.
 
-        number: that no other of them has.
+        number: a number that no other of these partitions has.
         """
         (partition,) = self.partitions
         tokens = self._tokens_written()
@@ -139,52 +140,52 @@ class TextRows:
         return self.tokens if all(one.fits_map for one in self.partitions) else ARROW
 
     def _metadata(self, name: str, partitions: Iterable[int], tokens: str) -> NewFile:
-        said = {
+        params = {
             "partitions": json.dumps(list(partitions)),
-            "params": self.said,
+            "params": self.params,
             "token_set_format": tokens,
         }
-        codec = codec_of(with_position=_has_positions(self.said))
+        codec = codec_of(with_position=_has_positions(self.params))
         batch = pa.record_batch([pa.array([BitMap().serialize()])], schema=_METADATA)
-        return NewFile(name=name, schema=_METADATA, batches=[batch], metadata=said | codec)
+        return NewFile(name=name, schema=_METADATA, batches=[batch], metadata=params | codec)
 
 
 def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, object]:
-    """Return what an index with these settings is made with."""
-    said = asdict(settings)
-    # words that the user gives stand in the files alone
-    details = {name: value for name, value in said.items() if name != "custom_stop_words"}
+    """Return the parameters that an index with these settings is built with."""
+    params = asdict(settings)
+    # custom stop words are in the files alone
+    details = {name: value for name, value in params.items() if name != "custom_stop_words"}
     return {
-        "said": json.dumps({**said, "with_position": with_position, **_OTHERS}),
+        "params": json.dumps({**params, "with_position": with_position, **_OTHERS}),
         "details": text_details(with_position=with_position, **details),
     }
 
 
-def checked_said(_name: str, said: str) -> str:
-    """Return what an index says of its settings if such tokens can be made.
+def checked_params(_name: str, params: str) -> str:
+    """Return the settings of an index if its tokenizer is supported.
 
-    Raises UnsupportedFeatureError: stems or stop words of the language are not known, or such
-        tokens are not made.
+    Raises UnsupportedFeatureError: the language's stems or stop words, or the tokenizer, are not
+        supported.
     """
-    analyzer(parse_settings(said, "A full-text index"))
-    return said
+    analyzer(parse_settings(params, "A full-text index"))
+    return params
 
 
-def _has_positions(said: str) -> bool:
-    """Return whether an index that says this of itself tells where tokens are."""
-    return bool(json.loads(said).get("with_position", False))
+def _has_positions(params: str) -> bool:
+    """Return True if an index with these settings has the positions of tokens."""
+    return bool(json.loads(params).get("with_position", False))
 
 
 def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
-    """Read the partitions of a segment that are still to be put together.
+    """Read and merge the partitions in a segment's staging folder.
 
     names: of all files in the folder `STAGING`.
 
-    Raises InvalidArgumentError: there is none, or they were not made alike.
+    Raises InvalidArgumentError: there is none, or their settings differ.
     """
     parts = [
         TextRows(
-            said=_in_our_blocks(params_of(segment.file(f"{STAGING}{name}"))[0]),
+            params=_in_our_blocks(params_of(segment.file(f"{STAGING}{name}"))[0]),
             details=b"",
             partitions=read_partitions(
                 segment.file(f"{STAGING}{name}"), open_partitions(segment, name, STAGING)
@@ -193,10 +194,10 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
         for name in sorted(names)
         if name.endswith(_PART)
     ]
-    if not parts or not all(parts[0].is_like(part) for part in parts):
-        told = "were not made with the same settings" if parts else "are not there"
+    if not parts or not all(parts[0].is_mergeable_with(part) for part in parts):
+        problem = "were not made with the same settings" if parts else "are not there"
         raise InvalidArgumentError(
-            f"The parts of the index {segment.index.uuid} {told}.",
+            f"The parts of the index {segment.index.uuid} {problem}.",
             hint="Make them by create_scalar_index(column, 'INVERTED', fragment_ids=[...], "
             "index_uuid=...), of each fragment with the same arguments.",
             argument="index_uuid",
@@ -205,10 +206,10 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
 
 
 def bare_text(found: OpenSegment) -> TextRows:
-    """Return a full-text index of no rows, with the settings of another one."""
+    """Return an empty full-text index with the settings of another one."""
     (metadata,) = found.files.values()
     return TextRows(
-        said=_in_our_blocks(params_of(metadata)[0]),
+        params=_in_our_blocks(params_of(metadata)[0]),
         details=with_block_size(found.details, PACKED),
         partitions=(),
         tokens=tokens_form(metadata),
@@ -218,27 +219,27 @@ def bare_text(found: OpenSegment) -> TextRows:
 def read_text(found: OpenSegment) -> TextRows:
     """Read a full-text index."""
     (metadata,) = found.files.values()
-    said, _ = params_of(metadata)
+    params, _ = params_of(metadata)
     try:
         opened = open_partitions(found.segment)
         partitions = read_partitions(metadata, opened)
     except FileNotFoundError as error:
         raise missing_files(found.segment) from error
-    positions = _has_positions(said)
+    positions = _has_positions(params)
     if any(not one.has_positions for one in opened if positions):
         raise CorruptFileError(f"{metadata.where} lacks the positions of tokens.")
     return replace(bare_text(found), partitions=partitions)
 
 
 def has_other_blocks(index: IndexMetadata) -> bool:
-    """Return whether a segment cannot stay beside one that we write."""
+    """Return True if a segment cannot be in one index with a segment that lancekit writes."""
     return block_size_of(index) not in (None, PACKED)
 
 
-def _in_our_blocks(said: str) -> str:
-    """Return what an index says of its settings, with the blocks that we write."""
-    found = json.loads(said)
-    return said if found.get("block_size", PACKED) == PACKED else json.dumps(found | _BLOCKS)
+def _in_our_blocks(params: str) -> str:
+    """Return the settings of an index, with the block size that lancekit writes."""
+    found = json.loads(params)
+    return params if found.get("block_size", PACKED) == PACKED else json.dumps(found | _BLOCKS)
 
 
 def _collected(

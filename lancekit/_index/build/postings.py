@@ -1,4 +1,4 @@
-"""Keys, and for each the set of rows that have it: what three kinds of indices are."""
+"""Indices that map keys to row sets: bitmap, label and n-gram indices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lancekit._index.trigrams import NULL_TOKEN, trigrams
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Distinct keys in order, null first, and the rows of each."""
+    """Distinct keys in order, null first, and the row set of each."""
 
     keys: pa.Array
     sets: RowSets
@@ -33,8 +33,8 @@ class Postings:
     def of(cls, keys: pa.Array, rows: Words, places: Places | None = None) -> Postings:
         """Collect the rows of each key.
 
-        keys: in any order, and as often as they come.
-        rows: one for each key, or for each of `places`, which says where its key is.
+        keys: in any order, with repetitions.
+        rows: one for each key, or for each of `places`, the index of its key.
         """
         order = order_of(keys)
         ordered = ak.take(keys, order)
@@ -59,7 +59,7 @@ class Postings:
 
     @classmethod
     def merged(cls, parts: Sequence[Postings]) -> Postings:
-        """Put together the rows that several have of each key."""
+        """Merge the rows of each key in several indices."""
         keys = whole(pa.chunked_array([part.keys for part in parts]))
         before = np.cumsum([0, *(len(part.keys) for part in parts)])
         places = [part._places + start for part, start in zip(parts, before, strict=False)]
@@ -67,13 +67,13 @@ class Postings:
         return cls.of(keys, np.concatenate(rows), np.concatenate(places))
 
     def moved(self, row_map: RowMap) -> Postings:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         rows, kept = row_map(self.sets.rows)
         return Postings.of(self.keys, rows[kept], self._places[kept])
 
     @property
     def _places(self) -> Places:
-        """The place of each row's key."""
+        """The index of each row's key."""
         return np.repeat(np.arange(len(self.keys)), np.diff(self.sets.starts))
 
     def _without_empty(self) -> Postings:
@@ -84,41 +84,41 @@ class Postings:
 
 
 def _first_of_each(groups: Words, rows: Words) -> npt.NDArray[np.bool_]:
-    """Return which rows are not those before them, in their groups."""
+    """Return a mask of the rows that differ from the previous one in their group."""
     found = np.ones(len(rows), bool)
     found[1:] = (groups[1:] != groups[:-1]) | (rows[1:] != rows[:-1])
     return found
 
 
-# ---- bitmap indices, and those of labels: the rows of each value, and of each item of lists
+# ---- bitmap and label indices: the rows of each value, and of each item of lists
 #
 # See docs/format/indices.md, 8 and 11.
 
 
 @dataclass(frozen=True, slots=True)
 class _OfPostings:
-    """What is made of keys and their rows."""
+    """The content of an index that maps keys to row sets."""
 
     postings: Postings
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Put together what several hold."""
+        """Merge several segments."""
         return replace(parts[0], postings=Postings.merged([part.postings for part in parts]))
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index: nothing."""
+        """The parameters that it was built with: none."""
         return {}
 
     def moved(self, row_map: RowMap) -> Self:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         return replace(self, postings=self.postings.moved(row_map))
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRows(_OfPostings):
-    """What a bitmap index holds: the rows of each value, null among them."""
+    """The content of a bitmap index: the rows of each value, including null."""
 
     kind: pa.DataType
 
@@ -134,7 +134,7 @@ class ValueRows(_OfPostings):
 
 @dataclass(frozen=True, slots=True)
 class Labels(_OfPostings):
-    """What an index of labels holds: the rows of each item, and those without a list."""
+    """The content of a label index: the rows of each item, and the rows of null lists."""
 
     kind: pa.DataType
     without: Words
@@ -157,13 +157,13 @@ class Labels(_OfPostings):
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Put together what several hold."""
+        """Merge several segments."""
         postings = Postings.merged([part.postings for part in parts])
         without = np.unique(np.concatenate([part.without for part in parts]))
         return replace(parts[0], postings=postings, without=without)
 
     def moved(self, row_map: RowMap) -> Self:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         without, kept = row_map(self.without)
         postings = self.postings.moved(row_map)
         return replace(self, postings=postings, without=np.unique(without[kept]))
@@ -186,11 +186,11 @@ def _key_file(kind: pa.DataType, postings: Postings, buffers: dict[str, bytes]) 
     )
 
 
-# ---- indices of n-grams: the rows of every three letters or digits that stand behind each other
+# ---- n-gram indices: the rows of all three consecutive letters or digits
 #
 # See docs/format/indices.md, 12.
 
-#: texts whose n-grams are collected at a time: a row is kept once for each
+#: texts whose n-grams are collected at a time: each n-gram has its rows once
 _AT_A_TIME = 1 << 14
 
 _SCHEMA = pa.schema(
@@ -205,11 +205,11 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class TokenRows(_OfPostings):
-    """What an index of n-grams holds: the rows of each."""
+    """The content of an n-gram index: the rows of each n-gram."""
 
     @classmethod
     def build(cls, column: IndexedColumn) -> TokenRows:
-        """Collect the rows of each n-gram, and those without text."""
+        """Collect the rows of each n-gram, and the null rows."""
         flags = null_flags(column.values)
         texts, rows, parts = column.values, column.rows, []
         if flags is not None:

@@ -1,4 +1,4 @@
-"""What a segment holds, back from its files, to be put together with more or moved.
+"""Reading of segments, to merge them with others or to update their row addresses.
 
 See docs/format/indices.md, 7 to 12.
 """
@@ -36,9 +36,9 @@ BTREE_DATA, BTREE_LOOKUP = BTREE.files
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """The files of a segment, opened.
+    """The opened files of a segment.
 
-    `column` is the type of the indexed column.  An index of vectors without any has no files.
+    `column` is the type of the indexed column. A vector index without vectors has no files.
     """
 
     segment: Segment
@@ -55,8 +55,8 @@ class OpenSegment:
     ) -> OpenSegment:
         """Open the files of a segment.
 
-        Raises CorruptFileError: a file is missing, or is none of its kind.
-        Raises UnsupportedFeatureError: the segment is of a newer version than is known.
+        Raises CorruptFileError: a file is missing, or lacks a column of its kind.
+        Raises UnsupportedFeatureError: the segment has a version that is not supported yet.
         """
         if (index.index_version or 0) > kind.newest:
             raise UnsupportedFeatureError(
@@ -68,7 +68,7 @@ class OpenSegment:
             files = {name: segment.file(name) for name in kind.files}
         except FileNotFoundError as error:
             if kind is VECTORS and not index.fragment_ids and not index.files:
-                return cls(segment, {}, column)  # it waits for its first vectors
+                return cls(segment, {}, column)  # it has no vectors yet
             raise missing_files(segment) from error
         for name, columns in kind.files.items() if kind is not VECTORS else ():
             if missing := set(columns) - files[name].names:
@@ -77,7 +77,7 @@ class OpenSegment:
 
     @property
     def details(self) -> bytes:
-        """What the manifest says of the index."""
+        """The details of the index in the manifest."""
         stored = self.segment.index.index_details
         return stored.value if stored else b""
 
@@ -90,9 +90,9 @@ class OpenSegment:
         return self.files[name].metadata
 
     def rows(self, name: str, key: str) -> Words:
-        """Return a set of rows whose number the metadata tell.
+        """Return a row set from a buffer whose number is in the metadata.
 
-        Raises UnsupportedFeatureError: they tell none.
+        Raises UnsupportedFeatureError: the metadata has no such number.
         """
         number = self.metadata(name).get(key)
         if number is None:
@@ -101,7 +101,7 @@ class OpenSegment:
 
 
 def missing_files(segment: Segment) -> CorruptFileError:
-    """Return the error of a segment whose files are not there."""
+    """Return the error for a segment whose files are missing."""
     return CorruptFileError(
         f"Files of index {segment.index.name!r} are missing in "
         f"{segment.store.uri}/{segment_folder(segment.index.uuid)}.",
@@ -121,7 +121,7 @@ def _number(found: OpenSegment, name: str, key: str, default: Number) -> Number:
 
 
 def bare_btree(found: OpenSegment) -> SortedRows:
-    """Return a B-tree of no rows, with the settings of another one."""
+    """Return an empty B-tree with the settings of another one."""
     page_rows = _number(found, BTREE_LOOKUP, "batch_size", PAGE_ROWS)
     return SortedRows(found.column, pa.nulls(0, found.column), np.empty(0, np.uint64), page_rows)
 
@@ -141,14 +141,14 @@ def read_bitmap(found: OpenSegment) -> ValueRows:
 
 
 def read_labels(found: OpenSegment) -> Labels:
-    """Read an index of labels."""
+    """Read a label index."""
     (name,) = found.files
     nulls = found.rows(name, "lance:label_list_nulls")
     return Labels(_postings(found), found.column, nulls)
 
 
 def read_ngrams(found: OpenSegment) -> TokenRows:
-    """Read an index of n-grams."""
+    """Read an n-gram index."""
     return TokenRows(_postings(found, SetForm.PLAIN))
 
 
@@ -157,7 +157,7 @@ def _postings(found: OpenSegment, form: SetForm = SetForm.SIZED) -> Postings:
     keys, bitmaps = found.table(name).columns
     sets = decoded_sets(whole(bitmaps), form)
     places = np.repeat(np.arange(len(sets)), np.diff(sets.starts))
-    # releases up to 4 have keys in no order
+    # releases up to 4 do not sort keys
     return Postings.of(whole(keys), sets.rows, places)
 
 
@@ -169,7 +169,7 @@ def read_zone_map(found: OpenSegment) -> ZoneMap:
 
 
 def read_bloom(found: OpenSegment) -> BloomZones:
-    """Read an index of Bloom filters."""
+    """Read a Bloom filter index."""
     (name,) = found.files
     return BloomZones(
         found.table(name),

@@ -1,4 +1,4 @@
-"""Values in the order of an index: nulls first, floats in their total order, text by its bytes."""
+"""Sort order of an index: nulls first, floats in their total order, text by its bytes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lancekit._format.arrow_parts import viewed
 
 Flags = npt.NDArray[np.bool_]
 
-#: strings of one array may have this many bytes, as far as their offsets tell them apart
+#: the most bytes of text in an array with 32-bit offsets
 _MOST_TEXT = (1 << 31) - 1
 _SIGN = 63
-#: each value is sorted once if among the first so many one in so many is another, at most
+#: distinct values are sorted instead if at most one in 4 of the first 4096 is distinct
 _SAMPLE, _FEW = 4096, 4
 
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array, of large strings where others could not hold it."""
+    """Return a column as one array; strings become large strings if they do not fit otherwise."""
     large = _LARGE.get(column.type)
     if large is not None and column.nbytes > _MOST_TEXT:
         column = column.cast(large)
@@ -38,7 +38,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def order_of(values: pa.Array) -> Places:
-    """Return the places of values in ascending order; of equal ones, the first comes first."""
+    """Return the indices that sort values in ascending order; the sort is stable."""
     flags = null_flags(values)
     if flags is None:
         return _order(values)
@@ -67,7 +67,7 @@ def _by_bytes(values: pa.Array) -> Places:
 
 
 def ordered_words(values: pa.Array) -> Words | None:
-    """Return numbers that are ordered as values without nulls are; ``None`` for other types.
+    """Return numbers in the same order as values without nulls; ``None`` for types without such.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def ordered_words(values: pa.Array) -> Words | None:
     words = numbers.view(f"<i{width}").astype(np.int64).view(np.uint64)
     if not types.is_floating(kind):
         return words ^ sign
-    # the bits of a negative float grow as it falls
+    # a negative float's bits grow as it falls
     negative = (words >> np.uint64(_SIGN)).astype(bool)
     return np.where(negative, ~words, words | sign)
 
 
 def plain_numbers(values: pa.Array) -> npt.NDArray[Any]:
-    """Return values of a fixed width as NumPy's numbers; times are what they are stored as."""
+    """Return values of a fixed width as NumPy numbers; times in their stored form."""
     kind = values.type
     if types.is_boolean(kind):
         return bits.unpack(fixed_bytes(values), len(values))
@@ -108,7 +108,7 @@ def _number(kind: pa.DataType) -> str:
 
 
 def stored(numbers: npt.NDArray[np.generic], kind: pa.DataType, nulls: Flags) -> pa.Array:
-    """Return an array of what `plain_numbers` gives, some of it null."""
+    """Return an array of numbers from `plain_numbers`, with nulls."""
     if types.is_boolean(kind):
         return pa.array(numbers.astype(bool), mask=nulls)
     validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
@@ -116,7 +116,7 @@ def stored(numbers: npt.NDArray[np.generic], kind: pa.DataType, nulls: Flags) ->
 
 
 def differs(ordered: pa.Array) -> Flags:
-    """Return which of some ordered values, nulls first, are not those before them."""
+    """Return a mask of the ordered values, nulls first, that differ from the previous one."""
     changes: Flags = np.ones(len(ordered), bool)
     if len(ordered) < 2:
         return changes
@@ -133,33 +133,33 @@ def differs(ordered: pa.Array) -> Flags:
     return changes
 
 
-# ---- the order of text and bytes, by some bytes of all values at a time
+# ---- the order of text and bytes, sorted by a few bytes of all values at a time
 
 _WORD = 8
-#: values that are alike in more bytes than this are not sorted here
+#: values with longer common prefixes are not sorted here
 _MOST_BYTES = 96
-#: of a number that is sorted, so many bits say how many bytes are left of the value
+#: bits of a sort key that have the number of bytes left in the value
 _LEFT_BITS = 4
 _LEFT = np.uint64((1 << _LEFT_BITS) - 1)
-#: keeps the first 0, 1, ... 8 bytes of a word
+#: masks for the first 0, 1, ... 8 bytes of a word
 _FIRST = np.array([(1 << 64) - (1 << 8 * (_WORD - n)) for n in range(_WORD + 1)], np.uint64)
 
 
 def text_order(values: pa.Array) -> Places | None:
-    """Return the places of strings or binary without nulls in the order of their bytes.
+    """Return the indices that sort strings or binary values without nulls by their bytes.
 
-    Of equal ones the first comes first.  ``None`` if long beginnings of them are alike.
+    The sort is stable. ``None`` if values have long common prefixes.
     """
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     _, ends, data = values.buffers()
     bounds = viewed(ends, np.int64 if wide else np.int32)
     bounds = bounds[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    # a word that begins at the last byte has bytes behind it
+    # padding for a word that begins at the last byte
     raw = np.concatenate([viewed(data)[bounds[0] : bounds[-1]], np.zeros(_WORD, np.uint8)])
     words = np.ndarray((len(raw) - _WORD + 1,), ">u8", raw, strides=(1,))
     starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
 
-    # a rank is the number of values that come before, of those alike before the first of them
+    # a rank is the number of smaller values; tied values have the rank of the first of them
     ranks = np.zeros(len(values), np.uint64)
     tied, groups, at = np.arange(len(values)), np.zeros(len(values), np.uint64), 0
     while len(tied):
@@ -168,42 +168,42 @@ def text_order(values: pa.Array) -> Places | None:
         size = min(_WORD * 8 - _LEFT_BITS - int(groups[-1]).bit_length(), 56) // 8
         left = np.minimum(lengths[tied] - at, size + 1)
         kept = words[starts[tied] + at] & _FIRST[np.minimum(left, size)]
-        # those that end are told from those with zeros behind by what is left of them
+        # the number of bytes left distinguishes a value's end from zero bytes
         keys = kept.astype(np.uint64) >> np.uint64(8 * (_WORD - size) - _LEFT_BITS)
         keys |= left.view(np.uint64) | groups << np.uint64(8 * size + _LEFT_BITS)
         order = np.argsort(keys)
         tied, keys = tied[order], keys[order]
-        # they are still in order of their groups
+        # values are still in the order of their groups
         firsts = np.flatnonzero(_changes(groups))
         news = np.flatnonzero(_changes(keys))
         sizes = np.diff(news, append=len(keys))
         found = ranks[tied[news]] + (news - firsts[groups[news]]).astype(np.uint64)
         ranks[tied] = np.repeat(found, sizes)
-        alike = (sizes > 1) & (keys[news] & _LEFT > size)
-        tied = tied[np.repeat(alike, sizes)]
-        groups = np.repeat(np.arange(alike.sum(), dtype=np.uint64), sizes[alike])
+        unresolved = (sizes > 1) & (keys[news] & _LEFT > size)
+        tied = tied[np.repeat(unresolved, sizes)]
+        groups = np.repeat(np.arange(unresolved.sum(), dtype=np.uint64), sizes[unresolved])
         at += size
     return stable_order(ranks)
 
 
 def _changes(ordered: Words) -> npt.NDArray[np.bool_]:
-    """Return which numbers are not those before them."""
+    """Return a mask of the numbers that differ from the previous one."""
     found = np.ones(len(ordered), bool)
     found[1:] = ordered[1:] != ordered[:-1]
     return found
 
 
-# ---- numbers in ascending order, of equal ones the first first
+# ---- stable sort of numbers
 
 Places = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-#: of so many bits, a number and the place that it comes from are sorted as one number
+#: bits that a number and its index may have to be sorted as one number
 _BITS = 64
 
 
 def stable_order(words: Words) -> Places:
-    """Return the places of numbers in ascending order; of equal ones, the first comes first."""
+    """Return the indices that sort numbers in ascending order; the sort is stable."""
     count = len(words)
     if count < 2 or (words[1:] >= words[:-1]).all():
         return np.arange(count)
@@ -223,7 +223,7 @@ def stable_order(words: Words) -> Places:
 
 
 def _packed(words: Words, bits: int) -> Places:
-    """Sort numbers that leave so many bits to their places, as one number each."""
+    """Sort numbers together with their indices in the low bits, as one number each."""
     packed = words << np.uint64(bits) | np.arange(len(words), dtype=np.uint64)
     packed.sort()
     packed &= np.uint64((1 << bits) - 1)

@@ -1,4 +1,4 @@
-"""Partitions of full-text indices as they are written: new ones, and those that others have.
+"""Partitions of full-text indices in the form they are written in, new or from other segments.
 
 See docs/format/indices.md, 14.
 """
@@ -35,9 +35,9 @@ _CODEC = {
     "posting_block_size": str(PACKED),
 }
 _POSITIONS = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
-#: a map takes about 100 bytes of memory for each letter of its words while it is made
+#: building a map takes about 100 bytes of memory for each letter of its words
 _MOST_LETTERS = 32 << 20
-#: how many times as large a partition is that new documents do not join
+#: a partition this many times larger is not merged with new documents
 _LARGER = 2
 _TOKENS_FILE, _DOCUMENTS_FILE = "part_{}_tokens.lance", "part_{}_docs.lance"
 _POSTINGS_FILE = "part_{}_invert.lance"
@@ -65,87 +65,87 @@ _PLACES = _fields(
 
 
 def codec_of(*, with_position: bool) -> dict[str, str]:
-    """Return what the files say of how posting lists are held."""
+    """Return the metadata of files that describes the form of posting lists."""
     return _CODEC | (_POSITIONS if with_position else {})
 
 
 class TextPartition(Protocol):
-    """Documents, and which tokens they have."""
+    """Documents and their tokens."""
 
     @property
     def rows(self) -> Rows:
         """The row of each document."""
 
     def moved(self, row_map: RowMap) -> TextPartition:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
 
     def whole(self) -> WholePartition:
-        """Return all that it holds."""
+        """Return the decoded content."""
 
     @property
     def fits_map(self) -> bool:
-        """Whether its tokens can well be held as a map."""
+        """True if its tokens are few enough to be stored as a map."""
 
     def files(self, number: int, tokens: str) -> Iterator[SegmentFile]:
-        """Yield the files; `number` is that of the partition, `tokens` how these are held."""
+        """Yield the files; `number` is the partition's number, `tokens` the form of tokens."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NewPartition:
-    """A partition that is written."""
+    """A partition in memory, to be written."""
 
-    held: WholePartition
+    content: WholePartition
 
     @property
     def rows(self) -> Rows:
         """The row of each document."""
-        return self.held.rows
+        return self.content.rows
 
     def moved(self, row_map: RowMap) -> NewPartition:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         rows, kept = row_map(self.rows)
-        return NewPartition(replace(self.held, rows=rows).among(kept))
+        return NewPartition(replace(self.content, rows=rows).among(kept))
 
     def whole(self) -> WholePartition:
-        """Return all that it holds."""
-        return self.held
+        """Return the decoded content."""
+        return self.content
 
     @property
     def fits_map(self) -> bool:
-        """Whether its tokens can well be held as a map."""
-        return sum(map(len, self.held.tokens)) <= _MOST_LETTERS
+        """True if its tokens are few enough to be stored as a map."""
+        return sum(map(len, self.content.tokens)) <= _MOST_LETTERS
 
     def files(self, number: int, tokens: str) -> Iterator[NewFile]:
         """Yield the files."""
-        held = self.held
-        yield _tokens(number, pa.array(held.tokens, pa.string()), tokens)
-        yield _documents(number, held.rows, held.lengths)
-        codec = codec_of(with_position=held.positions is not None)
-        sizes = (held.ends - held.starts).astype(np.uint32)
-        schema, columns = _POSTINGS, [*posting_blocks(held, self._scores()), sizes]
-        if held.positions is not None:
+        content = self.content
+        yield _tokens(number, pa.array(content.tokens, pa.string()), tokens)
+        yield _documents(number, content.rows, content.lengths)
+        codec = codec_of(with_position=content.positions is not None)
+        sizes = (content.ends - content.starts).astype(np.uint32)
+        schema, columns = _POSTINGS, [*posting_blocks(content, self._scores()), sizes]
+        if content.positions is not None:
             schema = pa.schema([*schema, *_PLACES])
-            columns += position_blocks(held, held.positions)
+            columns += position_blocks(content, content.positions)
         yield _file(_POSTINGS_FILE.format(number), schema, columns, codec)
 
     def _scores(self) -> npt.NDArray[np.float32]:
-        """Return the score of each token in each of its documents, among these documents."""
-        held = self.held
-        sizes = held.ends - held.starts
+        """Return the score of each token in each of its documents, within this partition."""
+        content = self.content
+        sizes = content.ends - content.starts
         known = Statistics(
-            len(held.rows),
-            int(held.lengths.sum(dtype=np.int64)),
-            dict(zip(held.tokens, sizes.tolist(), strict=True)),
+            len(content.rows),
+            int(content.lengths.sum(dtype=np.int64)),
+            dict(zip(content.tokens, sizes.tolist(), strict=True)),
         )
-        rarities = np.array([known.rarity(token) for token in held.tokens], np.float32)
+        rarities = np.array([known.rarity(token) for token in content.tokens], np.float32)
         return weights(rarities, 1).repeat(sizes) * known.shares(
-            held.counts, held.lengths[held.docs]
+            content.counts, content.lengths[content.docs]
         )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _StoredPartition:
-    """A partition of a segment, whose posting lists stay as they are.
+    """A partition of a segment, whose posting lists are copied.
 
     rows: the row of each document, which may have moved.
     """
@@ -154,20 +154,20 @@ class _StoredPartition:
     rows: Rows
 
     def moved(self, row_map: RowMap) -> TextPartition:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         rows, kept = row_map(self.rows)
         moved = replace(self, rows=rows)
         return moved if kept.all() else NewPartition(moved.whole().among(kept))
 
     def whole(self) -> WholePartition:
-        """Return all that it holds."""
+        """Return the decoded content."""
         return replace(read_whole(self.stored), rows=self.rows)
 
     @property
     def fits_map(self) -> bool:
-        """Whether its tokens can well be held as a map."""
-        held = self.stored.token_set
-        return held.form == FST or held.words().nbytes <= _MOST_LETTERS
+        """True if its tokens are few enough to be stored as a map."""
+        content = self.stored.token_set
+        return content.form == FST or content.words().nbytes <= _MOST_LETTERS
 
     def files(self, number: int, tokens: str) -> Iterator[SegmentFile]:
         """Yield the files."""
@@ -186,7 +186,7 @@ class _StoredPartition:
 def read_partitions(
     metadata: IndexFileReader, opened: Iterable[StoredPartition]
 ) -> tuple[TextPartition, ...]:
-    """Return partitions to be written again; those of another form than ours are decoded.
+    """Return stored partitions to be written again; those of another form are decoded.
 
     Raises CorruptFileError, UnsupportedFeatureError: as `read_whole`.
     """
@@ -199,15 +199,15 @@ def read_partitions(
 
 
 def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
-    """Return partitions of which the last is new, put together with those that are not much larger.
+    """Merge a last, new partition with earlier ones that are not much larger.
 
-    So each document is written again a few times, however often new ones come, and there are few
-    partitions.
+    So each document is rewritten only a few times, however often new ones are added, and there are
+    few partitions.
     """
     *before, last = parts
     if not isinstance(last, NewPartition):
         return tuple(parts)
-    join = [last.held]
+    join = [last.content]
     while before and len(before[-1].rows) < _LARGER * sum(len(one.rows) for one in join):
         join.insert(0, before.pop().whole())
     return (*before, NewPartition(WholePartition.joined(join)) if len(join) > 1 else last)
@@ -219,8 +219,8 @@ def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
     ascending = ak.take(words, order)
     if form == FST:
         offsets, data = string_buffers(ascending)
-        held = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))
-        columns: list[object] = [[held], [len(words)], [len(data)]]
+        content = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))
+        columns: list[object] = [[content], [len(words)], [len(data)]]
     else:
         columns = [ascending, order]
     return _file(_TOKENS_FILE.format(number), _TOKENS[form], columns)
@@ -242,7 +242,7 @@ def _file(
     return NewFile(name=name, schema=schema, batches=[batch], metadata=metadata or {})
 
 
-# ---- posting lists as their files hold them: in blocks of 128 documents, all at once
+# ---- encoded posting lists: blocks of 128 documents, encoded all at once
 #
 # See docs/format/indices.md, 14.
 
@@ -256,43 +256,43 @@ _BYTES = pa.field("item", pa.large_binary(), False)
 _OFFSETS = pa.field("item", pa.uint32(), False)
 
 
-def posting_blocks(held: WholePartition, scores: Scores) -> tuple[pa.Array, Scores]:
+def posting_blocks(content: WholePartition, scores: Scores) -> tuple[pa.Array, Scores]:
     """Return the blocks of each token, and the best score of each token.
 
     scores: of each token in each of its documents.
     """
-    sizes, starts, firsts = _blocks(held)
+    sizes, starts, firsts = _blocks(content)
     if not len(firsts):
         return pa.array([], pa.list_(_BYTES)), np.empty(0, np.float32)
-    lengths = np.diff(np.append(firsts, len(held.docs)))
+    lengths = np.diff(np.append(firsts, len(content.docs)))
     full = lengths == PACKED
     in_full = np.repeat(full, lengths)
-    deltas = np.diff(held.docs, prepend=np.uint32(0))
-    deltas[firsts] = np.where(full, 0, held.docs[firsts])  # a full block has its first beside it
-    heads = held.docs[firsts[full]].astype("<u4").view(np.uint8)
+    deltas = np.diff(content.docs, prepend=np.uint32(0))
+    deltas[firsts] = np.where(full, 0, content.docs[firsts])  # its first document is stored apart
+    heads = content.docs[firsts[full]].astype("<u4").view(np.uint8)
     four = np.full(len(firsts), 4)
     data, ends = interleaved(
         [
             (np.maximum.reduceat(scores, firsts).astype("<f4").view(np.uint8), four),
             (heads, four * full),
             _spread(packed(deltas[in_full].reshape(-1, PACKED)), full),
-            _spread(packed(held.counts[in_full].reshape(-1, PACKED)), full),
+            _spread(packed(content.counts[in_full].reshape(-1, PACKED)), full),
             _varints(deltas[~in_full], lengths * ~full),
-            _varints(held.counts[~in_full], lengths * ~full),
+            _varints(content.counts[~in_full], lengths * ~full),
         ]
     )
     blocks = _list(_binary(data, ends), -(-sizes // PACKED), _BYTES)
     return blocks, np.maximum.reduceat(scores, starts)
 
 
-def position_blocks(held: WholePartition, positions: Numbers) -> tuple[pa.Array, pa.Array]:
-    """Return the positions of each token, and where those of its blocks begin."""
-    sizes, _, firsts = _blocks(held)
+def position_blocks(content: WholePartition, positions: Numbers) -> tuple[pa.Array, pa.Array]:
+    """Return the encoded positions of each token, and the start of each block in them."""
+    sizes, _, firsts = _blocks(content)
     if not len(firsts):
         return pa.array([], pa.large_binary()), pa.array([], pa.list_(_OFFSETS))
-    ends = np.append(0, np.cumsum(held.counts, dtype=np.int64))
+    ends = np.append(0, np.cumsum(content.counts, dtype=np.int64))
     steps = np.diff(positions, prepend=np.uint32(0))
-    steps[ends[:-1]] = positions[ends[:-1]]  # those of a document are counted from its first
+    steps[ends[:-1]] = positions[ends[:-1]]  # positions of a document are relative to its first
     lengths = np.diff(np.append(ends[firsts], len(steps)))
     groups = lengths // PACKED
     within = np.arange(len(steps)) - np.repeat(ends[firsts], lengths)
@@ -311,16 +311,16 @@ def position_blocks(held: WholePartition, positions: Numbers) -> tuple[pa.Array,
     return _binary(data, stream_ends), _list(offsets, count, _OFFSETS)
 
 
-def _blocks(held: WholePartition) -> tuple[Places, Places, Places]:
-    """Return how many documents tokens have, where these begin, and where each block begins."""
-    starts = held.starts
-    sizes = held.ends - starts
-    within = np.arange(len(held.docs)) - np.repeat(starts, sizes)
+def _blocks(content: WholePartition) -> tuple[Places, Places, Places]:
+    """Return each token's number of documents, their start, and the start of each block."""
+    starts = content.starts
+    sizes = content.ends - starts
+    within = np.arange(len(content.docs)) - np.repeat(starts, sizes)
     return sizes, starts, np.flatnonzero(within % PACKED == 0)
 
 
 def _spread(groups: tuple[Bytes, Places], counts: Places) -> tuple[Bytes, Places]:
-    """Return what packed groups take of each block, which has so many of them."""
+    """Return the size of packed groups in each block, which has `counts` groups."""
     data, ends = groups
     return data, np.diff(np.append(0, ends)[np.append(0, np.cumsum(counts))])
 

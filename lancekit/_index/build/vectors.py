@@ -1,4 +1,4 @@
-"""The files of an index of vectors: what stands for the vectors, partition by partition.
+"""Building of vector indices: stored vectors or codes, partition by partition.
 
 See docs/format/indices.md, 13.
 """
@@ -26,22 +26,22 @@ from lancekit._index.ivf.segment import VectorSegment
 from lancekit._index.ivf.training import trained_centroids, trained_codes
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 
-#: rows of a partition, if nobody says how many partitions there are to be
+#: rows of a partition, by default
 PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}
-#: bytes of vectors that are put in order at a time
+#: bytes of vectors that are encoded and written at a time
 _BATCH_BYTES = 16 << 20
-#: where a codebook is among the buffers of its file, after the partitions
+#: the numbers of the partitions and the codebook among the buffers of their file
 _CODEBOOK = {"lance:ivf": 1, "codebook": 2}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class VectorRows:
-    """What an index of vectors holds.
+    """The content of a vector index.
 
-    settings: what it is made with.
-    rows, owners: ids or addresses, and the partition of each.
-    stored: what stands for their vectors, shape (rows, numbers).
-    details: what the manifest says of the index.
+    settings: the settings that it is built with.
+    rows, owners: row ids or addresses, and the partition of each.
+    stored: the stored form of their vectors, shape (rows, numbers).
+    details: the details of the index for the manifest.
     """
 
     settings: VectorSettings
@@ -62,17 +62,17 @@ class VectorRows:
         centroids: Vectors | None = None,
         words: Vectors | None = None,
     ) -> VectorRows:
-        """Put vectors into partitions, by centroids that are given, or found in a sample of them.
+        """Assign vectors to partitions, by centroids that are given or trained on a sample of them.
 
-        Without `partitions` there is one for so many rows as the settings say.  Nulls, vectors
-        with a NaN or an infinite number, and for cosines those of zeros, are left out.
+        Without `partitions`, their number follows from the number of rows. Nulls, vectors with a
+        NaN or an infinite number, and for cosine also zero vectors, are left out.
 
-        words: a codebook, shape (parts, words, numbers), instead of one that is found.
+        words: a codebook, shape (parts, words, numbers), instead of a trained one.
 
-        Raises InvalidArgumentError: centroids, words or parts do not fit the vectors, or these are
-            not compared so.
+        Raises InvalidArgumentError: centroids, words or parts do not fit the vectors, or the metric
+            does not fit their type.
         """
-        empty, wide, own = cls._found(column, None, settings, partitions, centroids, words)
+        empty, wide, own = cls._trained(column, None, settings, partitions, centroids, words)
         return empty._with(wide, own) if len(empty.centroids) else empty
 
     @classmethod
@@ -85,16 +85,16 @@ class VectorRows:
         centroids: Vectors | None = None,
         words: Vectors | None = None,
     ) -> VectorRows | None:
-        """Return partitions and codes without vectors; ``None`` if a sample has no vector.
+        """Return a trained index without vectors; ``None`` if the sample has no vector.
 
-        sample: some of the vectors that are to be indexed.
-        rows: how many there are in all.
+        sample: some of the vectors to index.
+        rows: the number of all vectors.
         """
-        found, _, _ = cls._found(sample, rows, settings, partitions, centroids, words)
+        found, _, _ = cls._trained(sample, rows, settings, partitions, centroids, words)
         return found if len(found.centroids) else None
 
     @classmethod
-    def _found(
+    def _trained(
         cls,
         column: IndexedColumn,
         count: int | None,
@@ -103,11 +103,11 @@ class VectorRows:
         centroids: Vectors | None,
         words: Vectors | None,
     ) -> tuple[VectorRows, Vectors, Words]:
-        """Return an index without vectors: partitions and codes, found if they are not given.
+        """Return an index without vectors, with partitions and codes that are given or trained.
 
-        Beside it come the vectors, in the form they are compared in, and their rows.
+        The vectors, in the form that they are compared in, and their rows are returned, too.
 
-        count: how many vectors there are in all, if these are a sample.
+        count: the number of all vectors, if these are a sample.
         """
         vectors, rows = _vectors(column)
         _check_fit(settings, vectors, centroids, words)
@@ -133,7 +133,7 @@ class VectorRows:
 
     @classmethod
     def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
-        """Put together what several hold, which have the same centroids and codes."""
+        """Merge several segments with the same centroids and codes."""
         parts = [part for part in parts if len(part.centroids)] or parts[:1]
         return replace(
             parts[0],
@@ -145,11 +145,11 @@ class VectorRows:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What such an index is made with."""
+        """The parameters that it was built with."""
         return {"settings": self.settings, "partitions": len(self.centroids) or None}
 
-    def is_like(self, other: VectorRows) -> bool:
-        """Return whether both can be put together as they are."""
+    def is_mergeable_with(self, other: VectorRows) -> bool:
+        """Return True if both can be merged without rebuilding."""
         return (
             (self.settings.label, self.codes.metric) == (other.settings.label, other.codes.metric)
             and _without_place(self.codes) == _without_place(other.codes)
@@ -158,18 +158,18 @@ class VectorRows:
         )
 
     def more(self, column: IndexedColumn) -> VectorRows:
-        """Put other vectors into the same partitions, with the same codes."""
+        """Return the content of other vectors in the same partitions, with the same codes."""
         if not len(self.centroids):
             return VectorRows.build(column, **self.parameters)
         return self._with(*_compared(self.codes.metric, *_vectors(column)))
 
     def moved(self, row_map: RowMap) -> VectorRows:
-        """Return the same for rows that are elsewhere now, or gone."""
+        """Return the content with new row addresses, without rows that no longer exist."""
         rows, kept = row_map(self.rows)
         return replace(self, rows=rows[kept], owners=self.owners[kept], stored=self.stored[kept])
 
     def _with(self, wide: Vectors, rows: Words) -> VectorRows:
-        """Return the same index of other vectors, which are in the form they are compared in."""
+        """Return the index with other vectors, which are in the form that they are compared in."""
         metric = self.codes.metric
         by = "l2" if metric == "cosine" else metric
         owners, far = nearest_of(wide, self.centroids.astype(wide.dtype), by)
@@ -182,10 +182,10 @@ class VectorRows:
         return replace(self, loss=loss, rows=rows, owners=owners, stored=stored)
 
     def files(self) -> Iterator[NewFile]:
-        """Yield what the files hold; there are none before the first vector."""
+        """Yield the files to write; there are none before the first vector."""
         count = len(self.centroids)
         if not count:
-            return  # of nothing nothing is known but the settings, which the manifest has
+            return  # without vectors there are only settings, which the manifest has
         lengths = np.bincount(self.owners, minlength=count)
         rows = Partitions(None, np.cumsum(lengths) - lengths, lengths)
         none = np.zeros(count, np.int64)
@@ -226,11 +226,11 @@ class VectorRows:
     def _batches(self, lengths: Places) -> Iterator[pa.RecordBatch]:
         order = np.argsort(self.owners, kind="stable")
         width = self.stored.shape[1]
-        held = _by_parts(self.stored[order], lengths) if self.codes.by_parts else None
+        by_parts = _by_parts(self.stored[order], lengths) if self.codes.by_parts else None
         step = max(_BATCH_BYTES // max(width * self.stored.itemsize, 1), 1)
         for start in range(0, len(order), step):
             rows = order[start : start + step]
-            stored = self.stored[rows] if held is None else held[start : start + step]
+            stored = self.stored[rows] if by_parts is None else by_parts[start : start + step]
             values = pa.FixedSizeListArray.from_arrays(pa.array(stored.ravel()), width)
             yield pa.record_batch([pa.array(self.rows[rows]), values], schema=self._schema)
 
@@ -240,10 +240,10 @@ def _partitions(settings: VectorSettings, rows: int) -> int:
 
 
 def read_vectors(found: OpenSegment) -> VectorRows:
-    """Read an index of vectors.
+    """Read a vector index.
 
-    Raises UnsupportedFeatureError: it has more than codes of the vectors, or of vectors that are no
-        floats.
+    Raises UnsupportedFeatureError: it has more than codes of the vectors (a graph), or its column
+        does not hold vectors of a fixed size.
     """
     if not pa.types.is_fixed_size_list(found.column):
         raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
@@ -266,9 +266,9 @@ def read_vectors(found: OpenSegment) -> VectorRows:
 
 
 def bare_vectors(found: OpenSegment) -> VectorRows:
-    """Return an index of no vectors, with the partitions and codes of another one.
+    """Return an empty vector index with the partitions and codes of another one.
 
-    Where that has graphs over its vectors, these are stored as they are.
+    If the other one has a graph over its vectors, the new one stores whole vectors.
     """
     if not found.files:
         return _planned(found)
@@ -294,7 +294,7 @@ def _opened(found: OpenSegment) -> VectorSegment:
 
 
 def _planned(found: OpenSegment) -> VectorRows:
-    """Return an index that has no vectors yet, and so no files."""
+    """Return an index that has no vectors, and so no files, yet."""
     settings = parse_vector_details(found.details, f"Details of {found.segment.index.name!r}")
     kind = found.column
     none = IndexedColumn(kind, pa.array([], kind), np.empty(0, np.uint64))
@@ -302,7 +302,7 @@ def _planned(found: OpenSegment) -> VectorRows:
 
 
 def _by_parts(codes: Vectors, lengths: Places) -> Vectors:
-    """Return codes of rows as a partition has them: the first numbers of its rows, and so on."""
+    """Return codes in the order of a partition: the first numbers of its rows, then the second."""
     parts = np.split(codes, np.cumsum(lengths)[:-1])
     return np.concatenate([part.T.reshape(part.shape) for part in parts])
 
@@ -313,12 +313,12 @@ def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
 
 
 def _without_place(codes: Codes) -> dict[str, object]:
-    """Return what a file says of codes, but for what is another in every file."""
+    """Return the settings of codes, without those that differ from file to file."""
     return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
 
 
 def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[np.generic]]:
-    """Return vectors in the form that they are compared in, and the type that is stored."""
+    """Return vectors in the form that they are compared in, and their stored type."""
     vectors, rows = _vectors(column)
     return _compared(metric, vectors, rows)[0], vectors.dtype
 
@@ -334,18 +334,18 @@ def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
     size = values.type.list_size
     flat = values.values.slice(values.offset * size, len(values) * size)
     if ak.null_count(flat):
-        flat = flat.fill_null(0)  # as a search takes it
+        flat = flat.fill_null(0)  # as in a search
     return flat.to_numpy(zero_copy_only=False).reshape(len(values), size), rows
 
 
 def _compared(metric: str, vectors: Vectors, rows: Words) -> tuple[Vectors, Words]:
-    """Return vectors in the form that they are compared in, those that can be, and their rows."""
+    """Return comparable vectors, in the form that they are compared in, and their rows."""
     if metric == "hamming":
         return vectors, rows
     wide = vectors.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
     wide = unit(wide) if metric == "cosine" else wide
-    told = np.isfinite(wide).all(axis=1)
-    return (wide, rows) if told.all() else (wide[told], rows[told])
+    finite = np.isfinite(wide).all(axis=1)
+    return (wide, rows) if finite.all() else (wide[finite], rows[finite])
 
 
 def _check_fit(

@@ -1,4 +1,4 @@
-"""Zone maps and Bloom filters: what is told of so many rows of a fragment at a time.
+"""Building of zone maps and Bloom filters: summaries of zones, ranges of rows of a fragment.
 
 See docs/format/indices.md, 9 and 10.
 """
@@ -41,20 +41,20 @@ _PLACES = [_required(name, pa.uint64()) for name in ("fragment_id", "zone_start"
 
 @dataclass(frozen=True, slots=True)
 class _Zoned:
-    """What is told of each zone, and the null rows."""
+    """The summary of each zone, and the null rows."""
 
     table: pa.Table
     nulls: Words
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Put together what several hold, of different fragments."""
+        """Merge several segments, which cover different fragments."""
         table = pa.concat_tables([part.table for part in parts])
         nulls = np.unique(np.concatenate([part.nulls for part in parts]))
         return replace(parts[0], table=table, nulls=nulls)
 
     def moved(self, row_map: RowMap) -> Self:
-        """Return the zones whose first row is still there: fragments come and go whole."""
+        """Return the zones whose first row still exists: fragments are added and removed whole."""
         fragment, start = (np.asarray(self.table[name]) for name in ("fragment_id", "zone_start"))
         _, kept = row_map(fragment << np.uint64(32) | start)
         _, nulls = row_map(self.nulls)
@@ -63,16 +63,16 @@ class _Zoned:
 
 @dataclass(frozen=True, slots=True)
 class ZoneMap(_Zoned):
-    """What a zone map holds: the least and the greatest value of each zone, and the null rows.
+    """The content of a zone map: the least and the greatest value of each zone, and the null rows.
 
-    `zone_rows` are the live rows of a zone, but for the last one of a fragment.
+    `zone_rows` is the number of live rows of a zone, except the last one of a fragment.
     """
 
     zone_rows: int = ZONE_ROWS
 
     @classmethod
     def build(cls, column: IndexedColumn, zone_rows: int = ZONE_ROWS) -> ZoneMap:
-        """Look at the values of each zone; the rows are addresses, fragment by fragment."""
+        """Compute the bounds of each zone; the rows are addresses, fragment by fragment."""
         starts, places = _zones(column.rows, zone_rows)
         flags = null_flags(column.values)
         least, greatest, nans = _bounds(column.values, starts)
@@ -84,7 +84,7 @@ class ZoneMap(_Zoned):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index."""
+        """The parameters that it was built with."""
         return {"rows_per_zone": self.zone_rows}
 
     def files(self) -> Iterator[NewFile]:
@@ -100,7 +100,7 @@ class ZoneMap(_Zoned):
 
 @dataclass(frozen=True, slots=True)
 class BloomZones(_Zoned):
-    """What an index of Bloom filters holds: one for each zone, and the null rows."""
+    """The content of a Bloom filter index: a filter for each zone, and the null rows."""
 
     zone_rows: int = BLOOM_ITEMS
     probability: float = BLOOM_PROBABILITY
@@ -112,11 +112,11 @@ class BloomZones(_Zoned):
         zone_rows: int = BLOOM_ITEMS,
         probability: float = BLOOM_PROBABILITY,
     ) -> BloomZones:
-        """Make a filter of the values of each zone; the rows are addresses."""
+        """Build a filter of each zone's values; the rows are addresses."""
         starts, places = _zones(column.rows, zone_rows)
         flags = null_flags(column.values)
         hashes, ends = _hashed(ak.drop_null(column.values)), starts
-        if flags is not None:  # where the values of a zone begin among those that are there
+        if flags is not None:  # the start of each zone among the non-null values
             ends = np.concatenate([[0], np.cumsum(~flags)])[starts]
         size = filter_bytes(zone_rows, probability)
         filters = (
@@ -129,7 +129,7 @@ class BloomZones(_Zoned):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What users may ask of such an index."""
+        """The parameters that it was built with."""
         return {"number_of_items": self.zone_rows, "probability": self.probability}
 
     def files(self) -> Iterator[NewFile]:
@@ -157,7 +157,7 @@ _FILTERS = pa.schema(
 
 
 def _zones(addresses: Words, zone_rows: int) -> tuple[Places, list[pa.Array]]:
-    """Return which rows begin a zone, and of each its fragment, first offset and length."""
+    """Return the index of each zone's first row, and its fragment, first offset and length."""
     halves = addresses.view(np.uint32).reshape(-1, 2)  # the offset, then the fragment
     fragments, offsets = halves[:, 1], halves[:, 0]
     begins = np.flatnonzero(np.concatenate([[True], fragments[1:] != fragments[:-1]]))
@@ -172,9 +172,9 @@ def _zones(addresses: Words, zone_rows: int) -> tuple[Places, list[pa.Array]]:
 
 
 def _bounds(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array, Mask | None]:
-    """Return the least and the greatest value of each zone, and which values are no number.
+    """Return the least and the greatest value of each zone, and a mask of NaNs.
 
-    A zone with such a value has no greatest but that: whoever asks for a range looks into it.
+    A zone with a NaN has it as its greatest value, so no search rules it out by that value.
     """
     kind, flags = values.type, null_flags(values)
     if types.is_fixed_size_binary(kind):  # releases of the reference do not know their order
@@ -196,12 +196,12 @@ def _bounds(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array, Mask 
 
 
 def _filled(numbers: Numbers, flags: Mask | None, value: float) -> Numbers:
-    """Return numbers of which some are another one."""
+    """Return numbers with some replaced by a value."""
     return numbers if flags is None else np.where(flags, numbers.dtype.type(value), numbers)
 
 
 def _all(flags: Mask | None, starts: Places) -> Mask:
-    """Return of which zones all flags are set."""
+    """Return a mask of the zones in which all flags are set."""
     if flags is None:
         return np.zeros(len(starts), bool)
     found: Mask = np.logical_and.reduceat(flags, starts)
@@ -216,14 +216,14 @@ def _bounds_of_floats(
     out = (nans if flags is None else nans | flags) if some else flags
     low = np.minimum.reduceat(_filled(numbers, out, np.inf), starts)
     high = np.maximum.reduceat(_filled(numbers, out, -np.inf), starts)
-    # both zeros are equal to who asks
+    # queries treat both zeros as equal
     low = np.where(low == 0, -abs(low), low)
     high = np.where(high == 0, abs(high), high)
     empty = _all(out, starts)
     if some:
         with_nan = np.logical_or.reduceat(nans, starts)
         high[with_nan] = np.nan
-        # one with a sign comes before all numbers, and the reference looks at this bound alone
+        # a NaN with a sign comes before all numbers, and the reference only checks this bound
         negative = np.logical_or.reduceat(nans & np.signbit(numbers), starts)
         low[negative] = -np.inf
         low[with_nan & empty] = np.nan
@@ -240,7 +240,7 @@ def _bounds_by_arrow(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Arr
 
 
 def _counts(flags: Mask | None, starts: Places) -> pa.Array:
-    """Return how many of the flags of each zone are set."""
+    """Return the number of set flags in each zone."""
     if flags is None or not len(starts):
         return pa.array(np.zeros(len(starts), np.uint32))
     return pa.array(np.add.reduceat(flags.astype(np.uint32), starts).astype(np.uint32))
@@ -251,15 +251,15 @@ def _null_rows(addresses: Words, flags: Mask | None) -> Words:
     return found[stable_order(found)]
 
 
-# ---- split-block Bloom filters of values: their size, and the bits that values set
+# ---- split-block Bloom filters: their size, and the bits of values
 
-#: a filter is one block at least, of so many words, in each of which a value sets a bit
+#: bytes of a block, and its words and their bits; a value sets one bit in each word
 _LEAST_BYTES, _WORDS, _WORD_BITS = 32, 8, 32
 _LONG_BYTES = 8
 
 
 def filter_bytes(items: int, probability: float) -> int:
-    """Return the size of a filter that takes so many values for others this rarely.
+    """Return the size of a filter for a number of values and a rate of false positives.
 
     Examples
     --------
@@ -273,9 +273,9 @@ def filter_bytes(items: int, probability: float) -> int:
 
 
 def _mistaken(items: float) -> float:
-    """Return how often a value that is not there is taken for one, by the values of a block.
+    """Return the rate of false positives, given the mean number of values in a block.
 
-    How many values a block has is of a Poisson distribution.
+    The number of values in a block has a Poisson distribution.
     """
     many = np.arange(int(items + 12 * math.sqrt(items)) + 32)
     logs = many * math.log(items) - items - np.concatenate([[0], np.cumsum(np.log(many[1:]))])
@@ -284,7 +284,7 @@ def _mistaken(items: float) -> float:
 
 
 def _hashed(values: pa.Array) -> Words:
-    """Return the hashes of values without nulls: of their bytes, as wide as their type is."""
+    """Return the hashes of values without nulls: of their bytes, in the width of their type."""
     kind = values.type
     width = byte_width(kind)
     if width is None:

@@ -1,8 +1,8 @@
-"""Tokens of texts: words, brought into the form that they are compared in.
+"""Tokenizers: words of a text, normalized for comparison.
 
-Words are found first; each is left out if it is too long, made small, brought to its stem, left
-out if it is a stop word, and folded to ASCII, in this order.  A word that is left out keeps its
-place, so that phrases know of it.
+A text is split into words. In this order, a word is dropped if it is too long, lower-cased, reduced
+to its stem, dropped if it is a stop word, and folded to ASCII. A dropped word keeps its position,
+which matters for phrases.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lancekit._index.inverted.settings import AnalyzerSettings
 from lancekit._index.inverted.stop_words import LANGUAGES, stop_words
 from lancekit.errors import UnsupportedFeatureError
 
-#: a word that is no token
+#: the code of a word that is dropped
 _NONE = -1
 
 
 class Token(NamedTuple):
-    """A token, and which word of its text it is."""
+    """A token, and the position of its word in the text."""
 
     text: str
     position: int
@@ -42,8 +42,8 @@ class Token(NamedTuple):
 class TokenTable:
     """The tokens of some texts, one after the other.
 
-    texts, codes, positions: for each token: in which text it is, which of the `vocabulary`, and
-        which word of its text.
+    texts, codes, positions: for each token, the index of its text, its index in the `vocabulary`,
+        and the position of its word in the text.
     """
 
     texts: npt.NDArray[np.int64]
@@ -53,7 +53,7 @@ class TokenTable:
 
 
 class _Codes(dict[str, int]):
-    """The numbers of words: of what they are brought to, each worked out once."""
+    """The codes of words; each word is normalized once."""
 
     def __init__(self, term: Callable[[str], str | None]) -> None:
         self._term = term
@@ -67,7 +67,7 @@ class _Codes(dict[str, int]):
 
 
 class Analyzer:
-    """Makes tokens of texts.
+    """A tokenizer with fixed settings.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Analyzer:
 
     @property
     def in_pieces(self) -> bool:
-        """Whether all tokens of a text are at its beginning, where one is as good as another."""
+        """True for n-grams: every token has position 0, and any token may match."""
         return self.settings.base_tokenizer == "ngram"
 
     def tokens(self, text: str) -> list[Token]:
@@ -98,7 +98,7 @@ class Analyzer:
         ]
 
     def table(self, values: pa.Array) -> TokenTable:
-        """Return the tokens of many texts; null has none, and a list of texts is one."""
+        """Return the tokens of many texts; null has none, a list of texts counts as one text."""
         codes = _Codes(self._term)
         kinds: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
         counts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
@@ -117,12 +117,12 @@ class Analyzer:
         )
 
     def _term(self, word: str) -> str | None:
-        """Return what a word is compared as, ``None`` if it is left out."""
+        """Return the token of a word, ``None`` if it is dropped."""
         settings = self.settings
         most = settings.max_token_length
         if most is not None and len(word.encode()) >= most:
             return None
-        if settings.lower_case:  # letter by letter: what follows makes no difference
+        if settings.lower_case:  # letter by letter: the result does not depend on what follows
             word = word.lower() if word.isascii() else "".join(map(str.lower, word))
         if self._stem is not None:
             word = self._stem(word)
@@ -145,29 +145,30 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 @lru_cache(16)
 def analyzer(settings: AnalyzerSettings) -> Analyzer:
-    """Return what makes tokens by some settings.
+    """Return the tokenizer for some settings.
 
-    Raises UnsupportedFeatureError: the language's stems or stop words are not known.
+    Raises UnsupportedFeatureError: the language's stems or stop words are not supported.
     """
     return Analyzer(settings)
 
 
-# ---- words of many texts at once, as they stand there: what lies between separators
+# ---- splitting of many texts at once: words are the text between separators
 
-#: takes the words of a text
+#: splits a text into words
 _Split = Callable[[str], list[str]]
-#: the words of some texts, one after the other, and how many each text has
+#: the words of some texts, one after the other, and the number of words of each text
 _Words = tuple[pa.Array, npt.NDArray[np.int64]]
 
 _APART = str.maketrans({chr(c): " " for c in range(128) if not chr(c).isalnum()})
-#: which bytes are of words; those of letters beyond ASCII are, as other signs beyond it are spaces
+#: the bytes of words; includes all non-ASCII bytes: non-ASCII separators are replaced by spaces
+#: first
 _OF_WORDS = np.array([byte >= 128 or chr(byte).isalnum() for byte in range(256)])
-#: bytes of text that are looked at together
+#: bytes of text that are split at a time
 _AT_ONCE = 4 << 20
 
 
 def splitter(settings: AnalyzerSettings) -> _Split:
-    """Return what takes the words of a text.
+    """Return the function that splits a text into words.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def splitter(settings: AnalyzerSettings) -> _Split:
 def words_of(split: _Split, texts: pa.Array) -> Iterator[_Words]:
     """Yield the words of texts, some texts at a time.
 
-    Null has none.  The raw tokenizer makes a word of an empty text, the others make none.
+    Null has no words. The raw tokenizer makes a word of an empty text, the others make none.
     """
     ends = string_parts(texts)[0][1:]
     first = 0
@@ -198,7 +199,7 @@ def words_of(split: _Split, texts: pa.Array) -> Iterator[_Words]:
 
 
 def texts_of(values: pa.Array) -> pa.Array:
-    """Return texts as large strings; those of a list are one, empty for null (as in pylance)."""
+    """Return texts as large strings; a list of texts becomes one, empty if null, as in pylance."""
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         return pa.array(map(_joined, values.to_pylist()), pa.large_string())
     found: pa.Array = values.cast(pa.large_string())
@@ -206,7 +207,7 @@ def texts_of(values: pa.Array) -> pa.Array:
 
 
 def _joined(texts: list[str | None] | None) -> str:
-    """Return a list of texts as one: a space stands before each, unless nothing is before it."""
+    """Join a list of texts with spaces, without leading empty texts."""
     there = (text for text in texts or () if text is not None)
     return " ".join(dropwhile(not_, there))
 
@@ -252,7 +253,7 @@ def _simple_words(texts: pa.Array) -> _Words:
     begins[firsts] = inside[firsts]
     starts = np.flatnonzero(begins)
     counts = np.diff(np.searchsorted(starts, offsets))
-    # with the separators left out, words follow each other
+    # without the separators, words are adjacent
     kept = np.cumsum(inside, dtype=np.int64)
     ends = np.append(kept[starts] - 1, kept[-1:])
     if not len(starts):
@@ -260,9 +261,10 @@ def _simple_words(texts: pa.Array) -> _Words:
     return strings_of(ends, data[inside], pa.large_string()), counts
 
 
-# ---- what belongs to a word: letters, digits, and marks that stand for letters
+# ---- word characters: letters, digits, and marks that stand for letters
 #
-# Python's `str.isalnum` knows all but the last (Unicode's Other_Alphabetic), which stand here.
+# Python's `str.isalnum` accepts all but the last (Unicode's Other_Alphabetic), which are listed
+# here.
 
 #: ranges of code points, in hexadecimal
 _MARKS = """
@@ -291,8 +293,8 @@ abe3-abea fb1e 10376-1037a 10a01-10a03 10a05-10a06 10a0c-10a0f 10d24-10d27 10eab
 1e026-1e02a 1e947 1f130-1f149 1f150-1f169 1f170-1f189
 """
 
-#: the same of all that came after Unicode 14, which the oldest Python knows: words are the same on
-#: each, and in the reference
+#: all word characters that were added after Unicode 14, which the oldest Python supports: words are
+#: the same in each Python, and in the reference
 _LATER = """
 88f 897 c5c cdc cf3 1c89-1c8a a7cb-a7cf a7d2 a7d4 a7da-a7dc a7f1 105c0-105f3 10940-10959
 10d40-10d65 10d69 10d6f-10d85 10ec2-10ec7 10efa-10efc 1123f-11241 11380-11389 1138b 1138e
@@ -312,12 +314,12 @@ def _marks() -> str:
     )
 
 
-#: what stands between words
+#: separators between words
 _SEPARATORS = re.compile(rf"(?:[^\w{_marks()}]|_)+")
 
-# ---- letters without their marks, as far as ASCII has them
+# ---- letters without their marks, where ASCII has them
 
-#: what Unicode does not take apart
+#: letters that Unicode does not decompose
 _LETTERS = {
     **{"Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "ß": "ss", "æ": "ae", "ð": "d", "ø": "o"},
     **{
@@ -336,7 +338,7 @@ _LETTERS = {
 
 
 def folded(text: str) -> str:
-    """Return a text with each letter as ASCII has it; what is no letter of ASCII's stays.
+    """Return a text with letters folded to ASCII; other characters stay.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""BM25: how well documents answer to some tokens.
+"""BM25 scores of documents.
 
 See docs/format/indices.md, 14.
 """
@@ -23,13 +23,13 @@ Scores = npt.NDArray[np.float32]
 
 _K1, _B = np.float32(1.2), np.float32(0.75)
 _ONE, _HALF = np.float32(1), np.float32(0.5)
-#: scores are added up for all documents at once if one in so many has one
+#: scores are summed in an array of all documents if at least one in so many matches
 _DENSE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of all documents: how many there are, their tokens, and in how many some tokens are."""
+    """The number of documents and tokens, and the number of documents with each of some tokens."""
 
     documents: int
     tokens: float
@@ -37,7 +37,7 @@ class Statistics:
 
     @classmethod
     def of(cls, partitions: Sequence[Partition], tokens: Sequence[str]) -> Statistics:
-        """Count, over partitions that are scored together."""
+        """Return the statistics of partitions that are scored together."""
         return cls(
             sum(len(partition.lengths) for partition in partitions),
             sum(partition.num_tokens for partition in partitions),
@@ -54,34 +54,34 @@ class Statistics:
         return Statistics(self.documents + other.documents, self.tokens + other.tokens, both)
 
     def rarity(self, token: str) -> np.float32:
-        """Return what a token tells: the more, the fewer documents have it."""
+        """Return the inverse document frequency of a token."""
         there = np.float32(self.frequencies[token])
         absent = np.float32(self.documents) - there
-        told: np.float32 = np.log((absent + _HALF) / (there + _HALF) + _ONE)
-        return told
+        idf: np.float32 = np.log((absent + _HALF) / (there + _HALF) + _ONE)
+        return idf
 
     def shares(self, counts: Numbers | Scores, lengths: Numbers | Scores) -> Scores:
-        """Return how much of a token's weight documents get that have it so often."""
+        """Return the share of a token's weight for documents with given counts and lengths."""
         often = counts.astype(np.float32)
         norms = _K1 * (_ONE - _B + _B * lengths.astype(np.float32) / self.mean_length)
         return np.divide(often, often + norms, dtype=np.float32)
 
     @property
     def mean_length(self) -> np.float32:
-        """The tokens of a document."""
+        """The mean number of tokens of a document."""
         return np.float32(self.tokens) / np.float32(max(self.documents, 1))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Matches:
-    """Documents, ascending, and their scores."""
+    """Ascending documents, and their scores."""
 
     docs: Numbers
     scores: Scores
 
 
 def any_token(partition: Partition, tokens: Sequence[str], statistics: Statistics) -> Matches:
-    """Score the documents that have one of some tokens; one that is repeated counts again."""
+    """Score the documents that have any of some tokens; a repeated token counts again."""
     parts = [
         Matches(
             found.docs, _weight(token, times, statistics) * _shares(partition, token, statistics)
@@ -108,9 +108,9 @@ def one_of_each(
     statistics: Statistics,
     groups: Sequence[Sequence[str]],
 ) -> Matches:
-    """Score the documents that have a token of each of some groups, by all `tokens` that they have.
+    """Score the documents that have a token of each group, by all `tokens` that they have.
 
-    A group without tokens is in no document.
+    A group without tokens matches no document.
     """
     found = any_token(partition, tokens, statistics)
     kept = np.ones(len(found.docs), bool)
@@ -125,7 +125,7 @@ def one_of_each(
 
 
 def weights(rarities: Scores, times: int) -> Scores:
-    """Return what tokens add to a score at most, by their rarities."""
+    """Return the upper bounds of tokens' scores, given their rarities."""
     found: Scores = rarities * (_K1 + _ONE) * np.float32(times)
     return found
 
@@ -135,7 +135,7 @@ def _weight(token: str, times: int, statistics: Statistics) -> Scores:
 
 
 def _shares(partition: Partition, token: str, statistics: Statistics) -> Scores:
-    """Return of each document with a token how much of the token's weight it gets."""
+    """Return each document's share of a token's weight."""
     return partition.remembered(
         token,
         f"shares of {statistics.mean_length}",
@@ -157,7 +157,7 @@ def _sum(parts: Sequence[Matches], documents: int) -> Matches:
         docs = np.flatnonzero(total > 0).astype(np.uint32)
         return Matches(docs, total[docs])
     docs = np.concatenate([part.docs for part in parts])
-    order = np.argsort(docs, kind="stable")  # merges what is in order already
+    order = np.argsort(docs, kind="stable")  # merges sorted runs
     docs = docs[order]
     firsts = np.flatnonzero(np.append(True, docs[1:] != docs[:-1]))
     scores = np.concatenate([part.scores for part in parts])[order]
@@ -168,17 +168,17 @@ def _nothing() -> Matches:
     return Matches(np.empty(0, np.uint32), np.empty(0, np.float32))
 
 
-# ---- the documents that have all of some tokens, and where the posting list of each has them
+# ---- documents that have all of some tokens, and their indices in the posting lists
 
 Places = npt.NDArray[np.intp]
 
-#: a list is marked as a whole unless it is so many times as long as the other
+#: a list is marked in an array unless it is so many times as long as the other
 _LONGER = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Shared:
-    """Documents, ascending, and of each of their tokens where its list has them."""
+    """Ascending documents, and their indices in each token's posting list."""
 
     docs: Numbers
     places: Mapping[str, Places]
@@ -206,7 +206,7 @@ def shared(partition: Partition, tokens: Iterable[str]) -> _Shared:
 
 
 def _common(few: Numbers, many: Numbers, documents: int) -> tuple[Places, Places]:
-    """Return where each of two lists has what is in both."""
+    """Return the indices of the common documents in each of two lists."""
     if not len(few):
         return np.empty(0, np.intp), np.empty(0, np.intp)
     if len(few) * _LONGER < len(many):
@@ -221,7 +221,7 @@ def _common(few: Numbers, many: Numbers, documents: int) -> tuple[Places, Places
 
 
 def places_of(some: Numbers, many: Numbers, documents: int) -> Places:
-    """Return where a list of documents has some of them; both ascend.
+    """Return the indices of some documents in a list; both ascend.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def _marks(docs: Numbers, documents: int) -> npt.NDArray[np.bool_]:
     return marks
 
 
-# ---- phrases: tokens one behind the other
+# ---- phrases: tokens one after the other
 
 Keys = npt.NDArray[np.int64]
 
@@ -247,14 +247,14 @@ Keys = npt.NDArray[np.int64]
 def with_phrase(
     partition: Partition, docs: Numbers, *, phrase: Sequence[Token], slop: int
 ) -> npt.NDArray[np.bool_]:
-    """Return which of some documents, that have all tokens of a phrase, have the phrase.
+    """Return a mask of documents that have a phrase, given documents with all its tokens.
 
     docs: ascending.
-    slop: how many words more there may be between a token and the next.
+    slop: the most other words between a token and the next.
     """
     reached = _keys(partition, phrase[0].text, docs)
     for before, token in pairwise(phrase):
-        # the last place from which the token is not too near; it may be too far
+        # the last position from which the token is not too near; it may be too far
         least = reached + (token.position - before.position)
         here = _keys(partition, token.text, docs)
         at = np.searchsorted(least, here, side="right") - 1
@@ -267,12 +267,12 @@ def with_phrase(
     return kept
 
 
-#: a place in a text takes 32 bits, and there is room for what is added to it
+#: a position takes 32 bits, and has room for an addition
 _DOCUMENT = 33
 
 
 def _keys(partition: Partition, token: str, docs: Numbers) -> Keys:
-    """Return where a token is: in which of the documents, and below it the place; ascending."""
+    """Return the ascending positions of a token, with the document's index in the upper bits."""
     postings = partition.postings(token)
     if postings is None:
         return np.empty(0, np.int64)
@@ -281,7 +281,7 @@ def _keys(partition: Partition, token: str, docs: Numbers) -> Keys:
     places = places_of(docs, postings.docs, len(partition.lengths))
     counts, last = postings.counts[places].astype(np.int64), ends[places]
     owners = np.repeat(np.arange(len(places), dtype=np.int64), counts)
-    # the last place of a document, less how many of its own are still to come
+    # the last position of a document, minus the number of its positions that follow
     at = np.arange(len(owners)) + np.repeat(last - np.cumsum(counts), counts)
     keys: Keys = (owners << _DOCUMENT) + positions[at]
     return keys

@@ -1,7 +1,7 @@
-"""Tokens and their numbers, as the crate ``fst`` has them; and tokens that are spelt alike.
+"""Maps of tokens to numbers, in the form of the crate ``fst``; and tokens of similar spelling.
 
-A node is read backwards from its address; what lies on the way to a token adds up to its number.
-See docs/format/indices.md, 14.
+A node is read backwards from its address. The number of a token is the sum of the outputs on its
+path. See docs/format/indices.md, 14.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit.errors import CorruptFileError
 
-#: inputs that have a number of their own in nodes of one transition, from 1 on
+#: bytes that have a short code in nodes with one step, from 1 on
 COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 VERSION = 3
 HEAD, _TAIL = 16, 20
-#: nodes of more transitions than this have a table of 256 bytes
+#: nodes with more steps than this have a table of 256 bytes
 MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node: what a token that ends here adds, and for each byte where it leads and adds."""
+    """A node: the output of a token that ends here; the byte, target and output of each step."""
 
     final: int | None
     steps: tuple[tuple[int, int, int], ...]
@@ -38,9 +38,9 @@ class _Node:
 class Fst:
     """A map of byte strings to numbers.
 
-    data, root, count: its bytes, the address of the node where keys begin, and how many there are.
+    data, root, count: its bytes, the address of the root node, and the number of keys.
 
-    Raises CorruptFileError: the bytes are no such map, or of a version that is not known.
+    Raises CorruptFileError: the bytes are not a map, or have an unknown version.
     """
 
     def __init__(self, data: bytes, where: str) -> None:
@@ -52,7 +52,7 @@ class Fst:
         self._nodes: dict[int, _Node] = {}
 
     def get(self, key: bytes) -> int | None:
-        """Return the number of a key, ``None`` if it has none."""
+        """Return the number of a key, ``None`` if the key is not in the map."""
         at, total = self.root, 0
         for byte in key:
             step = next((step for step in self._node(at).steps if step[0] == byte), None)
@@ -63,7 +63,7 @@ class Fst:
         return None if final is None else total + final
 
     def items(self, start: int) -> Iterator[tuple[bytes, int]]:
-        """Yield what leads on from the node at an address to keys, ascending, and its numbers."""
+        """Yield the ascending suffixes of keys from a node's address on, with their outputs."""
         key = bytearray()
         todo = [(start, 0, b"", 0)]
         while todo:
@@ -78,7 +78,7 @@ class Fst:
             ]
 
     def damaged(self, at: int) -> CorruptFileError:
-        """Return the error of a node that cannot be."""
+        """Return the error for an invalid node."""
         return CorruptFileError(f"{self._where} has tokens that are damaged at byte {at}.")
 
     def _node(self, at: int) -> _Node:
@@ -123,11 +123,11 @@ class Fst:
         return _Node(final, steps)
 
     def _read_single(self, at: int, state: int) -> _Node:
-        """Read a node of one transition, at which no key ends."""
+        """Read a node with one step, at which no key ends."""
         common = state & 0x3F
         before = at if common else at - 1
         byte = COMMON[common - 1] if common else self.data[before]
-        if state >= 0xC0:  # it leads to the node before, and adds nothing
+        if state >= 0xC0:  # it leads to the previous node, without output
             return _Node(None, ((byte, self._target(before, 1), 0),))
         wide, out = self.data[before - 1] >> 4, self.data[before - 1] & 15
         deltas = before - 1 - wide
@@ -153,10 +153,10 @@ def _number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-# ---- tokens that are spelt almost as others
+# ---- tokens of similar spelling
 #
-# What is counted is how many letters are put in, left out or exchanged; the first tokens by their
-# code points are taken, of all that are near enough.
+# The distance is the number of letters that are inserted, deleted or replaced. Of all tokens that
+# are near enough, the first by their code points are used.
 
 #: code points that are compared at a time
 _AT_ONCE = 1 << 22
@@ -164,11 +164,11 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How far tokens may be from those that are asked for.
+    """The tolerance of a search for similar tokens.
 
-    edits: how many letters may differ.
-    prefix: how many bytes at the beginning may not.
-    most: how many tokens are looked for in the place of all that are asked for.
+    edits: the most letters that may differ.
+    prefix: the number of bytes at the start that must be equal.
+    most: the most tokens that replace the requested ones, in all.
     """
 
     edits: int
@@ -179,7 +179,7 @@ class Spelling:
 def alternatives(
     tokens: Sequence[str], vocabularies: Sequence[pa.Array], spelling: Spelling
 ) -> list[list[str]]:
-    """Return for each token those that count for it, as long as there may be more.
+    """Return the similar tokens of each token, until `spelling.most` are found in all.
 
     Examples
     --------
@@ -197,27 +197,27 @@ def alternatives(
 
 
 def near(words: pa.Array, token: str, spelling: Spelling) -> list[str]:
-    """Return which of some words are spelt almost as a token, ascending."""
+    """Return the words that are similar to a token, ascending."""
     sizes = pc.utf8_length(words).to_numpy(zero_copy_only=False)
-    chosen = ak.filter(words, np.abs(sizes - len(token)) <= spelling.edits)
+    candidates = ak.filter(words, np.abs(sizes - len(token)) <= spelling.edits)
     prefix = token.encode()[: spelling.prefix]
     if prefix:
-        chosen = ak.filter(chosen, pc.starts_with(chosen.cast(pa.binary()), prefix))
+        candidates = ak.filter(candidates, pc.starts_with(candidates.cast(pa.binary()), prefix))
     step = max(_AT_ONCE // max(len(token), 1), 1)
-    parts = (chosen.slice(at, step) for at in range(0, len(chosen), step))
+    parts = (candidates.slice(at, step) for at in range(0, len(candidates), step))
     kept = [ak.filter(part, _distances(part, token) <= spelling.edits) for part in parts]
     return sorted(text for part in kept for text in part.to_pylist())
 
 
 def _distances(words: pa.Array, token: str) -> npt.NDArray[np.int32]:
-    """Return how many letters of some words have to be changed to get a token."""
+    """Return the number of letters to change in each word to get a token."""
     sizes = pc.utf8_length(words).to_numpy(zero_copy_only=False)
     width = int(sizes.max(initial=0))
     if not width:
         return np.full(len(words), len(token), np.int32)
     texts = np.array(words.to_pylist(), f"U{width}")
     letters = np.ascontiguousarray(texts.view(np.uint32).reshape(-1, width).T)
-    # row j: what the first j letters of each word cost, for the letters of the token so far
+    # row j: the cost of the first j letters of each word, for the letters of the token so far
     count = np.arange(width + 1, dtype=np.int32)[:, np.newaxis]
     costs = np.broadcast_to(count, (width + 1, len(words)))
     for letter in map(ord, token):

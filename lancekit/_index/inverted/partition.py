@@ -1,4 +1,4 @@
-"""Documents with their tokens: those of a partition of an index, and those that were just read."""
+"""Documents and their tokens: in a stored partition of an index, or in rows just read."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ _NONE = Postings(np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
 class Partition(Protocol):
-    """Documents, and which tokens they have."""
+    """Documents and their tokens."""
 
     @property
     def lengths(self) -> Numbers:
-        """How many tokens each document has."""
+        """The number of tokens of each document."""
 
     @property
     def scored_lengths(self) -> Numbers:
-        """How many tokens each document has for its score."""
+        """The number of tokens of each document, as used for its score."""
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens all documents have."""
+        """The number of tokens of all documents."""
 
     def words(self) -> pa.Array:
-        """All tokens."""
+        """Return all tokens."""
 
     def frequency(self, token: str) -> int:
-        """In how many documents a token is."""
+        """Return the number of documents that have a token."""
 
     def postings(self, token: str) -> Postings | None:
-        """In which documents a token is, and how often; ``None`` if it is in none."""
+        """Return the documents of a token and its counts; ``None`` if no document has it."""
 
     def positions(self, token: str) -> Numbers:
-        """At which words of these documents, one document after the other."""
+        """Return a token's word positions in its documents, one document after the other."""
 
     def remembered(
         self, token: str, what: str, make: Callable[[Postings], npt.NDArray[N]]
     ) -> npt.NDArray[N]:
-        """Return what is made of the documents of a token, from memory if it was made."""
+        """Return an array derived from a token's postings, from the cache if possible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class StoredPartition:
     """A partition of an index.
 
     tokens_file, postings_file, documents_file: its files.
-    form: how posting lists are held.
+    form: the form of posting lists.
     """
 
     token_set: TokenSet
@@ -81,17 +81,17 @@ class StoredPartition:
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
-        """The row of each document: its id if the table has such, else its address."""
+        """The row of each document: its stable id if the table has such, else its address."""
         return self._documents("_rowid")
 
     @property
     def lengths(self) -> Numbers:
-        """How many tokens each document has."""
+        """The number of tokens of each document."""
         return self._documents("_num_tokens")
 
     @property
     def scored_lengths(self) -> Numbers:
-        """How many tokens each document has for its score: rounded down where blocks are large."""
+        """The number of tokens of each document for its score: rounded down if blocks are large."""
         if self.form.is_plain:
             return self.lengths
         return self.documents_file.remembered(
@@ -100,7 +100,7 @@ class StoredPartition:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens all documents have."""
+        """The number of tokens of all documents."""
         return self.documents_file.remembered("tokens", lambda: _sum(self.lengths), lambda _: 0)
 
     def words(self) -> pa.Array:
@@ -110,12 +110,12 @@ class StoredPartition:
         )
 
     def frequency(self, token: str) -> int:
-        """Return in how many documents a token is."""
+        """Return the number of documents that have a token."""
         number = self._number(token)
         return 0 if number is None else self._length(number)
 
     def postings(self, token: str) -> Postings | None:
-        """Return in which documents a token is."""
+        """Return the documents of a token."""
         number = self._number(token)
         if number is None:
             return None
@@ -124,9 +124,9 @@ class StoredPartition:
         )
 
     def positions(self, token: str) -> Numbers:
-        """Return at which words of these documents a token is.
+        """Return a token's word positions in its documents.
 
-        Raises UnsupportedFeatureError: the index holds no positions.
+        Raises UnsupportedFeatureError: the index has no positions.
         """
         number, found = self._number(token), self.postings(token)
         if number is None or found is None:
@@ -140,7 +140,7 @@ class StoredPartition:
     def remembered(
         self, token: str, what: str, make: Callable[[Postings], npt.NDArray[N]]
     ) -> npt.NDArray[N]:
-        """Return what is made of the documents of a token, which has some."""
+        """Return an array derived from the postings of a token that has some, cached."""
         return self.postings_file.remembered(
             f"{what} {self._number(token)}",
             lambda: make(self.postings(token) or _NONE),
@@ -149,7 +149,7 @@ class StoredPartition:
 
     @property
     def has_positions(self) -> bool:
-        """Whether it tells where tokens are."""
+        """True if the partition has the positions of tokens."""
         return bool({"_compressed_position", "_position"} & self.postings_file.names)
 
     def _number(self, token: str) -> int | None:
@@ -186,8 +186,8 @@ class StoredPartition:
         file, row = self.postings_file, range(number, number + 1)
         if "_compressed_position" in file.names:
             stream = file.read("_compressed_position", row)[0].as_py()
-            held = cast("pa.ListArray", file.read("_position_block_offset", row))
-            starts = held.flatten().to_numpy()
+            offsets = cast("pa.ListArray", file.read("_position_block_offset", row))
+            starts = offsets.flatten().to_numpy()
             data = np.frombuffer(stream, np.uint8)
             return decode_positions(data, starts.astype(np.int64), counts, self.form.block)
         if "_position" not in file.names:
@@ -201,7 +201,7 @@ class StoredPartition:
         each = cast("pa.ListArray", nested.flatten()).flatten()
         data, _ = _bytes_of(each, np.array([0, len(each)]))
         words = data.view("<u4")
-        heads = np.cumsum(counts + 1) - (counts + 1)  # each document's begin with their number
+        heads = np.cumsum(counts + 1) - (counts + 1)  # a document's positions begin with a count
         if len(words) != int(counts.sum()) + len(counts) or (words[heads] != counts).any():
             raise ValueError("positions that are not as many as the tokens")
         return np.delete(words, heads)
@@ -219,9 +219,9 @@ class StoredPartition:
 
 
 def _bytes_of(values: pa.Array, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]:
-    """Return the bytes of some binary values, one after the other, and where each ends."""
-    chosen = values[int(ends[0]) : int(ends[-1])]
-    bounds, whole = string_parts(chosen)
+    """Return the concatenated bytes of some binary values, and the end of each."""
+    selected = values[int(ends[0]) : int(ends[-1])]
+    bounds, whole = string_parts(selected)
     return whole[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
 
 
@@ -230,7 +230,7 @@ def _sum(numbers: Numbers) -> int:
 
 
 def _rounded(lengths: Numbers) -> Numbers:
-    """Return numbers of which the four highest bits are left.
+    """Return numbers with only their four highest bits.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def _rounded(lengths: Numbers) -> Numbers:
 
 
 class FreshPartition:
-    """Rows that no index covers, with those of their tokens that are asked for.
+    """Rows that no index covers, with their requested tokens.
 
     blocks: the positions of rows, and their tokens.
     wanted: the tokens to keep; ``None`` keeps all.
@@ -280,27 +280,27 @@ class FreshPartition:
             np.int32,
         )
         codes = mine[table.codes]
-        asked = codes >= 0
+        kept = codes >= 0
         place = np.cumsum(filled) - 1
-        texts = place[table.texts[asked]]
-        return rows[filled], lengths[filled], texts, codes[asked], table.positions[asked]
+        texts = place[table.texts[kept]]
+        return rows[filled], lengths[filled], texts, codes[kept], table.positions[kept]
 
     @property
     def scored_lengths(self) -> Numbers:
-        """How many tokens each document has."""
+        """The number of tokens of each document."""
         return self.lengths
 
     def words(self) -> pa.Array:
-        """Return all tokens that are kept."""
+        """Return all tokens that were kept."""
         return pa.array(self._vocabulary, pa.string())
 
     def frequency(self, token: str) -> int:
-        """Return in how many documents a token is."""
+        """Return the number of documents that have a token."""
         found = self.postings(token)
         return 0 if found is None else len(found.docs)
 
     def postings(self, token: str) -> Postings | None:
-        """Return in which documents a token is."""
+        """Return the documents of a token."""
         places = self._places(token)
         if not len(places):
             return None
@@ -308,7 +308,7 @@ class FreshPartition:
         return Postings(docs.astype(np.uint32), counts.astype(np.uint32))
 
     def positions(self, token: str) -> Numbers:
-        """Return at which words of these documents a token is."""
+        """Return a token's word positions in its documents."""
         return self._positions[self._places(token)].astype(np.uint32)
 
     def remembered(
@@ -317,7 +317,7 @@ class FreshPartition:
         what: str,  # noqa: ARG002
         make: Callable[[Postings], npt.NDArray[N]],
     ) -> npt.NDArray[N]:
-        """Return what is made of the documents of a token, which has some: nothing is kept."""
+        """Return an array derived from the postings of a token that has some; nothing is cached."""
         return make(self.postings(token) or _NONE)
 
     def _places(self, token: str) -> npt.NDArray[np.intp]:
@@ -330,7 +330,7 @@ class FreshPartition:
 
     @cached_property
     def _order(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The tokens by their codes, in the order of texts, and where each code's end."""
+        """The tokens sorted by their codes, in the order of texts, and the end of each code."""
         order = np.argsort(self._codes, kind="stable")
         ends = np.cumsum(np.bincount(self._codes, minlength=len(self._vocabulary)))
         return order, ends

@@ -1,4 +1,4 @@
-"""Posting lists: which documents a token is in, how often, and where; and how they are packed.
+"""Posting lists: the documents, counts and positions of a token; and their packed forms.
 
 See docs/format/indices.md, 14.
 """
@@ -13,27 +13,27 @@ import numpy.typing as npt
 
 from lancekit._file.kernels.memory import ranges
 
-# ---- numbers as posting lists hold them: packed 128 at a time, or a few bits a byte
+# ---- numbers in posting lists: packed 128 at a time, or as variable-length integers
 #
 # See docs/format/indices.md, 14.
 
 
-#: how many numbers are packed together, the bits of a word, and as many numbers of a lane
+#: numbers that are packed together, and the bits of a word, which are also the numbers of a lane
 PACKED, _WORD = 128, 32
 
 
 def packed_bytes(widths: Bytes, count: int = PACKED) -> Places:
-    """Return how many bytes so many numbers of so many bits take."""
+    """Return the bytes of packed numbers, given the bits of each."""
     return widths.astype(np.int64) * (count // 8)
 
 
 def unpacked(data: Bytes, starts: Places, widths: Bytes, count: int = PACKED) -> Numbers:
     """Return the numbers of some blocks, shape (blocks, count).
 
-    Number ``j`` is in lane ``j % 4`` of 128 numbers, ``j % 8`` of 256, in which the lowest bits
-    come first; a word of each lane follows the other.
+    Number ``j`` is in lane ``j % 4`` of 128 numbers, ``j % 8`` of 256. In a lane, the lowest bits
+    come first. The words of all lanes alternate.
 
-    starts, widths: where each block begins, and the bits of its numbers.
+    starts, widths: the start of each block, and the bits of its numbers.
     """
     out = np.zeros((len(starts), count), np.uint32)
     for width in np.unique(widths).tolist():
@@ -61,7 +61,7 @@ def _unpacked(words: Numbers, width: int) -> Numbers:
 
 
 def varints(data: Bytes) -> Numbers:
-    """Return numbers of seven bits a byte, the lowest first; the last byte of each has no mark.
+    """Return numbers of seven bits per byte, the lowest first; all bytes but the last have a mark.
 
     Examples
     --------
@@ -82,9 +82,9 @@ def varints(data: Bytes) -> Numbers:
 
 
 def packed(numbers: Numbers) -> tuple[Bytes, Places]:
-    """Return blocks of numbers, shape (blocks, 128), and where each ends.
+    """Return blocks of packed numbers, and the end of each; the input has shape (blocks, 128).
 
-    Each is its width and what `unpacked` reads.
+    A block is its width, followed by the bytes that `unpacked` reads.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _packed(numbers: Numbers, width: int) -> Numbers:
 
 
 def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
-    """Return numbers as `varints` reads them, and where each ends.
+    """Return numbers in the form that `varints` reads, and the end of each.
 
     Examples
     --------
@@ -139,8 +139,8 @@ def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
 
 
 def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
-    """Return numbers that are packed 128 at a time, and what is left of each stream."""
-    if (sizes > PACKED * (stops - starts)).any():  # of which a byte tells no more, if all are 0
+    """Return the numbers of streams: packed 128 at a time, with varints for the rest."""
+    if (sizes > PACKED * (stops - starts)).any():  # the most that one byte has, if all are 0
         raise ValueError("more positions than there is room for")
     out = np.empty(int(sizes.sum()), np.uint32)
     begins = np.cumsum(sizes) - sizes
@@ -159,16 +159,16 @@ def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Number
 
 
 def packed_at(data: Bytes, at: Places, count: int = PACKED) -> tuple[Numbers, Places]:
-    """Return the packed numbers that begin at some places with their widths, and where they end."""
+    """Return the packed numbers at some offsets, preceded by their widths, and their ends."""
     widths = data[at]
     return unpacked(data, at + 1, widths, count), at + 1 + packed_bytes(widths, count)
 
 
 def _patched_at(data: Bytes, at: Places, count: int) -> tuple[Numbers, Places]:
-    """Return what `packed_at` does, of blocks in which some numbers have more bits than the others.
+    """Return packed numbers of blocks in which some numbers have more bits than the others.
 
-    Behind the width stands how many have, and behind the packed numbers which of the block each is,
-    and what is to be put above its bits.
+    The number of exceptions follows the width. The exceptions follow the packed numbers: the index
+    of each in the block, and its upper bits.
     """
     widths, more = data[at], data[at + 1]
     out = unpacked(data, at + 2, widths, count)
@@ -182,7 +182,7 @@ def _patched_at(data: Bytes, at: Places, count: int) -> tuple[Numbers, Places]:
 
 
 def _varint_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
-    """Return the numbers of seven bits a byte that begin at some places, and where they end."""
+    """Return the varints at some offsets, and their ends."""
     out, left = np.zeros(len(at), np.uint32), np.arange(len(at))
     ends = at.copy()
     for bits in range(0, _WORD, 7):
@@ -196,7 +196,7 @@ def _varint_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
 
 
 def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
-    """Return some stretches of bytes, one after the other."""
+    """Return ranges of bytes, concatenated."""
     sizes = ends - starts
     if (sizes < 0).any():
         raise ValueError("blocks that do not end where they should")
@@ -204,9 +204,9 @@ def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
 
 
 def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
-    """Return stretches of bytes that each have something of several parts, and where each ends.
+    """Return byte strings that concatenate an item of each part, and the end of each.
 
-    parts: bytes, and how many of them each stretch has.
+    parts: concatenated items, and the size of each.
 
     Examples
     --------
@@ -232,14 +232,14 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Postings:
-    """The documents of a token, ascending, and how often it is in each."""
+    """The ascending documents of a token, and its count in each."""
 
     docs: Numbers
     counts: Numbers
 
     @property
     def nbytes(self) -> int:
-        """The memory that they take."""
+        """The size in bytes."""
         return int(self.docs.nbytes + self.counts.nbytes)
 
 
@@ -257,9 +257,9 @@ def _fixed_tail(data: Bytes, rows: int) -> tuple[Numbers, Numbers]:
     return both[:rows], both[rows:]
 
 
-#: how many documents a block may have
+#: the number of documents that a block can have
 BLOCKS = (PACKED, 2 * PACKED)
-#: how the last documents are held, which are fewer than a block has
+#: decoders for the last documents, which are fewer than a block
 TAILS: Mapping[str, Callable[[Bytes, int], tuple[Numbers, Numbers]]] = {
     "varint_delta_v1": _varint_tail,
     "fixed32_v1": _fixed_tail,
@@ -268,10 +268,10 @@ TAILS: Mapping[str, Callable[[Bytes, int], tuple[Numbers, Numbers]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PostingForm:
-    """How posting lists are held.
+    """The form of posting lists.
 
-    tail: how the last documents are, one of `TAILS`.
-    block: how many documents are in a block, one of `BLOCKS`.
+    tail: the encoding of the last documents, one of `TAILS`.
+    block: the number of documents in a block, one of `BLOCKS`.
     """
 
     tail: str
@@ -279,24 +279,24 @@ class PostingForm:
 
     @property
     def head(self) -> int:
-        """How many bytes a block begins with that tell the best score in it."""
+        """The bytes at the start of a block with its best score."""
         return 4 if self.is_plain else 0
 
     @property
     def is_plain(self) -> bool:
-        """Whether blocks are small; those that are not are scored by rounded lengths."""
+        """True if blocks are small; documents in large blocks are scored by rounded lengths."""
         return self.block == PACKED
 
     def counts_at(self, data: Bytes, at: Places) -> tuple[Numbers, Places]:
-        """Return the counts of blocks, which begin at some places, and where they end."""
+        """Return the counts in blocks at some offsets, and their ends."""
         return (packed_at if self.is_plain else _patched_at)(data, at, self.block)
 
 
 def decode_postings(data: Bytes, ends: Places, length: int, form: PostingForm) -> Postings:
     """Return the documents of a token.
 
-    data, ends: its blocks, one after the other, and where each ends.
-    length: how many documents there are.
+    data, ends: its blocks, one after the other, and the end of each.
+    length: the number of documents.
 
     Raises ValueError, IndexError: the bytes are damaged.
     """
@@ -320,11 +320,11 @@ def decode_postings(data: Bytes, ends: Places, length: int, form: PostingForm) -
 
 
 def decode_positions(data: Bytes, starts: Places, counts: Numbers, block: int) -> Numbers:
-    """Return at which words of its documents a token is, one document after the other.
+    """Return the word positions of a token in its documents, one document after the other.
 
-    data, starts: its blocks, one after the other, and where each begins.
-    counts: how often it is in each document.
-    block: how many documents are in a block.
+    data, starts: its blocks, one after the other, and the start of each.
+    counts: the token's count in each document.
+    block: the number of documents in a block.
 
     Raises ValueError, IndexError: the bytes are damaged.
     """
@@ -334,7 +334,7 @@ def decode_positions(data: Bytes, starts: Places, counts: Numbers, block: int) -
     ends = np.append(before[:-1:block], before[-1])
     deltas = streams(data, starts, np.append(starts[1:], len(data)), np.diff(ends))
     totals = np.cumsum(deltas, dtype=np.uint32)
-    firsts = before[:-1]  # positions of a document are counted from its first word
+    firsts = before[:-1]  # positions of a document are relative to its first one
     base = totals[firsts] - deltas[firsts]
     positions: Numbers = totals - np.repeat(base, counts)
     return positions

@@ -1,4 +1,4 @@
-"""A segment of a full-text index, opened.
+"""Opened segments of a full-text index.
 
 See docs/format/indices.md, 14.
 """
@@ -18,46 +18,46 @@ from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 _METADATA = "metadata.lance"
-#: what older releases mean where they do not say
+#: the defaults of older releases
 _TOKENS, _TAIL = FST, "fixed32_v1"
 
 
 @dataclass(frozen=True, eq=False)
 class OpenSegment:
-    """How its text becomes tokens, and its partitions."""
+    """The tokenizer settings of a segment, and its partitions."""
 
     settings: AnalyzerSettings
     partitions: tuple[StoredPartition, ...]
 
     @property
     def has_positions(self) -> bool:
-        """Whether it tells where tokens are, which phrases need."""
+        """True if it has the positions of tokens, which phrases need."""
         return all(partition.has_positions for partition in self.partitions)
 
 
 def open_segment(segment: Segment) -> OpenSegment:
     """Open a segment.
 
-    Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: a file of it is
-        missing, damaged, or of a form that is not known.
+    Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: one of its files is
+        missing, damaged, or in an unknown form.
     """
     settings = parse_settings(*params_of(segment.file(_METADATA)))
     return OpenSegment(settings, open_partitions(segment))
 
 
 def params_of(file: IndexFileReader) -> tuple[str, str]:
-    """Return what the metadata file of an index says of its tokens, in JSON, and where.
+    """Return the tokenizer settings in the metadata file of an index, as JSON, and its location.
 
-    Raises CorruptFileError: it says nothing that can be understood.
+    Raises CorruptFileError: the settings are not a JSON object.
     """
-    said = file.metadata.get("params", "{}")
-    if not isinstance(_parsed(said), dict):
-        raise CorruptFileError(f"{file.where} says of its tokens {shown(said)}.")
-    return said, file.where
+    params = file.metadata.get("params", "{}")
+    if not isinstance(_parsed(params), dict):
+        raise CorruptFileError(f"{file.where} says of its tokens {shown(params)}.")
+    return params, file.where
 
 
 def tokens_form(file: IndexFileReader) -> str:
-    """Return how the files of an index hold tokens, as its metadata file says."""
+    """Return the form of tokens in the files of an index, as stated in its metadata file."""
     return file.metadata.get("token_set_format", _TOKENS)
 
 
@@ -71,16 +71,16 @@ def _parsed(text: str) -> Any:
 def open_partitions(
     segment: Segment, metadata: str = _METADATA, folder: str = ""
 ) -> tuple[StoredPartition, ...]:
-    """Open the partitions of a segment, however its text became tokens.
+    """Open the partitions of a segment, with any tokenizer settings.
 
-    metadata, folder: which file tells of them, and in which folder of the segment's they are.
+    metadata, folder: the name of the metadata file, and its folder in the segment's.
 
     Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: as `open_segment`.
     """
     file = segment.file(f"{folder}{metadata}")
-    said = file.metadata
-    tail = said.get("posting_tail_codec", _TAIL)
-    block = said.get("posting_block_size", str(PACKED))
+    stated = file.metadata
+    tail = stated.get("posting_tail_codec", _TAIL)
+    block = stated.get("posting_block_size", str(PACKED))
     if tail not in TAILS or block not in map(str, BLOCKS):
         raise UnsupportedFeatureError(
             f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
@@ -88,7 +88,7 @@ def open_partitions(
         )
     postings = PostingForm(tail, int(block))
     form = tokens_form(file)
-    names = _partitions(said.get("partitions", "[]"), file.where)
+    names = _partitions(stated.get("partitions", "[]"), file.where)
     return tuple(_open(segment, f"{folder}{name}", form, postings) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""What an index says of how text becomes tokens.
+"""Tokenizer settings of full-text indices.
 
 See docs/format/indices.md, 14.
 """
@@ -20,16 +20,16 @@ _TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzerSettings:
-    """How text becomes tokens, by the names and with the defaults that the reference has.
+    """Tokenizer settings, with the reference's names and defaults.
 
-    base_tokenizer: where words end: ``"simple"`` at all that is no letter and no digit,
-        ``"whitespace"`` there, ``"raw"`` nowhere; ``"ngram"`` takes all pieces of a text, whatever
-        they hold.
-    language: of stems and stop words.
-    max_token_length: words of so many bytes and more are left out; ``None`` takes all.
-    custom_stop_words: in the place of those of the language.
-    min_ngram_length, max_ngram_length, prefix_only: how many letters a piece has, and whether only
-        those count that a text begins with.
+    base_tokenizer: the word boundaries: ``"simple"`` splits at all characters except letters and
+        digits, ``"whitespace"`` at white space, ``"raw"`` does not split. ``"ngram"`` takes all
+        substrings of a text, with any characters.
+    language: the language of stems and stop words.
+    max_token_length: words of this many bytes or more are left out; ``None`` for no limit.
+    custom_stop_words: replace the language's stop words.
+    min_ngram_length, max_ngram_length, prefix_only: the number of letters of n-grams, and whether
+        only prefixes of a text are used.
     """
 
     base_tokenizer: str = "simple"
@@ -46,10 +46,10 @@ class AnalyzerSettings:
 
 
 def parse_settings(text: str, where: str) -> AnalyzerSettings:
-    """Return what an index says of its tokens, in JSON.
+    """Return the tokenizer settings in an index, from JSON.
 
-    Raises CorruptFileError: it says nothing that can be understood.
-    Raises UnsupportedFeatureError: it asks for a tokenizer that this release does not have.
+    Raises CorruptFileError: the settings are invalid.
+    Raises UnsupportedFeatureError: the tokenizer is not supported.
     """
     try:
         given: dict[str, Any] = json.loads(text)
@@ -76,9 +76,9 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
 
 
 def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
-    """Return settings that a user asks for.
+    """Return tokenizer settings from a user's parameters.
 
-    Raises InvalidArgumentError: there is no such setting, or it cannot have this value.
+    Raises InvalidArgumentError: a parameter does not exist, or its value is invalid.
     """
     for name, value in given.items():
         test, what = _CHECKS.get(name, (None, ""))
@@ -94,7 +94,7 @@ def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
             )
     words = given.get("custom_stop_words")
     own = {"custom_stop_words": None if words is None else tuple(words)}
-    # pieces of words have no stems
+    # n-grams have no stems
     usual = dict(_OF_PIECES) if given.get("base_tokenizer") == "ngram" else {}
     settings = AnalyzerSettings(**{**usual, **given, **own})
     if settings.min_ngram_length > settings.max_ngram_length:

@@ -1,6 +1,6 @@
-"""Words that are too common to tell anything, by language.
+"""Stop words by language: words too common for a search.
 
-They are those that the reference leaves out, found by asking it of each word of public lists.
+They are the reference's lists, found by testing each word of public lists against it.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ ve veya ya yani çünkü şey şu
 """,
 }
 
-#: the languages that there are stems and stop words of
+#: the languages with stems and stop words
 LANGUAGES = tuple(_WORDS)
 
 
@@ -264,7 +264,7 @@ LANGUAGES = tuple(_WORDS)
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language.
 
-    Raises UnsupportedFeatureError: they are not known.
+    Raises UnsupportedFeatureError: the language is not supported.
 
     Examples
     --------

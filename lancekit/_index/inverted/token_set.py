@@ -1,4 +1,4 @@
-"""The tokens of a partition, and the number that each has there."""
+"""The tokens of a partition, and their numbers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ from lancekit._index.inverted.fst import COMMON, HEAD, MANY, Fst
 from lancekit._index.segment import IndexFileReader
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-#: forms: a map, and columns
+#: forms of tokens: a map, and columns
 FST, ARROW = "fst", "arrow"
 
 
 class TokenSet(Protocol):
-    """Tokens and their numbers.
-
-    form: how its file holds them.
-    """
+    """Tokens and their numbers."""
 
     @property
     def form(self) -> str:
-        """How its file holds them."""
+        """The form of the tokens in their file."""
 
     def get(self, token: str) -> int | None:
-        """Return the number of a token, ``None`` if it is not there."""
+        """Return the number of a token, ``None`` if the token is not in the set."""
 
     def words(self) -> pa.Array:
-        """Return all of them, in the order of their numbers.
+        """Return all tokens, in the order of their numbers.
 
         Raises CorruptFileError: they are not numbered from 0 on.
         """
@@ -82,9 +79,9 @@ def _check_numbers(ascending: npt.NDArray[np.generic], where: str) -> None:
 
 
 def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
-    """Return the tokens of a file; ``form`` is how it holds them.
+    """Return the tokens in a file; ``form`` is their form.
 
-    Raises UnsupportedFeatureError: the form is not known.
+    Raises UnsupportedFeatureError: the form is unknown.
     Raises LancekitError: the file is damaged.
     """
     if form == FST:
@@ -105,7 +102,7 @@ def _read_map(file: IndexFileReader) -> _FstTokens:
     return _FstTokens(Fst(data.as_py(), file.where), file.where)
 
 
-# ---- all keys of a map in the form of the crate ``fst``, and their numbers, many nodes at a time
+# ---- all keys of a map in the form of the crate ``fst``, decoded many nodes at a time
 #
 # See docs/format/indices.md, 14.
 
@@ -114,7 +111,7 @@ Places = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Damaged = Callable[[int], CorruptFileError]
 
-#: few nodes so deep are read one by one
+#: deeper levels with fewer nodes are read one by one
 _FEW, _DEEP = 64, 64
 _MOST_BYTES, _MOST = 8, (1 << 64) - 1
 _COMMON_BYTES = np.frombuffer(b"\0" + COMMON, np.uint8)
@@ -122,12 +119,11 @@ _COMMON_BYTES = np.frombuffer(b"\0" + COMMON, np.uint8)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Nodes:
-    """Nodes at some addresses.
+    """Decoded nodes.
 
-    is_final, finals: whether a key ends at each, and what that adds to its number.
-    owners: from which of them each step leads.
-    inputs, targets, outputs: the byte of each step, the address to which it leads, and what it
-        adds.
+    is_final, finals: whether a key ends at each node, and its output then.
+    owners: the index of each step's node.
+    inputs, targets, outputs: the byte, the target address, and the output of each step.
     """
 
     is_final: npt.NDArray[np.bool_]
@@ -140,14 +136,14 @@ class _Nodes:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Level:
-    """The steps to the nodes of a level: from which of the level before, and by which byte."""
+    """The steps to the nodes of a level: the node in the previous level, and the byte."""
 
     owners: Places
     inputs: Bytes
 
 
 def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
-    """Return all keys in the order of their numbers, and these.
+    """Return all keys in the order of their numbers, and the numbers.
 
     Raises CorruptFileError: the map is damaged.
     """
@@ -182,7 +178,7 @@ def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
 
 
 def _spelt(levels: list[_Level], which: Places) -> list[bytes]:
-    """Return the bytes on the way to some nodes of the last level."""
+    """Return the bytes on the path to some nodes of the last level."""
     spelt = np.empty((len(which), len(levels)), np.uint8)
     for depth in reversed(range(len(levels))):
         spelt[:, depth] = levels[depth].inputs[which]
@@ -199,7 +195,7 @@ def _nodes(data: Bytes, at: Places, damaged: Damaged) -> _Nodes:
     state = np.where(is_empty, 0, data[at]).astype(np.int64)
     code = state & 0x3F
     is_one, is_next = state >= 0x80, state >= 0xC0
-    # the byte before the first one is a number of steps, or an input, if that has no room for it
+    # the previous byte is the number of steps, or an input, if the first has no room for it
     before = at - (code == 0)
     counts = np.where(code == 0, data[before], code).astype(np.int64)
     counts[(code == 0) & (counts == 1)] = 256

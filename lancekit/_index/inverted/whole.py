@@ -1,4 +1,4 @@
-"""All posting lists of a partition at once, to be written anew.
+"""Decoding of all posting lists of a partition at once, to write them again.
 
 See docs/format/indices.md, 14.
 """
@@ -24,18 +24,18 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
-#: bytes that tell the first document of a block
+#: bytes of the first document's number in a block
 _FIRST = 4
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WholePartition:
-    """All that a partition holds.
+    """The decoded content of a partition.
 
-    rows, lengths: the documents: their rows, and how many tokens each has.
-    tokens, ends: all tokens by their numbers, and where the documents of each end among `docs`.
-    docs, counts: in which documents each token is, ascending, and how often.
-    positions: which words of these documents it is; ``None`` if that is not kept.
+    rows, lengths: the row and the number of tokens of each document.
+    tokens, ends: all tokens by their numbers, and the end of each token's documents in `docs`.
+    docs, counts: the ascending documents of each token, and its count in each.
+    positions: the word positions in these documents; ``None`` if they are not stored.
     """
 
     rows: npt.NDArray[np.uint64]
@@ -48,9 +48,9 @@ class WholePartition:
 
     @classmethod
     def joined(cls, parts: Sequence[WholePartition]) -> WholePartition:
-        """Return the documents of several partitions as those of one; all have positions or none.
+        """Merge several partitions, all with or all without positions.
 
-        Those of the first come first.
+        The documents of the first come first.
         """
         known: dict[str, int] = {}
         codes = [
@@ -64,7 +64,7 @@ class WholePartition:
         before = np.cumsum([0, *(len(part.rows) for part in parts)]).astype(np.uint32)
         docs = np.concatenate([part.docs + b for part, b in zip(parts, before, strict=False)])
         counts = np.concatenate([part.counts for part in parts])
-        held = [part.positions for part in parts if part.positions is not None]
+        positions = [part.positions for part in parts if part.positions is not None]
         return cls(
             rows=np.concatenate([part.rows for part in parts]),
             lengths=np.concatenate([part.lengths for part in parts]),
@@ -72,21 +72,21 @@ class WholePartition:
             ends=np.cumsum(np.bincount(owners, minlength=len(known))),
             docs=docs[order],
             counts=counts[order],
-            positions=_in_order(np.concatenate(held), counts, order) if held else None,
+            positions=_in_order(np.concatenate(positions), counts, order) if positions else None,
         )
 
     @property
     def sizes(self) -> Places:
-        """In how many documents each token is."""
+        """The number of documents of each token."""
         return np.diff(self.ends, prepend=0)
 
     @property
     def starts(self) -> Places:
-        """Where the documents of each token begin."""
+        """The start of each token's documents."""
         return np.append(0, self.ends)[:-1].astype(np.int64)
 
     def among(self, kept: npt.NDArray[np.bool_]) -> WholePartition:
-        """Return the same without some of the documents, and without tokens that no other has."""
+        """Return only some of the documents, and the tokens that they have."""
         if kept.all():
             return self
         there = kept[self.docs]
@@ -110,7 +110,7 @@ def read_whole(partition: StoredPartition) -> WholePartition:
     """Decode a partition.
 
     Raises CorruptFileError: it is damaged.
-    Raises UnsupportedFeatureError: it is of a form that is not known.
+    Raises UnsupportedFeatureError: it has an unknown form.
     """
     file = partition.postings_file
     try:
@@ -207,11 +207,11 @@ _TAILS = {"varint_delta_v1": _varint_tails, "fixed32_v1": _fixed_tails}
 def _positions(
     partition: StoredPartition, tokens: list[str], counts: Numbers, ends: Places
 ) -> Numbers | None:
-    """Return at which words of its documents each token is."""
+    """Return the word positions of each token in its documents."""
     file, block = partition.postings_file, partition.form.block
     if not partition.has_positions:
         return None
-    if "_compressed_position" not in file.names:  # as release 4 has them
+    if "_compressed_position" not in file.names:  # the form of release 4
         each = [np.empty(0, np.uint32), *(partition.positions(token) for token in tokens)]
         return np.concatenate(each)
     stored = file.read("_compressed_position")
@@ -225,7 +225,7 @@ def _positions(
         raise ValueError("positions of another number of blocks")
     starts = offsets.flatten().to_numpy().astype(np.int64) + np.repeat(edges[:-1], blocks)
     stops = np.append(starts[1:], edges[-1])
-    # how many words are in each block
+    # the number of positions in each block
     totals = np.append(0, np.cumsum(counts, dtype=np.int64))
     inside = np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     firsts = np.repeat(ends - sizes, blocks) + inside * block
@@ -235,30 +235,30 @@ def _positions(
 
 
 def _flat(lists: pa.Array) -> tuple[Bytes, Places]:
-    """Return the bytes of all blocks, and where each ends."""
-    held = list_offsets(lists)
-    if held[0] == held[-1]:
+    """Return the bytes of all blocks, and the end of each."""
+    offsets = list_offsets(lists)
+    if offsets[0] == offsets[-1]:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    values = cast("pa.ListArray", lists).values[int(held[0]) : int(held[-1])]
+    values = cast("pa.ListArray", lists).values[int(offsets[0]) : int(offsets[-1])]
     bounds, data = string_parts(values)
     return data, bounds
 
 
 def _in_order(positions: Numbers, counts: Numbers, order: Places) -> Numbers:
-    """Return groups of these sizes in another order."""
+    """Return groups of the given sizes in another order."""
     sizes = counts[order].astype(np.int64)
     starts = (np.cumsum(counts, dtype=np.int64) - counts)[order]
     return positions[ranges(starts, sizes)]
 
 
 def _alternating(sizes: Places) -> npt.NDArray[np.bool_]:
-    """Return which of numbers come first, if so many are followed by as many others."""
+    """Return a mask of the first half of each group, given half of each group's size."""
     both = np.repeat(sizes, 2)
     return np.repeat(np.arange(len(both)) % 2 == 0, both)
 
 
 def _summed(deltas: Numbers, sizes: Places) -> Numbers:
-    """Return the sums of numbers within groups of these sizes."""
+    """Return cumulative sums within groups of the given sizes."""
     totals = np.cumsum(deltas, dtype=np.int64)
     firsts = (np.cumsum(sizes) - sizes)[sizes > 0]
     before = totals[firsts] - deltas[firsts]

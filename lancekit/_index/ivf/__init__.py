@@ -1,1 +1,1 @@
-"""Indices of vectors: partitions by centroids, and what stands for the vectors in each."""
+"""Vector indices: partitions by centroids, with stored vectors or codes in each."""

@@ -1,4 +1,4 @@
-"""What stands for the vectors of an index: themselves, or codes; and centroids, by k-means.
+"""The stored forms of vectors in an index, whole or as codes; and centroids, by k-means.
 
 See docs/format/indices.md, 13.
 """
@@ -25,22 +25,23 @@ from lancekit._index.distances import (
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.progress import step
 
-#: what a code of a part of a vector may take
+#: bits that a code of a product quantizer may have
 PRODUCT_BITS = (8, 4)
 _IN_HALF_A_BYTE = 1 << 4
-#: of the steps between two bounds
+#: steps of a scalar quantizer
 _CODES = 256
-#: metrics that are worked out by the lengths of vectors
+#: metrics that are computed from the lengths of vectors
 _BY_LENGTHS = ("l2", "cosine")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """What is stored of a partition, in the form that queries are compared with.
+    """The stored data of a partition, prepared for queries.
 
-    stored: it owns its memory if the partition is kept.
-    lengths: the squares of the rows' lengths, where they are asked for.
-    compared_as: the type of numbers that are cast for each query; what is kept has it already.
+    stored: owns its memory if the partition is cached.
+    lengths: the squares of the rows' lengths, if the metric needs them.
+    compared_as: the type that numbers are cast to for each query; a cached partition is already
+        cast.
     """
 
     stored: Vectors
@@ -48,17 +49,17 @@ class Ready:
     compared_as: npt.DTypeLike | None = None
 
     def owned(self) -> Ready:
-        """Return the same to be kept."""
+        """Return a copy for the cache."""
         kept = self.stored.astype(self.compared_as or self.stored.dtype, order="C")
         return Ready(kept, self.lengths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """How far the rows of a partition are from a query.
+    """The distances of a partition's rows from a query.
 
-    error: by how much distances may be wrong; where codes stand for vectors, these tell no more.
-    exactly: gives the distances of some of the rows, if others may be wrong.
+    error: the largest error of the distances. With codes, it is 0: nothing more exact is stored.
+    exactly: returns the exact distances of some rows, if others may be wrong.
     """
 
     distances: Distances
@@ -67,53 +68,45 @@ class Compared:
 
 
 class Codes(Protocol):
-    """What is stored of vectors.
-
-    metric: what they are compared by.
-    settings: what their file says of them.
-    column: the column that they are in.
-    are_exact: whether distances are those of the vectors.
-    by_parts: whether a partition has the first number of all its rows, then the second, and so on.
-    codebook: a buffer of the file that they need; empty if there is none.
-    """
+    """The stored form of vectors: whole, or codes."""
 
     @property
     def metric(self) -> str:
-        """What they are compared by."""
+        """The metric that distances are computed by."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What their file says of them."""
+        """The settings in their file."""
 
     @property
     def column(self) -> str:
-        """The column that they are in."""
+        """The name of their column."""
 
     @property
     def are_exact(self) -> bool:
-        """Whether distances are those of the vectors."""
+        """True if distances are computed from whole vectors."""
 
     @property
     def by_parts(self) -> bool:
-        """Whether a partition has the first number of all its rows, then the second, and so on."""
+        """True if a partition has the first number of all rows, then the second, and so on."""
 
     @property
     def codebook(self) -> bytes:
-        """A buffer of the file that they need; empty if there is none."""
+        """The buffer of the file with their codebook; empty without one."""
 
     def ready(self, stored: Vectors) -> Ready:
-        """Return what is stored of a partition in the form that queries are compared with."""
+        """Return the stored data of a partition, prepared for queries."""
 
-    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
-        """Return how far the vectors of a partition are from a query, about."""
+    def compared(self, ready: Ready, query: Vectors, centroid: Vectors) -> Compared:
+        """Return approximate distances of a partition's vectors from a query."""
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
-        """Return what is stored of vectors, shape (rows, numbers), each with its centroid."""
+        """Return the stored form of vectors, shape (rows, numbers), given each one's centroid."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The vectors themselves; for cosines they are of length 1."""
+    """The vectors themselves; for the metric cosine, they have length 1."""
 
     metric: str
     settings: Mapping[str, object]
@@ -126,13 +119,13 @@ class _Whole:
         lengths = squares(stored) if self.metric in _BY_LENGTHS else None
         return Ready(stored, lengths, np.float32 if stored.dtype == np.float16 else None)
 
-    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
-        if held.lengths is not None:
-            far, error = estimated(self.metric, held.stored, held.lengths, query)
+    def compared(self, ready: Ready, query: Vectors, _centroid: Vectors) -> Compared:
+        if ready.lengths is not None:
+            far, error = estimated(self.metric, ready.stored, ready.lengths, query)
             if error < np.inf:  # and not NaN
-                rows = held.stored
+                rows = ready.stored
                 return Compared(far, error, lambda some: distances(self.metric, rows[some], query))
-        return Compared(distances(self.metric, held.stored, query))
+        return Compared(distances(self.metric, ready.stored, query))
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
         return vectors.astype(centroids.dtype, copy=False)
@@ -140,7 +133,7 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """Each number as one of 256 steps between two bounds; a query is compared step by step."""
+    """Scalar quantization: each number is one of 256 steps between two bounds, as is the query."""
 
     metric: str
     settings: Mapping[str, object]
@@ -154,15 +147,15 @@ class _Scaled:
     def ready(self, stored: Vectors) -> Ready:
         return Ready(stored, None if self.metric == "dot" else squares(stored), np.float32)
 
-    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
+    def compared(self, ready: Ready, query: Vectors, _centroid: Vectors) -> Compared:
         step = np.float32((self.end - self.start) / (_CODES - 1))
-        if held.lengths is None:
-            asked = query.astype(np.float32, copy=False)
-            far = 1 - products(held.stored, asked) * step - asked.sum() * np.float32(self.start)
+        if ready.lengths is None:
+            single = query.astype(np.float32, copy=False)
+            far = 1 - products(ready.stored, single) * step - single.sum() * np.float32(self.start)
             return Compared(far)
         steps = np.clip(np.floor((query - self.start) / step), 0, _CODES - 1).astype(np.float32)
         scale = step**2 / 2 if self.metric == "cosine" else step**2
-        return Compared(estimated("l2", held.stored, held.lengths, steps)[0] * scale)
+        return Compared(estimated("l2", ready.stored, ready.lengths, steps)[0] * scale)
 
     def encoded(self, vectors: Vectors, _centroids: Vectors) -> Vectors:
         steps = np.floor((vectors - self.start) / (self.end - self.start) * (_CODES - 1))
@@ -172,10 +165,12 @@ class _Scaled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Products:
-    """Of each part of a vector the nearest of 256 or 16 words; of a partition part by part.
+    """Product quantization: each part of a vector is the nearest of 256 or 16 words.
 
-    words: shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the
-        first in its lower bits.
+    A partition has the first part of all rows, then the second, and so on.
+
+    words: shape (parts, words, dimensions of a part). Codes of 16 words are packed two in a byte,
+        the first in the lower bits.
     lengths: the squares of the words' lengths.
     """
 
@@ -189,21 +184,21 @@ class _Products:
     by_parts: bool = True
 
     def ready(self, stored: Vectors) -> Ready:
-        # the rows of a partition lie part by part
+        # a partition has its rows part by part
         codes: npt.NDArray[Any] = stored.reshape(-1, len(stored))
         if self.words.shape[1] == _IN_HALF_A_BYTE:
             codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(len(self.words), -1)
         return Ready(codes)
 
-    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
+    def compared(self, ready: Ready, query: Vectors, centroid: Vectors) -> Compared:
         parts = len(self.words)
         if self.metric == "dot":
             table = np.einsum("pwd,pd->pw", self.words, query.reshape(parts, -1))
-            return Compared((1 - _looked_up(table, held.stored)).astype(np.float32))
+            return Compared((1 - _lookup(table, ready.stored)).astype(np.float32))
         apart = (query - centroid).astype(np.float32).reshape(parts, -1)
         table = self.lengths - 2 * np.einsum("pwd,pd->pw", self.words, apart)
-        found = _looked_up(table + np.einsum("pd,pd->p", apart, apart)[:, np.newaxis], held.stored)
-        # of vectors of length 1 the square of the distance is twice what their cosine lacks
+        found = _lookup(table + np.einsum("pd,pd->p", apart, apart)[:, np.newaxis], ready.stored)
+        # for vectors of length 1, the squared distance is twice 1 minus the cosine
         return Compared((found / 2 if self.metric == "cosine" else found).astype(np.float32))
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
@@ -218,7 +213,7 @@ class _Products:
         return codes
 
 
-def _looked_up(table: Vectors, codes: npt.NDArray[Any]) -> Vectors:
+def _lookup(table: Vectors, codes: npt.NDArray[Any]) -> Vectors:
     out = np.zeros(codes.shape[1], table.dtype)
     for numbers, mine in zip(table, codes, strict=True):
         out += numbers.take(mine)
@@ -226,7 +221,7 @@ def _looked_up(table: Vectors, codes: npt.NDArray[Any]) -> Vectors:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Return vectors of length 1; those of zeros become NaN."""
+    """Return vectors scaled to length 1; zero vectors become NaN."""
     with np.errstate(all="ignore"):
         lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
         scaled: Vectors = vectors / lengths[..., np.newaxis]
@@ -236,14 +231,14 @@ def unit(vectors: Vectors) -> Vectors:
 def codes_of(
     kind: str, metric: str, settings: str, buffer: Callable[[str], bytes], where: str
 ) -> Codes:
-    """Return what is stored of vectors.
+    """Return the stored form of vectors that an index file has.
 
-    kind: such as ``IVF_PQ``; graphs over the vectors change nothing of what is stored.
-    settings: a list of one text of JSON, as it stands in the metadata of the file.
-    buffer: gives a buffer of the file by its number.
+    kind: such as ``IVF_PQ``; graphs over the vectors do not change the stored form.
+    settings: a list of one JSON text, as in the metadata of the file.
+    buffer: returns a buffer of the file by its number.
 
     Raises UnsupportedFeatureError: this release does not read such codes.
-    Raises CorruptFileError: the settings are none.
+    Raises CorruptFileError: the settings are invalid.
     """
     try:
         found = json.loads(json.loads(settings)[0] or "{}")
@@ -259,18 +254,18 @@ def codes_of(
 
 
 def whole_vectors(metric: str, size: int) -> Codes:
-    """Return what is stored where vectors of this size are stored as they are."""
+    """Return the stored form of vectors that are stored whole."""
     return _Whole(metric, {"dim": size})
 
 
 def scaled_codes(metric: str, size: int, start: float, end: float) -> Codes:
-    """Return codes for each of the numbers of vectors, which are steps between two bounds."""
+    """Return scalar quantization between two bounds."""
     settings = {"dim": size, "num_bits": 8, "bounds": {"start": start, "end": end}}
     return _Scaled(metric, settings, start, end)
 
 
 def product_codes(metric: str, words: Vectors) -> Codes:
-    """Return codes by a codebook of the shape (parts, words, numbers), stored as its type is."""
+    """Return product quantization by a codebook, shape (parts, words, numbers), stored as is."""
     parts, count, numbers = words.shape
     settings = {
         "codebook_position": 0,
@@ -322,15 +317,15 @@ _READERS: Mapping[str, Callable[..., Codes]] = {
     "PQ": _products,
 }
 
-# ---- centroids of vectors, by k-means, and which centroid is nearest to each
+# ---- centroids of vectors, by k-means, and the nearest centroid of each vector
 
 
-#: rows of a sample for each partition that is to be made
+#: rows of a sample for each partition to train
 SAMPLED_ROWS = 256
-#: rounds at most, and by how much less of the loss another one is worth it
+#: the most rounds, and the least relative gain of the loss that justifies another round
 _ROUNDS, _GAIN = 50, 1e-4
-#: numbers that are held at a time of how near rows are to centroids
-_HELD = 1 << 18
+#: distances between rows and centroids that are in memory at a time
+_BUFFERED = 1 << 18
 
 
 def clustered(
@@ -341,11 +336,12 @@ def clustered(
     rounds: int = _ROUNDS,
     gain: float = _GAIN,
 ) -> tuple[Vectors, float]:
-    """Return so many centroids of vectors, and the sum of the squares of their distances.
+    """Return centroids of vectors, and the loss: the sum of the squares of distances to them.
 
-    Of bytes, whose bits are compared, it is the sum of the bits that differ, about.
+    For bytes, which are compared bit by bit, the loss is about the sum of different bits.
 
-    vectors: shape (rows, dimensions), of float32, float64 or uint8; not fewer rows than centroids.
+    vectors: shape (rows, dimensions), of float32, float64 or uint8; at least as many rows as
+        centroids.
 
     Examples
     --------
@@ -356,7 +352,7 @@ def clustered(
     """
     if vectors.dtype == np.uint8:
         bits, loss = clustered(_bits_of(vectors), count, rng, rounds=rounds, gain=gain)
-        return np.packbits(bits >= 0.5, axis=1), loss  # most of the rows have such a bit
+        return np.packbits(bits >= 0.5, axis=1), loss  # the bit of the majority of rows
     centroids = vectors[rng.choice(len(vectors), count, replace=False)]
     before = np.inf
     for _ in range(rounds):
@@ -370,13 +366,13 @@ def clustered(
 
 
 def _means(vectors: Vectors, owners: npt.NDArray[np.int64], far: Vectors, count: int) -> Vectors:
-    """Return the means of the rows of each centroid; one without rows goes to a far row."""
+    """Return the mean of the rows of each centroid; a centroid without rows moves to a far row."""
     order = np.argsort(owners, kind="stable")
     sizes = np.bincount(owners, minlength=count)
-    held = np.flatnonzero(sizes)
-    starts = (np.cumsum(sizes) - sizes)[held]
+    filled = np.flatnonzero(sizes)
+    starts = (np.cumsum(sizes) - sizes)[filled]
     means = np.empty((count, vectors.shape[1]), vectors.dtype)
-    means[held] = np.add.reduceat(vectors[order], starts, axis=0) / sizes[held, np.newaxis]
+    means[filled] = np.add.reduceat(vectors[order], starts, axis=0) / sizes[filled, np.newaxis]
     empty = np.flatnonzero(sizes == 0)
     means[empty] = vectors[np.argsort(far, kind="stable")[::-1][: len(empty)]]
     return means
@@ -385,9 +381,9 @@ def _means(vectors: Vectors, owners: npt.NDArray[np.int64], far: Vectors, count:
 def nearest_of(
     vectors: Vectors, centroids: Vectors, metric: str
 ) -> tuple[npt.NDArray[np.int64], Vectors]:
-    """Return the place of the centroid that is nearest to each vector, and how far it is.
+    """Return the index of the nearest centroid of each vector, and its distance.
 
-    metric: ``"l2"``, ``"dot"``, or ``"hamming"`` of bytes.
+    metric: ``"l2"``, ``"dot"``, or ``"hamming"`` for bytes.
     """
     if metric == "hamming":
         centroids = _bits_of(centroids)
@@ -395,29 +391,29 @@ def nearest_of(
     owners = np.empty(len(vectors), np.int64)
     far = np.empty(len(vectors), wide)
     count, size = centroids.shape
-    # what is added to a product comes of the product itself: a column of ones meets it
+    # a column of ones in the vectors adds a constant to each product
     table = np.empty((size + 1, count), wide)
     table[:size] = centroids.T if metric == "dot" else 2 * centroids.T
     table[size] = -1 if metric == "dot" else -np.einsum("pd,pd->p", centroids, centroids)
-    rows_held = max(_HELD // max(count, 1), 1)
-    held = np.ones((min(rows_held, len(vectors)), size + 1), wide)
-    near = np.empty((len(held), count), wide)
-    for start in range(0, len(vectors), rows_held):
+    batch_rows = max(_BUFFERED // max(count, 1), 1)
+    buffer = np.ones((min(batch_rows, len(vectors)), size + 1), wide)
+    near = np.empty((len(buffer), count), wide)
+    for start in range(0, len(vectors), batch_rows):
         step()
-        part = vectors[start : start + rows_held]
-        rows = held[: len(part)]
+        part = vectors[start : start + batch_rows]
+        rows = buffer[: len(part)]
         rows[:, :size] = _bits_of(part) if metric == "hamming" else part
         found = np.matmul(rows, table, out=near[: len(part)])
         mine = found.argmax(axis=1)
-        owners[start : start + rows_held] = mine
-        best = -np.take_along_axis(found, mine[:, np.newaxis], axis=1)[:, 0]
+        owners[start : start + batch_rows] = mine
+        nearest = -np.take_along_axis(found, mine[:, np.newaxis], axis=1)[:, 0]
         if metric != "dot":
-            best += np.einsum("rd,rd->r", rows[:, :size], rows[:, :size])
-            np.maximum(best, 0, out=best)
-        far[start : start + rows_held] = best
+            nearest += np.einsum("rd,rd->r", rows[:, :size], rows[:, :size])
+            np.maximum(nearest, 0, out=nearest)
+        far[start : start + batch_rows] = nearest
     return owners, far
 
 
 def _bits_of(vectors: npt.NDArray[Any]) -> Vectors:
-    """Return the bits of bytes as numbers: the square of their distance is how many differ."""
+    """Return the bits of bytes as numbers; their squared distance counts different bits."""
     return np.unpackbits(vectors, axis=1).astype(np.float32)

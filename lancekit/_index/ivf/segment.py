@@ -1,4 +1,4 @@
-"""The files of a segment of an index of vectors, and a search in some of its partitions."""
+"""The files of a vector index segment, and search in some of its partitions."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ import pyarrow as pa
 from lancekit._format.partitions import Partitions, parse_partitions
 from lancekit._index.distances import Vectors, distances
 from lancekit._index.ivf.codes import Codes, Compared, Ready, codes_of, unit
-from lancekit._index.segment import IndexFileReader, held_bytes
+from lancekit._index.segment import IndexFileReader, array_bytes
 from lancekit.errors import CorruptFileError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
-    """Rows of a partition, by what the index calls them, and how far they are."""
+    """Rows of a partition, by their ids in the index, with their distances."""
 
     ids: npt.NDArray[np.uint64]
     compared: Compared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
-    """A partition: its rows, and what is stored of them."""
+class _CachedPartition:
+    """A partition in the cache: its row ids, and their stored data."""
 
     ids: npt.NDArray[np.uint64]
     ready: Ready
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it takes."""
+        """The size of the partition in bytes."""
         lengths = self.ready.lengths
-        return held_bytes(self.ids, self.ready.stored, *([] if lengths is None else [lengths]))
+        return array_bytes(self.ids, self.ready.stored, *([] if lengths is None else [lengths]))
 
-    def owned(self) -> _Held:
-        """Return the same in memory of its own."""
-        return _Held(self.ids.copy(), self.ready.owned())
+    def owned(self) -> _CachedPartition:
+        """Return a copy in memory of its own."""
+        return _CachedPartition(self.ids.copy(), self.ready.owned())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorSegment:
-    """One segment: what it compares by, its partitions, and what it stores."""
+    """One segment of a vector index: its type and metric, partitions, and stored vectors."""
 
     label: str
     metric: str
@@ -58,10 +58,10 @@ class VectorSegment:
 
     @classmethod
     def open(cls, index: IndexFileReader, vectors: IndexFileReader) -> VectorSegment:
-        """Read what leads to the vectors; of a file that was looked at before from memory.
+        """Read the partitions and settings of a segment, from the cache if possible.
 
-        Raises CorruptFileError, UnsupportedFeatureError: its files are none, or such as this
-            release does not read.
+        Raises CorruptFileError, UnsupportedFeatureError: a file is damaged, or this release does
+            not read such files.
         """
         known = index.remembered("partitions", lambda: _partitions(index), _size)
         rows = vectors.remembered("rows", lambda: _partitions(vectors), _size)
@@ -72,7 +72,7 @@ class VectorSegment:
             raise CorruptFileError(
                 f"{vectors.where} does not have the partitions of {index.where}."
             )
-        settings = _said(vectors, "storage_metadata")
+        settings = _required(vectors, "storage_metadata")
         codes = vectors.remembered(
             "codes",
             lambda: codes_of(kind, metric, settings, vectors.buffer, vectors.where),
@@ -80,52 +80,53 @@ class VectorSegment:
         )
         return cls(kind, metric, known.centroids, known.loss or 0.0, rows, codes, vectors)
 
-    def as_asked(self, query: npt.NDArray[np.generic]) -> Vectors:
-        """Return a query as it is compared: for cosines of length 1."""
-        asked = cast("Vectors", query)
-        return unit(asked) if self.metric == "cosine" else asked
+    def comparable(self, query: npt.NDArray[np.generic]) -> Vectors:
+        """Return a query in the form that it is compared in: for cosine with length 1."""
+        prepared = cast("Vectors", query)
+        return unit(prepared) if self.metric == "cosine" else prepared
 
     def by_distance(self, query: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
-        """Return the partitions, the nearest first."""
+        """Return the partitions in the order of their distances, nearest first."""
         metric = "l2" if self.metric == "cosine" else self.metric
-        far = distances(metric, self.centroids, self.as_asked(query))
+        far = distances(metric, self.centroids, self.comparable(query))
         return np.argsort(far, kind="stable")
 
     def search(
         self, query: npt.NDArray[np.generic], partitions: npt.NDArray[np.intp]
     ) -> Iterator[Neighbours]:
-        """Yield all rows of partitions with their distances, one partition after the other."""
-        asked = self.as_asked(query)
+        """Yield all rows of some partitions with their distances, partition by partition."""
+        prepared = self.comparable(query)
         for one in partitions.tolist():
             if self.rows.lengths[one]:
-                held = self._held(one)
+                partition = self._cached(one)
                 yield Neighbours(
-                    held.ids, self.codes.compared(held.ready, asked, self.centroids[one])
+                    partition.ids,
+                    self.codes.compared(partition.ready, prepared, self.centroids[one]),
                 )
 
     def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], Vectors]:
-        """Return the rows of a partition and what is stored of the vector of each."""
+        """Return the row ids of a partition, and the stored data of each row's vector."""
         ids, stored = self._read(self._range(number))
-        # of codes of products the partition has the first number of all its rows first
+        # with product quantization, the partition has the first number of all rows first
         return ids, stored.reshape(stored.shape[::-1]).T if self.codes.by_parts else stored
 
     def all_rows(self) -> tuple[npt.NDArray[np.uint64], Vectors]:
-        """Return all rows and what is stored of their vectors, one partition after the other."""
+        """Return all row ids and stored data, partition by partition."""
         filled = self.rows.lengths > 0
         starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
         if not np.array_equal(starts, np.cumsum(lengths) - lengths):
             raise CorruptFileError(f"{self.file.where} has partitions in no order.")
         return self._read(range(int(lengths.sum())))
 
-    def _held(self, number: int) -> _Held:
-        """Return a partition, kept if it was wanted before."""
+    def _cached(self, number: int) -> _CachedPartition:
+        """Return a partition, cached from its second use on."""
         where = self._range(number)
 
-        def read() -> _Held:
+        def read() -> _CachedPartition:
             ids, stored = self._read(where)
-            return _Held(ids, self.codes.ready(stored))
+            return _CachedPartition(ids, self.codes.ready(stored))
 
-        # codes take less than the vectors that they stand for
+        # codes take less than their vectors
         return self.file.kept(f"partition {number}", read, len(where) * self.centroids[0].nbytes)
 
     def _range(self, number: int) -> range:
@@ -133,7 +134,7 @@ class VectorSegment:
         return range(start, start + int(self.rows.lengths[number]))
 
     def _read(self, where: range) -> tuple[npt.NDArray[np.uint64], Vectors]:
-        """Return rows as they lie in the file, with what is stored there."""
+        """Return the row ids and stored data of a range of the file."""
         ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
         stored = _rows(self.file.read(self.codes.column, where), self.file.where)
         return ids.astype(np.uint64, copy=False), stored
@@ -148,23 +149,23 @@ def _rows(stored: pa.Array, where: str) -> Vectors:
 
 
 def _partitions(file: IndexFileReader) -> Partitions:
-    return parse_partitions(file.buffer(_said(file, "lance:ivf")), file.where)
+    return parse_partitions(file.buffer(_required(file, "lance:ivf")), file.where)
 
 
 def _size(found: Partitions) -> int:
     arrays = [found.offsets, found.lengths]
-    return held_bytes(*arrays, *([] if found.centroids is None else [found.centroids]))
+    return array_bytes(*arrays, *([] if found.centroids is None else [found.centroids]))
 
 
 def _kind(index: IndexFileReader) -> tuple[str, str]:
     try:
-        said = json.loads(_said(index, "lance:index"))
-        return str(said["type"]), str(said["distance_type"])
+        stated = json.loads(_required(index, "lance:index"))
+        return str(stated["type"]), str(stated["distance_type"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptFileError(f"{index.where} does not say what it is: {error}.") from error
 
 
-def _said(file: IndexFileReader, key: str) -> str:
+def _required(file: IndexFileReader, key: str) -> str:
     text = file.metadata.get(key)
     if text is None:
         raise CorruptFileError(f"{file.where} says nothing of {key}.")

@@ -1,4 +1,4 @@
-"""What is found out of vectors before an index has them: centroids, bounds and codebooks."""
+"""Training of vector indices: centroids, bounds and codebooks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lancekit._index.ivf.codes import (
 from lancekit._machine import decoding_threads
 from lancekit.progress import stoppable
 
-#: rounds of k-means at most
+#: the most rounds of k-means
 ROUNDS = 50
-#: rows of a sample for each word of a codebook, of which more make no better one, and by how much
-#: less of what it loses another round is worth it
+#: rows of a sample for each word of a codebook (more make it no better), and the least relative
+#: gain of the loss that justifies another round
 _WORD_ROWS, _WORD_GAIN = 64, 1e-3
 
 
@@ -38,10 +38,10 @@ def trained_centroids(
     sampled: int = SAMPLED_ROWS,
     rounds: int = ROUNDS,
 ) -> tuple[Vectors, float]:
-    """Return so many centroids of vectors, no more than these, and what is lost by them.
+    """Return centroids of vectors, at most one for each vector, and their loss.
 
     vectors: shape (rows, dimensions), in the form that they are compared in.
-    sampled: rows that are looked at for each centroid.
+    sampled: rows of the sample for each centroid.
     """
     count = min(count, len(vectors))
     if not count:
@@ -50,7 +50,7 @@ def trained_centroids(
     some = _sample(vectors, count * sampled, rng)
     if metric != "dot":
         return clustered(some, count, rng, rounds=rounds)
-    # a product tells the direction of vectors apart, if all centroids are as long
+    # products only compare directions if all centroids have the same length
     some = unit(some)
     some = some[np.isfinite(some).all(axis=1)]
     if not len(some):
@@ -62,10 +62,10 @@ def trained_centroids(
 def trained_codes(
     settings: VectorSettings, vectors: Vectors, centroids: Vectors, words: Vectors | None
 ) -> Codes | None:
-    """Return what is to be stored of vectors; ``None`` if there are none to find that out of.
+    """Return the stored form for vectors; ``None`` if there are no vectors to train it on.
 
     vectors: shape (rows, dimensions), in the form that they are compared in.
-    centroids: of the type that is stored.
+    centroids: in the stored type.
     words: a codebook that is given.
     """
     if settings.label == "IVF_FLAT":
@@ -77,7 +77,7 @@ def trained_codes(
     if not len(vectors):
         return None
     ends = float(vectors.min()), float(vectors.max())
-    # where all numbers are one, any step will do
+    # if all numbers are equal, any step works
     return scaled_codes(
         settings.metric, vectors.shape[1], ends[0], ends[1] if ends[1] > ends[0] else ends[0] + 1
     )
@@ -93,8 +93,8 @@ def trained_words(
 ) -> Vectors:
     """Return a codebook for the parts of vectors, shape (parts, words, numbers).
 
-    It is of what is left of them when their centroids are taken away; for dot products, of
-    themselves.  Words are repeated where there are more of them than vectors.
+    It is trained on residuals: vectors minus their centroids. For dot products, it is trained on
+    the vectors. Words are repeated if there are more of them than vectors.
     """
     rng = np.random.default_rng(0)
     count = 1 << settings.bits

@@ -1,1 +1,1 @@
-"""What scalar indices know of a question; `asked` names what each kind is asked by."""
+"""Search in scalar indices; `registry` has the functions of each kind."""

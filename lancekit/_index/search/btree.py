@@ -1,4 +1,4 @@
-"""B-trees: sorted values with their rows, in pages; a second file tells the ends of each page.
+"""B-tree search: sorted values with their rows, in pages; a second file has each page's bounds.
 
 See docs/format/indices.md, 7.
 """
@@ -18,29 +18,29 @@ from lancekit._cache import VALUES, cache_limit
 from lancekit._file.kernels.memory import owned, ranges
 from lancekit._index.row_sets import Rows, rows_of
 from lancekit._index.search.index_query import ColumnCondition, IntervalSet, Ranks, filled, ranks_of
-from lancekit._index.segment import IndexFileReader, Segment, held_bytes
+from lancekit._index.segment import IndexFileReader, Segment, array_bytes
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 LOOKUP, DATA = "page_lookup.lance", "page_data.lance"
 
 _PAGE_ROWS = 4096
-#: of more of the index than this it pays to look at the column itself
+#: if a search reads more than this share of the index, a scan of the column is faster
 _SHARE = 1 / 8
-#: but so few rows are looked up in any case
+#: so few rows are looked up in any case
 _FEW = 4 * _PAGE_ROWS
-#: pages that are remembered as they are read: those of a look-up, and not of a range
+#: a search of so few pages caches them: it is a lookup, not a range
 _FEW_PAGES = 4
-#: in more pages than this it is looked where values are: at the first of so many, and again
+#: in more pages than this, rows are narrowed down by reading every 512th value, then every 64th
 _MANY_PAGES, _STEPS = 32, (512, 64)
-#: of numbers it is guessed before where they are, so often: so many rows before and behind that
+#: before that, numbers are interpolated so often, with a margin of so many rows on both sides
 _GUESSES, _CLOSE = 3, 32
-#: so many values are read of a page then for each that is wanted, about
-_LOOKED_AT = 100
+#: about so many values of a page are then read for each value in the query
+_PER_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pages:
-    """The ends of each page's values; where a page has no values, they mean nothing."""
+    """The bounds of each page's values; undefined for a page without values."""
 
     page_rows: int
     least: Ranks
@@ -50,14 +50,14 @@ class _Pages:
     nulls: npt.NDArray[np.int64]
 
     @property
-    def bytes_held(self) -> int:
-        return held_bytes(self.least, self.greatest, self.begins_null, self.has_values, self.nulls)
+    def nbytes(self) -> int:
+        return array_bytes(self.least, self.greatest, self.begins_null, self.has_values, self.nulls)
 
-    def that_may_hold(self, condition: ColumnCondition) -> npt.NDArray[np.bool_]:
-        """Return which pages have a value that is asked for, as far as their ends tell."""
+    def may_match(self, condition: ColumnCondition) -> npt.NDArray[np.bool_]:
+        """Return a mask of the pages that may have a matching value, by their bounds."""
         wanted = self.has_values
         if condition.interval_set is not None and wanted.any():
-            # behind nulls any value may come that is no greater than the last
+            # after nulls, any value up to the greatest may follow
             least = np.where(self.begins_null, self.greatest, self.least)
             below = condition.interval_set.touches(least, self.greatest)
             if self.begins_null.any():
@@ -68,16 +68,16 @@ class _Pages:
 
 
 def search(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return the rows of a segment of which a question holds.
+    """Return the rows of a segment that match a condition.
 
-    ``None`` if it pays to look at the column itself, unless it is `always` to be answered.
+    ``None`` if a scan of the column is faster, unless `always` is True.
 
     Raises LancekitError, OSError: the files cannot be read.
     """
     pages, num_rows = _known(segment)
-    wanted = np.flatnonzero(pages.that_may_hold(condition))
+    wanted = np.flatnonzero(pages.may_match(condition))
     narrow = _single_values(condition, len(wanted))
-    values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
+    values = pages.page_rows * len(wanted) if narrow is None else _PER_VALUE * len(narrow.intervals)
     if not always and values > max(_FEW, num_rows * _SHARE):
         return None
     if len(wanted) <= _FEW_PAGES:
@@ -93,14 +93,14 @@ def search(segment: Segment, condition: ColumnCondition, *, always: bool) -> Row
     places = np.flatnonzero(condition.matches(data.read("values", rows)))
     if not len(places):
         return {}
-    chosen = places + rows.start if isinstance(rows, range) else rows[places]
-    first, last = int(chosen[0]), int(chosen[-1])
-    follow = last - first + 1 == len(chosen)
-    return rows_of(_ids(data, range(first, last + 1) if follow else chosen))
+    matching = places + rows.start if isinstance(rows, range) else rows[places]
+    first, last = int(matching[0]), int(matching[-1])
+    follow = last - first + 1 == len(matching)
+    return rows_of(_ids(data, range(first, last + 1) if follow else matching))
 
 
 def load(segment: Segment) -> None:
-    """Remember a segment: its pages too, unless it is larger than all that is remembered."""
+    """Cache a segment's page bounds, and its pages unless they are larger than the cache."""
     pages, num_rows = _known(segment)
     if sum(file.size_bytes for file in segment.index.files) > cache_limit():
         return
@@ -109,8 +109,8 @@ def load(segment: Segment) -> None:
 
 
 def _known(segment: Segment) -> tuple[_Pages, int]:
-    """Return the ends of the pages, and how many rows they have."""
-    pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.bytes_held)
+    """Return the bounds of the pages, and the number of rows."""
+    pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.nbytes)
     num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
     if -(-num_rows // pages.page_rows) != len(pages.nulls):
         raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
@@ -118,7 +118,7 @@ def _known(segment: Segment) -> tuple[_Pages, int]:
 
 
 def _single_values(condition: ColumnCondition, pages: int) -> IntervalSet | None:
-    """Return where wanted values lie if few of each page are: of a range all would be."""
+    """Return the query's intervals if they are many single values; ``None`` for ranges."""
     interval_set = condition.interval_set
     if interval_set is None or not _MANY_PAGES < pages <= 2 * len(interval_set.intervals):
         return None
@@ -132,9 +132,9 @@ def _narrowed(
     wanted: npt.NDArray[np.intp],
     num_rows: int,
 ) -> npt.NDArray[np.int64]:
-    """Return those rows of some pages that may be wanted, as far as some of their values tell."""
+    """Return the rows of pages that may match, narrowed down by reading some of their values."""
     starts = wanted * pages.page_rows
-    found = _Stretches(
+    found = _Ranges(
         starts=starts,
         stops=np.minimum(starts + pages.page_rows, num_rows),
         least=pages.least[wanted],
@@ -149,10 +149,10 @@ def _narrowed(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Stretches:
-    """Rows that may be wanted, from and to, and between which values they lie.
+class _Ranges:
+    """Ranges of rows that may match, with bounds of their values.
 
-    Behind nulls any value may come: of such stretches nothing is left out.
+    After nulls, any value may follow: such ranges are not narrowed.
     """
 
     starts: npt.NDArray[np.int64]
@@ -162,13 +162,13 @@ class _Stretches:
     any_value: npt.NDArray[np.bool_]
 
     def steps(self, step: int) -> npt.NDArray[np.int64]:
-        """Return where to cut, every so many rows."""
+        """Return the rows at which to cut, a number of rows apart."""
         count = (self.stops - self.starts - 1) // step
         within = ranges(np.ones(len(count), np.int64), count)
         return np.repeat(self.starts, count) + step * within
 
     def guesses(self, interval_set: IntervalSet) -> npt.NDArray[np.int64]:
-        """Return where to cut: close before and behind wanted values if values grow evenly."""
+        """Return the rows at which to cut: around interpolated positions of the query's values."""
         lows, first, count = interval_set.begins(self.least, self.greatest)
         rows = self.stops - self.starts
         count[self.any_value | (rows <= 4 * _CLOSE)] = 0
@@ -182,8 +182,8 @@ class _Stretches:
 
     def cut(
         self, data: IndexFileReader, interval_set: IntervalSet, places: npt.NDArray[np.int64]
-    ) -> _Stretches:
-        """Cut them inside, and return the parts that may be wanted."""
+    ) -> _Ranges:
+        """Split the ranges at some rows, and return the parts that may match."""
         if not len(places):
             return self
         starts = np.union1d(self.starts, places)
@@ -194,7 +194,7 @@ class _Stretches:
         greatest = np.where(is_last, self.greatest[owners], np.roll(least, -1))
         any_value = self.any_value[owners]
         some = interval_set.touches(least, greatest) | any_value
-        return _Stretches(
+        return _Ranges(
             starts=starts[some],
             stops=np.where(is_last, self.stops[owners], np.roll(starts, -1))[some],
             least=least[some],
@@ -216,13 +216,13 @@ def _ranks_at(
 def _of_page(
     segment: Segment, page: int, page_rows: int, num_rows: int
 ) -> tuple[pa.Array, npt.NDArray[np.uint64]]:
-    """Return the values and the ids or addresses of a page, which is remembered."""
+    """Return the values and the ids or addresses of a page, cached."""
     rows = range(page * page_rows, min((page + 1) * page_rows, num_rows))
     return segment.remembered(
         DATA,
         rows,
         lambda data: _read_page(data, rows),
-        lambda held: held[0].nbytes + held[1].nbytes,
+        lambda values_and_ids: values_and_ids[0].nbytes + values_and_ids[1].nbytes,
         VALUES,
     )
 

@@ -19,7 +19,7 @@ from lancekit._arrow_values import numbers_of
 from lancekit._lazy import cached_property
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-#: returns for each value whether it meets a condition
+#: returns a mask of the values that meet a condition
 ValueTest: TypeAlias = Callable[[pa.Array], Flags]
 
 
@@ -29,13 +29,14 @@ class ColumnCondition:
 
     column: the column's path.
     type: the type of the values that `matches` takes.
-    matches: returns which values meet the condition, by the filter's own kernels, so that an index
-        finds what a scan finds.  A value for which the condition is null does not meet it.
+    matches: returns a mask of the values that meet the condition, by the filter's own kernels, so
+        that an index finds the same rows as a scan. A value for which the condition is null does
+        not meet it.
     interval_set: intervals outside of which no value meets the condition, ``None`` for no bounds.
         Nulls are in no interval: `of_null` says if they meet the condition.
     runs: texts that every value that meets the condition contains.
-    items: for a column of lists: conditions of lists of one item.  A list meets the condition if
-        each of these holds for one of its items; without items, no index of items can help.
+    items: for a column of lists: conditions on lists of one item. A list meets the condition if
+        each of these holds for one of its items. Without items, no index of items can help.
     """
 
     column: str
@@ -47,11 +48,11 @@ class ColumnCondition:
 
     @cached_property
     def of_null(self) -> bool:
-        """Whether a null meets the condition."""
+        """True if a null meets the condition."""
         return bool(self.matches(pa.nulls(1, self.type))[0])
 
     def of_nan(self) -> bool:
-        """Return whether a NaN meets the condition."""
+        """Return True if a NaN meets the condition."""
         if not pa.types.is_floating(self.type):
             return False
         return bool(self.matches(pa.array([math.nan], self.type))[0])
@@ -61,7 +62,7 @@ class ColumnCondition:
 class CombinedConditions:
     """Conditions joined by AND (`all_of`) or OR.
 
-    whole: whether they are the whole filter.  If not, rows that meet them are filtered again.
+    whole: whether they are the whole filter. If not, rows that meet them are filtered again.
     """
 
     parts: tuple[IndexQuery, ...]
@@ -73,9 +74,9 @@ IndexQuery: TypeAlias = "ColumnCondition | CombinedConditions"
 
 # ---- intervals of ranks (`ranks_of`) that contain the values that meet a condition
 #
-# Both ends belong to an interval.  Other values may be in it, too: rows are filtered again.
+# Intervals include both ends. They may also contain other values: rows are filtered again.
 
-#: ``None`` is an end that is open
+#: ``None`` is an unbounded end
 Interval: TypeAlias = tuple[Any, Any]
 
 
@@ -87,7 +88,7 @@ class IntervalSet:
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> IntervalSet:
-        """Sort intervals, merge those that overlap, and drop empty ones."""
+        """Return an interval set from intervals in any order, which may overlap or be empty."""
         found = [(low, high) for low, high in intervals if None in (low, high) or low <= high]
         found.sort(key=lambda interval: (interval[0] is not None, interval[0]))
         joined: list[Interval] = []
@@ -101,7 +102,7 @@ class IntervalSet:
 
     @classmethod
     def points(cls, ranks: Ranks) -> IntervalSet:
-        """Return an interval of its own for each value."""
+        """Return an interval for each value."""
         return cls(tuple((rank, rank) for rank in sorted(set(ranks.tolist()))))
 
     @cached_property
@@ -110,7 +111,7 @@ class IntervalSet:
         return lows, [high for _, high in self.intervals if high is not None]
 
     def touches(self, least: Ranks, greatest: Ranks) -> npt.NDArray[np.bool_]:
-        """Return which ranges of values overlap an interval; a range is given by both its ends.
+        """Return a mask of the ranges of values, given by their ends, that overlap an interval.
 
         Examples
         --------
@@ -125,7 +126,7 @@ class IntervalSet:
     def begins(
         self, least: Ranks, greatest: Ranks
     ) -> tuple[Ranks, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the lower ends, and for each range the first one within it, and how many are."""
+        """Return the lower ends, and for each range the first one within it, and their number."""
         lows = _array(self._ends[0], least.dtype)
         first = np.searchsorted(lows, least)
         return lows, first, np.maximum(np.searchsorted(lows, greatest, "right") - first, 0)
@@ -143,9 +144,9 @@ def either(one: IntervalSet, other: IntervalSet) -> IntervalSet:
 
 def _overlaps(one: IntervalSet, other: IntervalSet) -> Iterable[Interval]:
     mine, theirs = list(one.intervals), list(other.intervals)
-    at = beside = 0
-    while at < len(mine) and beside < len(theirs):
-        (low, high), (first, last) = mine[at], theirs[beside]
+    at = other_at = 0
+    while at < len(mine) and other_at < len(theirs):
+        (low, high), (first, last) = mine[at], theirs[other_at]
         yield (
             low if first is None else first if low is None else max(low, first),
             high if last is None else last if high is None else min(high, last),
@@ -153,7 +154,7 @@ def _overlaps(one: IntervalSet, other: IntervalSet) -> Iterable[Interval]:
         if last is None or (high is not None and high <= last):
             at += 1
         else:
-            beside += 1
+            other_at += 1
 
 
 def _array(ends: list[Any], kind: np.dtype) -> Ranks:

@@ -1,4 +1,4 @@
-"""Indices that have the rows of each value: bitmaps, labels of lists, n-grams of texts.
+"""Search in indices that map each value to its rows: bitmaps, labels of lists, n-grams of texts.
 
 See docs/format/indices.md, 8.
 """
@@ -24,29 +24,29 @@ from lancekit.errors import CorruptFileError
 
 _BITMAP_FILE = "bitmap_page_lookup.lance"
 
-#: of very many values it pays to look at the column itself
+#: with more matching values than this, a scan of the column is faster
 _MOST_KEYS = 1 << 14
 
 
 def search_bitmap(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return the rows of a segment of which a question holds, as `btree.search` does."""
+    """Return the rows of a segment that match a condition, as `btree.search` does."""
     keys = load_bitmap(segment)
-    held = np.flatnonzero(condition.matches(keys))
-    if not always and len(held) > _MOST_KEYS:
+    matching = np.flatnonzero(condition.matches(keys))
+    if not always and len(matching) > _MOST_KEYS:
         return None
-    return union(rows_at(segment.file(_BITMAP_FILE), held))
+    return union(rows_at(segment.file(_BITMAP_FILE), matching))
 
 
 def load_bitmap(segment: Segment) -> pa.Array:
-    """Return the values that a segment has rows of, and remember them."""
+    """Return the distinct values of a segment, cached."""
     return segment.remembered(_BITMAP_FILE, "values", _values, lambda keys: keys.nbytes)
 
 
 def _values(file: IndexFileReader) -> pa.Array:
-    """Return the values, of which no row has two.
+    """Return the distinct values, each row having only one.
 
-    Raises CorruptFileError: rows have two NaNs: when 4.0.0 puts segments together, it gives the
-        rows of one to both.
+    Raises CorruptFileError: rows have two NaNs. When 4.0.0 merges segments, it gives the rows of
+        one NaN to both.
     """
     values = owned(file.read("keys"))
     if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):
@@ -58,14 +58,14 @@ def _values(file: IndexFileReader) -> pa.Array:
 
 
 def load_labels(segment: Segment) -> pa.Array:
-    """Return the values that a segment has rows of."""
+    """Return the distinct items of a segment's lists."""
     return segment.remembered(
         _BITMAP_FILE, "keys", lambda file: owned(file.read("keys")), lambda keys: keys.nbytes
     )
 
 
 def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
-    """Return the rows of the keys at some places, which ascend."""
+    """Return the rows of the keys at some ascending indices."""
     if not len(places):
         return []
     stored = file.read("bitmaps", places.astype(np.int64))
@@ -74,15 +74,15 @@ def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
     return [dict(bitmaps(data or b"")) for data in stored.to_pylist()]
 
 
-# ---- labels: each item that lists have, with all rows whose lists have it
+# ---- labels: each distinct item of lists, with the rows of all lists that contain it
 #
 # See docs/format/indices.md, 11.
 
 
 def search_labels(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return the rows of a segment of which a question holds, as `btree.search` does.
+    """Return the rows of a segment that match a condition, as `btree.search` does.
 
-    A question that is not of items has no answer, `always` or not.
+    ``None`` for a condition that is not about items, even with `always`.
     """
     del always
     if not condition.items:
@@ -101,21 +101,21 @@ def _one_each(items: pa.Array, kind: pa.DataType) -> pa.Array:
     return (pa.LargeListArray if large else pa.ListArray).from_arrays(ends, items)
 
 
-# ---- N-grams: three letters or digits in a row, with all rows whose texts have them
+# ---- n-grams: three letters or digits in a row, with the rows of all texts that contain them
 #
 # See docs/format/indices.md, 12.
 
 _NGRAM_FILE = "ngram_postings.lance"
-#: how many letters of others stand for is not the same in all releases: they are passed over
+#: releases fold other letters to different numbers of letters, so these are ignored
 _SURE = re.compile("[0-9A-Za-z]{3,}")
-#: more of them leave out hardly more rows
+#: more n-grams hardly exclude more rows
 _MOST_TOKENS = 8
 
 
 def search_ngrams(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return rows among which are those of which a question holds, as `btree.search` does.
+    """Return a superset of the rows that match a condition, as `btree.search` does.
 
-    A question of texts without three letters or digits in a row has no answer, `always` or not.
+    ``None`` for a condition without three letters or digits in a row, even with `always`.
     """
     del always
     sure = [part for run in condition.runs for part in _SURE.findall(run)]
@@ -131,12 +131,12 @@ def search_ngrams(segment: Segment, condition: ColumnCondition, *, always: bool)
 
 
 def load_ngrams(segment: Segment) -> npt.NDArray[np.uint32]:
-    """Return the tokens of a segment, and remember them."""
+    """Return the tokens of a segment, cached."""
     return segment.remembered(_NGRAM_FILE, "tokens", _tokens, lambda tokens: int(tokens.nbytes))
 
 
 def _tokens(file: IndexFileReader) -> npt.NDArray[np.uint32]:
-    """Return the tokens, which ascend; token 0 has the rows without text, as no other has."""
+    """Return the ascending tokens; only token 0 has the rows without text."""
     stored = file.read("tokens")
     if stored.type != pa.uint32():
         raise CorruptFileError(f"{file.where} has tokens that are no numbers.")

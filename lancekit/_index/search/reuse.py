@@ -1,4 +1,4 @@
-"""Addresses from before compactions that left indices as they were, as those from after them.
+"""Conversion of row addresses from before compactions that did not rewrite the indices.
 
 See docs/format/indices.md, 15.
 """
@@ -26,23 +26,23 @@ from lancekit.errors import CorruptFileError, LancekitError
 
 Addresses = npt.NDArray[np.uint64]
 
-#: a file of more is not read
+#: larger files are not read
 _MOST_BYTES = 1 << 30
-#: what it is called where it is counted
+#: the name of these entries in cache statistics
 _KIND = "indices"
-#: of a row, where it was and where it is
-_WAY_BYTES = 16
+#: bytes of a row's old and new address
+_PAIR_BYTES = 16
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One group of fragments that were put together."""
+    """One group of fragments that a compaction merged."""
 
     group: ReuseGroup
 
     @cached_property
-    def _ways(self) -> tuple[Addresses, Addresses]:
-        """The old addresses of rows that are still there, ascending, and their new ones."""
+    def _address_pairs(self) -> tuple[Addresses, Addresses]:
+        """The old addresses of surviving rows, ascending, and their new addresses."""
         old = decoded_set(self.group.survivors, SetForm.PLAIN)
         new = [
             row_address.addresses(id_, np.arange(n, dtype=np.uint64)) for id_, n in self.group.new
@@ -52,7 +52,7 @@ class _Step:
             raise CorruptFileError(
                 f"{len(old)} rows of fragments {self.group.old} became {len(targets)}."
             )
-        # rows follow each other as the fragments are listed, which need not ascend
+        # rows are in the order of the listed fragments, which need not ascend
         parts = {
             id_: np.flatnonzero(row_address.fragment_ids(old) == id_) for id_ in self.group.old
         }
@@ -64,18 +64,18 @@ class _Step:
         return old, found
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return what is covered by what covers some fragments: nothing of a part of a group."""
+        """Return the fragments covered afterwards; the new ones only if all old ones were."""
         old = BitMap(self.group.old)
         if not old & fragments:
             return fragments
         return fragments - old | BitMap(id_ for id_, _ in self.group.new if old <= fragments)
 
     def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """Return where rows are now, and which of them are still there."""
+        """Return current row addresses, and a mask of the rows that still exist."""
         mine = np.isin(row_address.fragment_ids(rows), np.array(self.group.old, np.uint64))
         if not mine.any():
             return rows, np.ones(len(rows), bool)
-        old, new = self._ways
+        old, new = self._address_pairs
         places = np.searchsorted(old, rows)
         there = ~mine
         inside = mine & (places < len(old))
@@ -86,22 +86,22 @@ class _Step:
         return moved, there
 
     def rows(self, rows: Rows) -> Rows:
-        """Return where rows are now; those that were left out are in no fragment."""
+        """Return the current addresses of a row set; deleted rows are left out."""
         moved = {id_: rows[id_] for id_ in self.group.old if id_ in rows}
         if not moved:
             return rows
         kept = {id_: found for id_, found in rows.items() if id_ not in moved}
         addresses = joined(moved)
-        old, new = self._ways
+        old, new = self._address_pairs
         places = np.searchsorted(old, addresses)
         inside = places < len(old)
         inside[inside] = old[places[inside]] == addresses[inside]
-        none = {id_: BitMap() for id_, _ in self.group.new}  # known of, if no row is
+        none = {id_: BitMap() for id_, _ in self.group.new}  # listed even if empty
         return union([kept, none, rows_of(new[places[inside]])])
 
 
 class Reuse:
-    """What became of fragments and rows in compactions, in their order."""
+    """The changes of fragment ids and row addresses by compactions, in order."""
 
     def __init__(self, groups: Iterable[ReuseGroup]) -> None:
         self._steps = [_Step(group) for group in groups]
@@ -112,9 +112,9 @@ class Reuse:
         return tuple(step.group for step in self._steps)
 
     def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
-        """Return the compactions by which a segment may name rows that were moved.
+        """Return the compactions whose moved rows a segment may still name by old addresses.
 
-        Its fragments may have been put right since, and its addresses not.
+        Its fragment ids may already be updated while its addresses are not.
         """
         covered = index.fragment_ids
         if covered is None:
@@ -132,7 +132,7 @@ class Reuse:
         )
 
     def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """Return where rows are now, and which of them are still there."""
+        """Return current row addresses, and a mask of the rows that still exist."""
         kept = np.ones(len(rows), bool)
         for step in self._steps:
             rows, there = step.moved(rows)
@@ -140,51 +140,51 @@ class Reuse:
         return rows, kept
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return the fragments that an index covers which was made of some fragments."""
+        """Return the fragments that an index covers now, given those that it was built on."""
         for step in self._steps:
             fragments = step.covered(fragments)
         return fragments
 
     def rows(self, rows: Rows) -> Rows:
-        """Return where the rows are now that an index names.
+        """Return the current addresses of a row set of an index.
 
-        Raises CorruptFileError: it is not said of all of them.
+        Raises CorruptFileError: the new address of a row is missing.
         """
         for step in self._steps:
             rows = step.rows(rows)
         return rows
 
 
-class _LostReuse(Reuse):
-    """What stands for compactions that cannot be read: what was indexed before may be anywhere."""
+class _UnreadableReuse(Reuse):
+    """A stand-in for unreadable compactions: rows that were indexed before may be anywhere."""
 
     def __init__(self, entry: IndexMetadata) -> None:
         last = entry.dataset_version
         super().__init__([ReuseGroup(version=last, old_digests=(), new_digests=(), survivors=b"")])
 
     def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
-        """Return what stands for all of them, unless a segment is newer than the last."""
+        """Return the stand-in for all compactions, unless a segment is newer than the last one."""
         return tuple(group for group in self.groups if index.dataset_version <= group.version)
 
     def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """Return that of no row it is known where it is."""
+        """Return a mask that is all False: no row can be located."""
         return rows, np.zeros(len(rows), bool)
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return that nothing is known to be covered."""
+        """Return an empty set: no fragment is known to be covered."""
         return fragments - fragments
 
 
 def covered_now(index: IndexMetadata, reuse: Reuse | None) -> BitMap:
-    """Return the fragments that a segment covers, as they are called now; some may be gone."""
+    """Return the current ids of the fragments that a segment covers; some may no longer exist."""
     covered = index.fragment_ids or BitMap()
     return covered if reuse is None else reuse.covered(covered)
 
 
 def found_reuse(snapshot: Snapshot) -> Reuse | None:
-    """Return what `reuse_of` does, but if it cannot be read, what knows of no row where it is.
+    """Return the compactions as `reuse_of` does, but warn instead of raising an error.
 
-    This is warned of.
+    The result then locates no row.
     """
     entry = fragment_reuse_of(snapshot.indices)
     if entry is None:
@@ -196,13 +196,13 @@ def found_reuse(snapshot: Snapshot) -> Reuse | None:
             f"Index {entry.name!r} cannot be read, without which no other is used, until "
             f"optimize_indices() makes them anew: {error}"
         )
-        return _LostReuse(entry)
+        return _UnreadableReuse(entry)
 
 
 def reuse_of(snapshot: Snapshot) -> Reuse | None:
-    """Return what became of rows of a version, ``None`` if all indices have their addresses.
+    """Return the compactions that moved indexed rows, ``None`` if all indices are up to date.
 
-    Raises LancekitError, OSError: it cannot be read.
+    Raises LancekitError, OSError: they cannot be read.
     """
     entry = fragment_reuse_of(snapshot.indices)
     return None if entry is None else _read(entry, snapshot)
@@ -218,7 +218,7 @@ def _read(entry: IndexMetadata, snapshot: Snapshot) -> Reuse:
         content = None if path is None else bytes(store.read(path, _MOST_BYTES))
         return Reuse(parse_fragment_reuse(entry.name, details, content))
 
-    # what is in no file is known by itself
+    # details without a file are their own key
     key = (details, known) if path is None or known is not None else None
     return remembered(_KIND, key, read, _held_bytes)
 
@@ -227,8 +227,8 @@ _file_of = lru_cache(maxsize=8)(external_name)
 
 
 def _held_bytes(reuse: Reuse) -> int:
-    """Return about what compactions take, with the ways of their rows once these are looked for."""
+    """Return about how many bytes compactions take, with the addresses that are computed later."""
     return sum(
-        len(group.survivors) + _WAY_BYTES * sum(rows for _, rows in group.new)
+        len(group.survivors) + _PAIR_BYTES * sum(rows for _, rows in group.new)
         for group in reuse.groups
     )

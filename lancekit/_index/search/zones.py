@@ -1,4 +1,4 @@
-"""Zones, ranges of rows of a fragment: Bloom filters, and least and greatest values.
+"""Search in zones, ranges of rows of a fragment: Bloom filters and zone maps.
 
 See docs/format/indices.md, 9.
 """
@@ -27,7 +27,7 @@ from lancekit._index.search.index_query import (
     float_ranks,
     ranks_of,
 )
-from lancekit._index.segment import IndexFileReader, Segment, held_bytes
+from lancekit._index.segment import IndexFileReader, Segment, array_bytes
 from lancekit.errors import CorruptFileError
 
 Flags = npt.NDArray[np.bool_]
@@ -38,18 +38,18 @@ _MOST_ROWS = 1 << 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zones:
-    """Which rows the zones are: so many of a fragment, from a first one on."""
+    """The rows of each zone: a fragment, the first offset, and the number of rows."""
 
     fragments: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
 
     def rows(self, wanted: Flags) -> Rows:
-        """Return the rows of some zones; none of fragments that have no other zones."""
+        """Return the rows of some zones; other fragments with zones get an empty set."""
         found = {id_: BitMap() for id_ in np.unique(self.fragments).tolist()}
-        chosen = np.flatnonzero(wanted)
+        selected = np.flatnonzero(wanted)
         for id_, start, length in zip(
-            *(values[chosen].tolist() for values in (self.fragments, self.starts, self.lengths)),
+            *(values[selected].tolist() for values in (self.fragments, self.starts, self.lengths)),
             strict=True,
         ):
             found[id_].add_range(start, start + length)
@@ -57,7 +57,7 @@ class Zones:
 
 
 def numbers(file: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
-    """Return a column of whole numbers; `CorruptFileError` if it is none."""
+    """Return a column of whole numbers; `CorruptFileError` if it has another type or nulls."""
     values = file.read(name)
     if str(values.type) not in ("uint32", "uint64") or ak.null_count(values):
         raise CorruptFileError(f"{file.where} has a {name} that is no number.")
@@ -65,9 +65,9 @@ def numbers(file: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
 
 
 def read_zones(file: IndexFileReader) -> Zones:
-    """Return which rows the zones are.
+    """Read the zones of a file, with the rows of each.
 
-    Raises CorruptFileError: they are none that a fragment has.
+    Raises CorruptFileError: a zone is out of the range of a fragment.
     """
     zones = Zones(
         numbers(file, "fragment_id"), numbers(file, "zone_start"), numbers(file, "zone_length")
@@ -84,11 +84,11 @@ def wanted_rows(
     wanted: Flags,
     with_nulls: Callable[[], Flags] | None,
 ) -> Rows:
-    """Return the rows of some zones, and those of nulls if they are asked for.
+    """Return the rows of some zones, and the null rows if nulls match.
 
-    opened: opens the file, which may list the nulls.
-    with_nulls: tells which zones have nulls, where the index does not list them; ``None`` if they
-        are not asked for.
+    opened: opens the file, which may list the null rows.
+    with_nulls: returns a mask of the zones with nulls, for an index that does not list them;
+        ``None`` if nulls do not match.
     """
     if with_nulls is None:
         return zones.rows(wanted)
@@ -99,32 +99,32 @@ def wanted_rows(
     return union([zones.rows(wanted), dict(bitmaps(file.buffer(number)))])
 
 
-# ---- Bloom filters: of each zone a split-block filter of the values that it has
+# ---- Bloom filters: a split-block filter of the values of each zone
 #
 # See docs/format/indices.md, 10.
 
 _BLOOM_FILE = "bloomfilter.lance"
 
 _BLOCK_BYTES = 32
-#: of more values than this nearly every zone has one
+#: with more values than this, nearly every zone has one
 _MOST_VALUES = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Filters:
-    """The filters of all zones, each of so many blocks of eight words."""
+    """The filters of all zones, each with the same number of blocks of eight words."""
 
     zones: Zones
     blocks: npt.NDArray[np.uint32]
     with_nulls: Flags
 
     @property
-    def bytes_held(self) -> int:
+    def nbytes(self) -> int:
         places = self.zones.fragments, self.zones.starts, self.zones.lengths
-        return held_bytes(*places, self.blocks, self.with_nulls)
+        return array_bytes(*places, self.blocks, self.with_nulls)
 
-    def that_may_have(self, hashes: npt.NDArray[np.uint64]) -> Flags:
-        """Return which zones may have one of some values, which are given by their hashes."""
+    def may_have(self, hashes: npt.NDArray[np.uint64]) -> Flags:
+        """Return a mask of the zones that may have one of some values, given by their hashes."""
         found = np.zeros(len(self.blocks), bool)
         block, mask = bit_places(hashes, self.blocks.shape[1])
         for at, bits in zip(block.tolist(), mask, strict=True):
@@ -133,9 +133,9 @@ class _Filters:
 
 
 def search_bloom(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return rows among which are those of which a question holds, as `btree.search` does.
+    """Return a superset of the rows that match a condition, as `btree.search` does.
 
-    A question that is not of single values has no answer, `always` or not.
+    ``None`` for a condition that is not on single values, even with `always`.
     """
     del always
     hashes = (
@@ -146,13 +146,13 @@ def search_bloom(segment: Segment, condition: ColumnCondition, *, always: bool) 
     known = load_bloom(segment)
     nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if condition.of_null else None
     return wanted_rows(
-        lambda: segment.file(_BLOOM_FILE), known.zones, known.that_may_have(hashes), nulls
+        lambda: segment.file(_BLOOM_FILE), known.zones, known.may_have(hashes), nulls
     )
 
 
 def load_bloom(segment: Segment) -> _Filters:
-    """Return the filters of a segment, and remember them."""
-    return segment.remembered(_BLOOM_FILE, "zones", _filters_of, lambda known: known.bytes_held)
+    """Return the filters of a segment, cached."""
+    return segment.remembered(_BLOOM_FILE, "zones", _filters_of, lambda known: known.nbytes)
 
 
 def _filters_of(file: IndexFileReader) -> _Filters:
@@ -169,7 +169,7 @@ def _filters_of(file: IndexFileReader) -> _Filters:
 
 
 def _hashes(interval_set: IntervalSet, kind: pa.DataType) -> npt.NDArray[np.uint64] | None:
-    """Return the hashes of single values, of which there are not too many; else ``None``."""
+    """Return the hashes of single values; ``None`` for ranges or too many values."""
     zeros = tuple(float_ranks([-0.0, 0.0]).tolist())
     ranks: list[Any] = []
     for low, high in interval_set.intervals:
@@ -188,7 +188,7 @@ def _hashes(interval_set: IntervalSet, kind: pa.DataType) -> npt.NDArray[np.uint
 
 
 def _stored(ranks: list[int], kind: pa.DataType) -> list[bytes]:
-    """Return the bytes of fixed width that ranks are those of."""
+    """Return the stored bytes of ranks, in the fixed width of their type."""
     width = kind.bit_width // 8
     if pa.types.is_floating(kind):
         numbers = float_ranks(np.array(ranks, np.int64).view(np.float64)).view(np.float64)
@@ -208,7 +208,7 @@ _MAP_FILE = "zonemap.lance"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Map:
-    """What the zones have; `bounded` are those whose least and greatest value are known."""
+    """The bounds and counts of each zone; `bounded` marks the zones with known bounds."""
 
     zones: Zones
     least: Ranks
@@ -218,12 +218,12 @@ class _Map:
     nans: npt.NDArray[np.int64]
 
     @property
-    def bytes_held(self) -> int:
+    def nbytes(self) -> int:
         places = self.zones.fragments, self.zones.starts, self.zones.lengths
-        return held_bytes(*places, self.least, self.greatest, self.bounded, self.nulls, self.nans)
+        return array_bytes(*places, self.least, self.greatest, self.bounded, self.nulls, self.nans)
 
-    def that_may_hold(self, condition: ColumnCondition) -> Flags:
-        """Return which zones may have a value that is asked for."""
+    def may_match(self, condition: ColumnCondition) -> Flags:
+        """Return a mask of the zones that may have a matching value."""
         wanted = self.nulls < self.zones.lengths
         if condition.interval_set is not None and self.bounded.any():
             wanted &= ~self.bounded | condition.interval_set.touches(self.least, self.greatest)
@@ -231,18 +231,18 @@ class _Map:
 
 
 def search_zone_map(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
-    """Return rows among which are those of which a question holds, as `btree.search` does."""
+    """Return a superset of the rows that match a condition, as `btree.search` does."""
     if condition.interval_set is None and not always:
         return None
     known = load_zone_map(segment)
-    wanted = known.that_may_hold(condition)
+    wanted = known.may_match(condition)
     nulls = (lambda: known.nulls > 0) if condition.of_null else None
     return wanted_rows(lambda: segment.file(_MAP_FILE), known.zones, wanted, nulls)
 
 
 def load_zone_map(segment: Segment) -> _Map:
-    """Return what the zones of a segment have, and remember it."""
-    return segment.remembered(_MAP_FILE, "zones", _map_of, lambda known: known.bytes_held)
+    """Return the zone map of a segment, cached."""
+    return segment.remembered(_MAP_FILE, "zones", _map_of, lambda known: known.nbytes)
 
 
 def _map_of(file: IndexFileReader) -> _Map:
@@ -250,7 +250,7 @@ def _map_of(file: IndexFileReader) -> _Map:
     least, greatest = file.read("min"), file.read("max")
     low, high = ranks_of(least), ranks_of(greatest)
     bounded = flags_of(least.is_valid()) & flags_of(greatest.is_valid())
-    if low is None or high is None:  # of a type without an order
+    if low is None or high is None:  # a type without an order
         bounded, low, high = np.zeros(len(least), bool), zones.starts, zones.starts
     return _Map(
         zones=zones,

@@ -214,7 +214,7 @@ def _joined(plan: IndexUpkeep) -> IndexMetadata:
         rows = read_rows(plan, again)
         contents.append(builder.made(rows, {}) if like is None else builder.extended(like, rows))
     content = builder.merged(contents) if len(contents) > 1 else contents[0]
-    if (beside := builder.beside) is not None:
+    if (beside := builder.adapted) is not None:
         staying = [index for index in plan.segments if index not in old]
         content = beside(content, [opened_segment(plan, index) for index in staying])
     return write_segment(
@@ -234,7 +234,7 @@ def _kept(plan: IndexUpkeep, anew: Sequence[IndexMetadata]) -> tuple[list[Conten
     again: list[int] = []
     for index in plan.joined:
         found = None if index in anew else stored_content(plan, index)
-        if found is None or (contents and not builder_of(plan.kind).alike(contents[0], found)):
+        if found is None or (contents and not builder_of(plan.kind).mergeable(contents[0], found)):
             again += live_fragments(index, plan.snapshot)
         else:
             contents.append(found.moved(covered_rows(index, plan)))
