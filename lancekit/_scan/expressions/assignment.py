@@ -1,4 +1,4 @@
-"""New values of a column: SQL over the old row, brought to the column's type."""
+"""New values of a column: SQL over the old row, cast to the column's type."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lancekit.errors import PredicateError, SchemaMismatchError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A column and the expression that gives its new values.  Can be pickled."""
+    """A column and the expression of its new values. Can be pickled."""
 
     field: pa.Field
     expression: ComputedColumn
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
-        """Compute the new value of each row, from the values that the rows have.
+        """Compute the new value of each row from its old values.
 
         Dictionaries may have wider keys than the column, for any number of values.
 
-        Raises PredicateError: a value that cannot be computed, or does not fit the column's type.
-        Raises SchemaMismatchError: a null, in a column that has none.
+        Raises PredicateError: a value cannot be computed, or does not fit the column's type.
+        Raises SchemaMismatchError: a value is null, and the column is not nullable.
         """
         if pt.is_decimal(self.field.type) and (number := self.expression.number) is not None:
             return pa.repeat(_digits(number, self.field, self.expression.sql), rows.num_rows)
@@ -50,8 +50,8 @@ class Assignment:
 def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignment:
     """Bind the expression of a column's new values to a schema.
 
-    Raises PredicateError: the text does not parse, does not fit the schema, or gives what cannot
-        become the column's type.
+    Raises PredicateError: the text does not parse or does not fit the schema, or its type cannot be
+        cast to the column's.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
             sql=sql,
             column=field.name,
         )
-    # no rows tell whether the types fit, and one row whether a constant does
+    # an empty array checks the types, and one row checks a constant
     constant = not assignment.expression.columns
     _cast(pa.nulls(0, assignment.expression.type), field, sql)
     if constant:
@@ -78,7 +78,7 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
 
 
 def _digits(number: int | Decimal, field: pa.Field, sql: str) -> pa.Scalar:
-    """Return a number in the text as a decimal, with the digits as they are written."""
+    """Return a number in the text as a decimal with exactly the written digits."""
     try:
         return exact_decimal(number, field.type)
     except pa.ArrowInvalid as error:
@@ -115,11 +115,11 @@ def _with_wide_keys(part: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.nulls(0, pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
 
 
-# ---- what an expression is made of, where its type alone does not say how to treat its values
+# ---- checks of an expression's form, where its type does not decide
 
 
 def is_cast_null(expression: ComputedColumn) -> bool:
-    """Return whether an expression is ``CAST(NULL AS ...)``, as the reference looks for.
+    """Return True if an expression is ``CAST(NULL AS ...)``, which the reference checks for.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def is_cast_null(expression: ComputedColumn) -> bool:
 
 
 def _computes_fractions_of_integers(expression: ComputedColumn) -> bool:
-    """Tell whether an expression is an integer column, computed with a fraction.
+    """Return True if an expression is arithmetic of an integer column with a fraction.
 
-    The reference refuses these and no others: inside of a function, say, or one level down.
+    The reference refuses exactly these. It accepts others, such as in a function or one level down.
 
     Examples
     --------

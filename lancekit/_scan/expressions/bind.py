@@ -1,7 +1,7 @@
-"""Syntax to an expression that is bound to a schema.
+"""Binding of syntax trees to a schema.
 
-Each kind of piece has one entry in ``_RULES``.  The type of an expression is found by running it
-on no rows, so that types are never derived twice.  Imported only when text has to be bound.
+Each kind of syntax node has one entry in ``_RULES``. The type of an expression is found by running
+it on no rows, so that types are never derived twice. Imported only when text is bound.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 _SIZE = re.compile(r"-?[0-9]{1,9}")
 
-#: units of timestamps by the digits of their seconds' fraction
+#: units of timestamps by the number of fraction digits
 _FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 
 
@@ -86,7 +86,7 @@ def _target(tree: Syntax, scope: Scope) -> pa.DataType:
 
 
 def _has_offset(text: str, kind: pa.DataType) -> bool:
-    """Tell whether a timestamp's text ends in ``Z`` or in an offset such as ``-05:00``."""
+    """Return True if a timestamp's text ends in ``Z`` or in an offset such as ``-05:00``."""
     return (
         pt.is_timestamp(kind) and re.search(r":\d\d.*(Z|z|[+-]\d\d(:?\d\d)?)\s*$", text) is not None
     )
@@ -106,7 +106,7 @@ def _cast(tree: Syntax, scope: Scope) -> Bound:
 
 
 def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
-    """Read the text of a literal such as DATE '2020-01-31'."""
+    """Parse the text of a typed literal such as DATE '2020-01-31'."""
     try:
         if family(kind) != "moment":
             return cast(scalar_of(text), kind)
@@ -123,7 +123,7 @@ def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar
 # ---- operators
 
 
-def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, plain: bool = False) -> Bound:
+def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, strict: bool = False) -> Bound:
     if left.literal and right.literal:
         for node in (left, right):
             (value,) = node.literal
@@ -134,42 +134,42 @@ def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, plain: bool
                     f"Write `{value}` in backticks.",
                 )
         if {type(left.literal[0]), type(right.literal[0])} > {str}:
-            left, right = _beside_text(scope, left, right), _beside_text(scope, right, left)
+            left, right = _coerced_text(scope, left, right), _coerced_text(scope, right, left)
     left, right = _before_cast(left, right), _before_cast(right, left)
     if label in ("=", "<>"):
         left, right = _before_written(left, right)
         right, left = _before_written(right, left)
-    left, right = scope.pair(left, right, plain=plain)
+    left, right = scope.pair(left, right, strict=strict)
     scope.same_family(label, [left, right])
     return scope.call(label, [left, right])
 
 
-def _beside_text(scope: Scope, node: Bound, other: Bound) -> Bound:
-    """Read a literal in quotes as what the literal beside it is."""
+def _coerced_text(scope: Scope, node: Bound, other: Bound) -> Bound:
+    """Coerce a text literal to the type of the other literal."""
     if not isinstance(node.literal[0], str):
         return node
-    return scope.beside(node, replace(other, literal=()))
+    return scope.coerce(node, replace(other, literal=()))
 
 
-#: how a cast writes whole numbers of at most 64 bits
+#: how a cast to text writes integers of at most 64 bits
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
 def _before_cast(node: Bound, other: Bound) -> Bound:
-    """Take the integers that were cast to be compared with a whole number, if it is one of them.
+    """Unwrap a cast of integers that is compared with an integer literal that both types hold.
 
-    So does the reference: a number that the cast would refuse is none that is asked for.
+    The reference does the same, so a value that the cast would refuse is not an error.
     """
     inner, literal = node.cast_of, other.literal
     if inner is None or not literal or type(literal[0]) is not int:
         return node
     whole = pt.is_integer(inner.type) and (pt.is_integer(node.type) or pt.is_decimal(node.type))
-    held = whole and all(_holds(kind, literal[0]) for kind in (inner.type, node.type))
-    return inner if held else node
+    both_hold = whole and all(_holds(kind, literal[0]) for kind in (inner.type, node.type))
+    return inner if both_hold else node
 
 
 def _before_written(node: Bound, other: Bound) -> tuple[Bound, Bound]:
-    """Compare integers that were written out with the one number that is written like the text."""
+    """Unwrap a cast of integers to text that is compared with the text of an integer."""
     inner, literal = node.cast_of, other.literal
     if inner is None or not literal or not isinstance(literal[0], str):
         return node, other
@@ -193,17 +193,17 @@ def _holds(kind: pa.DataType, number: int) -> bool:
 
 def _comparison(tree: Syntax, scope: Scope) -> Bound:
     left, right = map(scope.compile, tree.parts)
-    return _compare(scope, tree.kind, left, right, plain=id(tree) in scope.plain)
+    return _compare(scope, tree.kind, left, right, strict=id(tree) in scope.strict)
 
 
 def _is_fraction(node: Bound, other: Bound) -> bool:
-    """Tell whether a fraction stands beside an integer: they compute as doubles."""
+    """Return True if a fraction literal meets an integer: both are computed as doubles."""
     is_fraction = bool(node.literal) and isinstance(node.literal[0], Decimal)
     return is_fraction and pt.is_integer(other.type)
 
 
 def _adds(node: Bound) -> bool:
-    """Tell whether values are of a kind that only its own can be added to."""
+    """Return True if values can only be added to values of their own type family."""
     return family(node.type) not in ("moment", "duration") and not pt.is_date32(node.type)
 
 
@@ -214,7 +214,7 @@ def _arithmetic(tree: Syntax, scope: Scope) -> Bound:
     left, right = map(scope.compile, tree.parts)
     dated = pt.is_date(left.type) or pt.is_date(right.type)
     if not (dated or _is_fraction(left, right) or _is_fraction(right, left)):
-        left, right = scope.pair(left, right, plain=id(tree) in scope.plain)
+        left, right = scope.pair(left, right, strict=id(tree) in scope.strict)
     if _adds(left) and _adds(right):
         scope.same_family(tree.kind, [left, right])
     return scope.call(tree.kind, [left, right])
@@ -222,7 +222,7 @@ def _arithmetic(tree: Syntax, scope: Scope) -> Bound:
 
 def _shift(tree: Syntax, scope: Scope) -> Bound:
     left, right = map(scope.compile, tree.parts)
-    return scope.call(tree.kind, scope.pair(left, right, plain=id(tree) in scope.plain), tree)
+    return scope.call(tree.kind, scope.pair(left, right, strict=id(tree) in scope.strict), tree)
 
 
 def _logical(tree: Syntax, scope: Scope) -> Bound:
@@ -235,22 +235,22 @@ def _is(tree: Syntax, scope: Scope) -> Bound:
 
 def _in(tree: Syntax, scope: Scope) -> Bound:
     node = scope.compile(tree.parts[0])
-    plain = id(tree) in scope.plain and tree.parts[0].is_column
+    strict = id(tree) in scope.strict and tree.parts[0].is_column
     members, others = _items_of(scope, tree)
     parts = []
-    if node.literal or (node.cast_of and (others or members.folded)):  # literals matter one by one
-        parts = [_compare(scope, "=", node, item, plain=plain) for item in members.nodes()]
+    if node.literal or (node.cast_of and (others or members.folded)):  # one comparison per literal
+        parts = [_compare(scope, "=", node, item, strict=strict) for item in members.nodes()]
     elif members:
-        parts = [_among(scope, node, members, tree, plain=plain)]
-    parts += [_compare(scope, "=", node, item, plain=plain) for item in others]
+        parts = [_among(scope, node, members, tree, strict=strict)]
+    parts += [_compare(scope, "=", node, item, strict=strict) for item in others]
     return scope.call("OR", parts, label="IN") if len(parts) > 1 else parts[0]
 
 
 def _between(tree: Syntax, scope: Scope) -> Bound:
     node, low, high = map(scope.compile, tree.parts)
-    plain = id(tree) in scope.plain and bool(node.field)
-    low = _compare(scope, ">=", node, low, plain=plain)
-    high = _compare(scope, "<=", node, high, plain=plain)
+    strict = id(tree) in scope.strict and bool(node.field)
+    low = _compare(scope, ">=", node, low, strict=strict)
+    high = _compare(scope, "<=", node, high, strict=strict)
     return scope.call("AND", [low, high], tree, label="BETWEEN")
 
 
@@ -298,8 +298,8 @@ _RULES: Mapping[str, _Rule] = {
 }
 
 
-def _plain_conditions(tree: Syntax) -> frozenset[int]:
-    """Return the ids of conditions that only AND, OR and parentheses are around."""
+def _strict_conditions(tree: Syntax) -> frozenset[int]:
+    """Return the ids of the conditions that are joined by AND and OR only."""
     waiting, found = [tree], list[int]()
     while waiting:
         piece = waiting.pop()
@@ -311,22 +311,22 @@ def _plain_conditions(tree: Syntax) -> frozenset[int]:
 
 
 def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
-    """Bind a piece of a text to a schema, at a time in nanoseconds since 1970."""
+    """Bind a syntax tree to a schema, at a time in nanoseconds since 1970."""
     fields = {field.name: field.type for field in schema}
-    scope = Scope(sql, fields, _RULES, _plain_conditions(tree), now)
+    scope = Scope(sql, fields, _RULES, _strict_conditions(tree), now)
     found = scope.compile(tree)
     return found if found.field else found.as_stored
 
 
-# ---- which values are among many: ``IN`` a list of literals, looked up as sets
+# ---- ``IN`` lists of literals, looked up as sets
 
-#: fewer values that are computed are compared one by one
+#: fewer computed values are compared one by one
 _FEW = 16
 
 
 @dataclass(slots=True)
 class _Members:
-    """What is in a list: literals, which have places in the text, and values that are computed."""
+    """The items of a list: literals with positions in the text, and computed constants by type."""
 
     values: list[object] = field(default_factory=list)
     places: Iterable[int] = ()
@@ -337,11 +337,11 @@ class _Members:
 
     @property
     def has_null(self) -> bool:
-        """Whether a null is among them."""
+        """True if an item is null."""
         return None in self.values or any(ak.null_count(array) for array in self.folded)
 
     def nodes(self) -> Iterator[Bound]:
-        """Yield each as a constant of its own."""
+        """Yield each item as a bound constant."""
         for value, place in zip(self.values, self.places, strict=True):
             yield replace(constant(natural(value), value), position=place)
         for array in self.folded:
@@ -349,7 +349,7 @@ class _Members:
 
 
 def _items_of(scope: Scope, tree: Syntax) -> tuple[_Members, list[Bound]]:
-    """Return what stands in a list: members that are values, and others, one by one."""
+    """Return the constant items of a list, and the other items as bound nodes."""
     if tree.value is not None:
         return _Members(tree.value.values, tree.value.places), []
     nodes = [scope.compile(item) for item in tree.parts[1:]]
@@ -360,7 +360,7 @@ def _items_of(scope: Scope, tree: Syntax) -> tuple[_Members, list[Bound]]:
 
 
 def _folded(members: _Members, nodes: Sequence[Bound]) -> list[Bound]:
-    """Put values that depend on no row among the members, and return what is left."""
+    """Add constant expressions to the members, and return the remaining nodes."""
     others = list[Bound]()
     by_type: dict[pa.DataType, list[pa.Scalar]] = {}
     for node in nodes:
@@ -376,46 +376,43 @@ def _folded(members: _Members, nodes: Sequence[Bound]) -> list[Bound]:
 def _computed(node: Bound) -> pa.Scalar | None:
     try:
         value = value_of(node.expr, _never)
-    except PredicateError:  # told when rows are looked at
+    except PredicateError:  # raised again when rows are evaluated
         return None
     return value if isinstance(value, pa.Scalar) and value.type == node.type else None
 
 
-def _among(scope: Scope, node: Bound, members: _Members, tree: Syntax, *, plain: bool) -> Bound:
-    """Tell where an expression is one of many.
-
-    As ``=`` with each of them, joined by ``OR``, tells it.
-    """
-    sets = tuple(_sets_of(scope, node, members, plain=plain))
+def _among(scope: Scope, node: Bound, members: _Members, tree: Syntax, *, strict: bool) -> Bound:
+    """Bind an ``IN`` list: the result of ``=`` with each item, joined by ``OR``."""
+    sets = tuple(_sets_of(scope, node, members, strict=strict))
     at = Place(scope.sql, tree.at)
     expr = InList(pa.bool_(), node.expr, sets, members.has_null, at=at)
     return scope.tried(expr, [node], "IN")
 
 
-def _sets_of(scope: Scope, node: Bound, members: _Members, *, plain: bool) -> list[pa.Array]:
-    """Return the members that are not null, as arrays of what they are beside an expression."""
+def _sets_of(scope: Scope, node: Bound, members: _Members, *, strict: bool) -> list[pa.Array]:
+    """Return the members without nulls, as arrays coerced to the type of an expression."""
     for array in members.folded:
         scope.same_family("=", [node, constant(array[0])])
     sets = [some for array in members.folded if len(some := ak.drop_null(array))]
     if any(value is not None for value in members.values):
-        sets += _sets(scope, node, members.values, members.places, plain=plain)
+        sets += _sets(scope, node, members.values, members.places, strict=strict)
     for some in sets:
         scope.same_family("=", [node, constant(some[0])])
     return sets
 
 
 def _sets(
-    scope: Scope, node: Bound, values: Sequence[object], places: Iterable[int], *, plain: bool
+    scope: Scope, node: Bound, values: Sequence[object], places: Iterable[int], *, strict: bool
 ) -> list[pa.Array]:
-    """Return the literals as arrays, one for each type that they take beside the expression."""
-    whole = at_once([value for value in values if value is not None], node.type, plain=plain)
+    """Return the literals as arrays, one for each type that they are coerced to."""
+    whole = at_once([value for value in values if value is not None], node.type, strict=strict)
     if whole is not None:
         return [whole]
     by_type: dict[pa.DataType, list[Value]] = {}
     for value, place in zip(values, places, strict=True):
         if value is not None:
             literal = replace(constant(natural(value), value), position=place)
-            given = scope.beside(literal, node, plain=plain).example
+            given = scope.coerce(literal, node, strict=strict).example
             by_type.setdefault(given.type, []).append(given)
     return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
 

@@ -1,10 +1,9 @@
-"""Which rows a filter can want: by the bounds of blocks, or because it names them.
+"""Pruning by a filter: blocks that it rules out by their bounds, and rows that it lists.
 
-Only filters are looked at in which nothing but comparisons of columns with literals, and functions
-of lancekit's own, is joined by ``AND``: these fail for no row, so that it makes no difference which
-are looked at.  Whether a value can be among those of a block is asked of the filter's own
-comparison, on the block's bounds in the place of its values: ``x > 5`` can only hold in a block of
-whose greatest value it holds.
+Pruning is limited to filters that join comparisons of columns with literals, and functions of
+lancekit, by ``AND``. Such filters fail for no row, so it makes no difference which rows are read. A
+block is checked by the filter's own comparison, applied to the block's bounds: ``x > 5`` can only
+be true in a block whose greatest value satisfies it.
 """
 
 from __future__ import annotations
@@ -24,24 +23,25 @@ from lancekit._scan.expressions.evaluate import mask
 from lancekit._scan.expressions.nodes import Apply, Call, Expr, FieldRef, InList, Literal
 from lancekit.errors import LancekitError
 
-#: what holds of a block's least and greatest value if a comparison holds of any of its values
-_ASKED: Mapping[str, tuple[str, str]] = {
+#: for a comparison with a literal: the comparisons that a block's least and greatest value must
+#: satisfy if any of its values satisfies it
+_BOUND_CHECKS: Mapping[str, tuple[str, str]] = {
     "<": ("<", ""),
     "<=": ("<=", ""),
     ">": ("", ">"),
     ">=": ("", ">="),
     "=": ("<=", ">="),
 }
-#: the same with the column on the right
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+#: the operator after swapping both sides
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which of some blocks may have a row for which a condition is true.
+    """Return a mask of the blocks that may have a row that satisfies a condition.
 
-    column: the path of the column whose bounds these are.
-    least, greatest: the least and the greatest value of the column in each block; of nulls alone
-        both are null.
+    column: the path of the column whose bounds are given.
+    least, greatest: the least and the greatest value of the column in each block. Null for a block
+        of nulls.
 
     Examples
     --------
@@ -61,14 +61,14 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
             if asked is not None:
                 try:
                     may &= flags_of(mask(asked, pa.table({column: values})))
-                except LancekitError:  # the values say so themselves, where they are read
+                except LancekitError:  # reading the values raises the same error
                     return np.ones(len(least), bool)
     return may
 
 
-@lru_cache(maxsize=64)  # each fragment asks
+@lru_cache(maxsize=64)  # called for each fragment
 def comparisons(expr: Expr, column: str) -> tuple[Comparison, ...]:
-    """Return the comparisons of a column in a filter that is looked at; none in any other."""
+    """Return the comparisons of a column in a filter; empty if the filter cannot prune."""
     found = [_comparison(part) for part in _conditions(expr) if not isinstance(part, Apply)]
     if None in found:
         return ()
@@ -76,19 +76,19 @@ def comparisons(expr: Expr, column: str) -> tuple[Comparison, ...]:
 
 
 class Comparison(NamedTuple):
-    """A comparison of a column with a literal, which stands on the right."""
+    """A comparison of a column on the left with a literal on the right."""
 
     column: str
     expr: Call
 
     def asked(self) -> list[Call | None]:
-        """Return what must hold of the least and of the greatest value, if anything."""
-        names = _ASKED[self.expr.function]
+        """Return the conditions on the least and the greatest value; ``None`` for no condition."""
+        names = _BOUND_CHECKS[self.expr.function]
         return [replace(self.expr, function=name) if name else None for name in names]
 
 
 def _applied(expr: Expr) -> Iterator[Apply]:
-    """Yield the functions that a condition asks, of those that can tell of blocks."""
+    """Yield the functions in a condition that can check blocks."""
     for part in _conditions(expr):
         if isinstance(part, Apply) and hasattr(part.function, "may_hold"):
             yield part
@@ -107,37 +107,37 @@ def _comparison(expr: Expr) -> Comparison | None:
         case Call(function=name, args=(FieldRef() as column, Literal() as value)):
             pass
         case Call(function=name, args=(Literal() as value, FieldRef() as column)):
-            name = _TURNED.get(name, "")
+            name = _SWAPPED.get(name, "")
         case _:
             return None
-    if name not in _ASKED or not _fits(value.type, column.type):
+    if name not in _BOUND_CHECKS or not _fits(value.type, column.type):
         return None
     return Comparison(column.path, replace(expr, function=name, args=(column, value)))
 
 
 def _fits(value: pa.DataType, column: pa.DataType) -> bool:
-    """Tell whether values of a column's type are compared with a literal, and none fails."""
+    """Return True if a comparison of a column with a literal of these types fails for no row."""
     if pt.is_integer(column) or pt.is_floating(column):
         return bool(pt.is_integer(value) or pt.is_floating(value))
     return bool(pt.is_string(column) and pt.is_string(value))
 
 
-# ---- which rows a filter names one by one: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``
+# ---- point lookups: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``
 
 Points: TypeAlias = frozenset[int] | None
 
 
 def point_lookup(expr: Expr, column: str) -> Points:
-    """Return the values of a column that rows must have one of, ``None`` if it may have any.
+    """Return the only values of a column that matching rows can have; ``None`` for any value.
 
     Examples
     --------
     >>> from lancekit._scan.expressions.predicate import Predicate
     >>> schema = pa.schema({"x": pa.int8()})
     >>> wanted = Predicate.parse("x > 0 AND (_rowid = 3 OR _rowid IN (5, 9))", schema)
-    >>> sorted(row_points(wanted.expr, "_rowid"))
+    >>> sorted(point_lookup(wanted.expr, "_rowid"))
     [3, 5, 9]
-    >>> row_points(Predicate.parse("x > 0 OR _rowid = 3", schema).expr, "_rowid")
+    >>> point_lookup(Predicate.parse("x > 0 OR _rowid = 3", schema).expr, "_rowid")
     """
     match expr:
         case Call(function="AND" | "OR" as name):
@@ -158,7 +158,7 @@ def point_lookup(expr: Expr, column: str) -> Points:
 
 
 def _numbers(sets: Sequence[pa.Array]) -> Points:
-    """Return whole numbers, of which nulls are none."""
+    """Return the integers in some arrays, without nulls; ``None`` for other types."""
     if not all(pt.is_integer(some.type) for some in sets):
         return None
     return frozenset(number for some in sets for number in some.to_pylist() if number is not None)

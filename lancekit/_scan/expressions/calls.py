@@ -1,4 +1,4 @@
-"""Calls of functions in an expression, checked against the table of functions."""
+"""Function calls in an expression, checked against the function table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lancekit._scan.expressions.syntax import Syntax
 
 
 def array(tree: Syntax, scope: Scope) -> Bound:
-    """Compile a list of literals."""
+    """Bind a list of literals."""
     items = [scope.compile(item) for item in tree.parts]
     if not all(item.literal for item in items):
         raise scope.fail(tree, "a list may hold only literals.")
@@ -30,16 +30,16 @@ def array(tree: Syntax, scope: Scope) -> Bound:
 
 
 def one_type(scope: Scope, label: str, nodes: Sequence[Bound]) -> list[Bound]:
-    """Give literals among arguments the type of the columns beside them."""
+    """Coerce literals among arguments to the type of the first column argument."""
     typed = next((n for n in nodes if n.field), None)
     if typed is not None:
-        nodes = [scope.beside(n, typed) for n in nodes]
+        nodes = [scope.coerce(n, typed) for n in nodes]
     scope.same_family(label, nodes)
     return list(nodes)
 
 
 def call_function(tree: Syntax, scope: Scope) -> Bound:
-    """Compile the call of a function by its name."""
+    """Bind a function call."""
     name = tree.value.lower()
     if name in BY_SYNTAX:
         return BY_SYNTAX[name](tree, scope)
@@ -54,7 +54,7 @@ def call_function(tree: Syntax, scope: Scope) -> Bound:
         args = one_type(scope, name, args)
     elif function.families == ("list", "") and family(args[0].type) == "list":
         item = replace(args[0], example=pa.nulls(0, item_field(args[0].type).type))
-        args = [args[0], scope.beside(args[1], item)]
+        args = [args[0], scope.coerce(args[1], item)]
     return scope.call(name, args, tree)
 
 
@@ -83,7 +83,7 @@ def _clock(tree: Syntax, scope: Scope) -> Bound:
     return constant(CLOCK[tree.value.lower()](scope.now))
 
 
-# functions that do the same as a piece of syntax, or look at more than values
+# functions that are another spelling of syntax, or that need more than values
 BY_SYNTAX: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
     "arrow_cast": _arrow_cast("CAST"),
     "arrow_try_cast": _arrow_cast("TRY_CAST"),

@@ -1,4 +1,4 @@
-"""Columns in an expression: by name, by path into a struct, by place in a list."""
+"""Columns in an expression: by name, by path into a struct, by index in a list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lancekit._scan.expressions.syntax import Syntax
 
 
 def _match(tree: Syntax, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
-    """Find a name as written, else the only one that differs in case."""
+    """Return the name as written, else the only name that differs in case."""
     if name in names:
         return name
     same = [n for n in names if n.lower() == name.lower()]
@@ -49,13 +49,13 @@ def _child(tree: Syntax, scope: Scope, parent: Bound, name: str) -> Bound:
     if not parent.field:
         return node
     path = show_path([*parse_path(parent.field), found])
-    # by its path, so that nothing else of the struct has to be read
+    # by its path, so that only this field of the struct is read
     return Bound(expr=FieldRef(node.type, path), example=node.example)
 
 
 def _clock(names: Sequence[str], scope: Scope) -> pa.Scalar | None:
-    """Return the time that a name stands for, where no column has the name."""
-    from lancekit._scan.expressions.kernels.temporal import CLOCK  # loads functions of times
+    """Return the time for a name like ``current_date``, unless a column has that name."""
+    from lancekit._scan.expressions.kernels.temporal import CLOCK  # loads the time functions
 
     word, *fields = (name.lower() for name in names)
     if fields or word not in CLOCK or word in {name.lower() for name in scope.fields}:
@@ -75,7 +75,7 @@ def _column(tree: Syntax, scope: Scope) -> Bound:
 
 
 def pick_part(tree: Syntax, scope: Scope) -> Bound:
-    """Take a field of a struct by its name, or an element of a list by its place, from 1 on."""
+    """Bind a field of a struct by its name, or an element of a list by its index from 1 on."""
     if len(tree.parts) == 2:
         whole, key = map(scope.compile, tree.parts)
         if family(whole.type) == "list":
@@ -87,7 +87,7 @@ def pick_part(tree: Syntax, scope: Scope) -> Bound:
 
 COLUMN_RULES: Mapping[str, Callable[[Syntax, Scope], Bound]] = {
     "column": _column,
-    # the column of an aggregate's value, which is called by the aggregate's text
+    # the column of an aggregate's value, whose name is the aggregate's text
     "aggregate": lambda tree, scope: _field(tree, scope, scope.text(tree)),
     "field": lambda tree, scope: _child(tree, scope, scope.compile(tree.parts[0]), tree.value),
     "element": pick_part,

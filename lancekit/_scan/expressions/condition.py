@@ -1,8 +1,8 @@
-"""Conditions of a whole table: of each row, or of aggregates over all.
+"""Conditions on a table: on each row, or on aggregates over all rows.
 
-A condition of rows is a filter.  In one of a table, columns stand inside of ``count``, ``sum``,
-``min``, ``max`` and ``avg``; around them is the language of filters, in which the value of an
-aggregate is a column that is called by the aggregate's text.
+A condition on rows is a filter. In a condition on the table, columns are arguments of ``count``,
+``sum``, ``min``, ``max`` and ``avg``. The rest is the filter language. In it, the value of an
+aggregate is a column whose name is the aggregate's text.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lancekit.errors import InvalidTypeError, PredicateError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A condition bound to a schema.  Can be pickled.
+    """A condition bound to a schema. Can be pickled.
 
-    text: what was written.
+    text: the text as written.
     columns: the columns that it reads, nested ones by their paths.
-    aggregates: what is computed over all rows; nothing for a condition of rows.
-    broken: which rows break it, those of the table or one of the aggregates in their order: where
-        the condition is null, none does.
+    aggregates: the aggregates over all rows; empty for a condition on rows.
+    broken: the negated condition, over rows of the table, or over one row with the aggregates in
+        their order. A condition that is null is not broken.
     """
 
     text: str
@@ -44,11 +44,11 @@ class Condition:
 
     @property
     def of_rows(self) -> bool:
-        """Whether each row meets it or not; else the whole table does."""
+        """True for a condition on each row, False for a condition on the whole table."""
         return not self.aggregates
 
     def met_by(self, values: Sequence[pa.Scalar]) -> bool:
-        """Tell whether a table with these aggregates meets the condition.
+        """Return True if a table with these aggregates meets the condition.
 
         Raises PredicateError: it cannot be computed, such as a division by zero.
         """
@@ -64,12 +64,12 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
     """Bind a condition to a schema.
 
     text: a filter such as ``"dep_delay >= -120"``, or one over ``count(*)``, ``count(x)``,
-        ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)`` and ``avg(x)``, each of which may
-        have a ``FILTER (WHERE ...)``.
+        ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)`` and ``avg(x)``, each optionally
+        with a ``FILTER (WHERE ...)``.
     schema: the dataset's schema.
 
-    Raises PredicateError: the text does not parse, does not fit the schema, is not true or false,
-        or names no column, or one beside aggregates.
+    Raises PredicateError: the text does not parse or does not fit the schema, is not boolean, names
+        no column, or names a column outside of its aggregates.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
 
 
 def _aggregates(tree: Syntax) -> Iterator[Syntax]:
-    """Yield the aggregates of a piece, in their order, without those inside of others."""
+    """Yield the aggregates of a syntax tree in their order, without nested ones."""
     waiting = [tree]
     while waiting:
         piece = waiting.pop()
@@ -176,7 +176,7 @@ def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:
     return columns
 
 
-# ---- aggregates: what is counted, summed or found over many rows, block by block
+# ---- aggregates, computed block by block
 
 _LOW = (1 << 32) - 1
 #: enough digits for the sum of any decimals
@@ -185,12 +185,12 @@ _WIDE = Context(prec=100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aggregate:
-    """An aggregate bound to a schema.  Can be pickled.
+    """An aggregate bound to a schema. Can be pickled.
 
-    text: what was written.
+    text: the text as written.
     name: ``count``, ``sum``, ``min``, ``max`` or ``avg``; ``distinct`` for ``count(DISTINCT ...)``.
-    arguments: what is computed of a row; nothing for ``count(*)``.
-    where: which rows are looked at, ``None`` for all.
+    arguments: the expressions over a row; empty for ``count(*)``.
+    where: the filter of rows, ``None`` for all.
     type: the type of the result.
     """
 
@@ -210,9 +210,9 @@ class _Aggregate:
         distinct: bool,
         where: Predicate | None,
     ) -> _Aggregate:
-        """Check that an aggregate takes what its arguments are.
+        """Return an aggregate, after a check of its arguments' types.
 
-        Raises PredicateError: it does not.
+        Raises PredicateError: the aggregate does not accept one of the types.
         """
         name = "distinct" if distinct else name
         kinds = [argument.type for argument in arguments]
@@ -239,7 +239,7 @@ class _Aggregate:
 
 
 class Tally:
-    """An aggregate while rows come in.
+    """The running state of an aggregate.
 
     Examples
     --------
@@ -257,9 +257,9 @@ class Tally:
         self._state = _STATES[aggregate.name](aggregate)
 
     def add(self, rows: pa.Table) -> None:
-        """Take more rows into account; they have the aggregate's columns.
+        """Add rows to the aggregate; they must have its columns.
 
-        Raises PredicateError: a value that cannot be computed.
+        Raises PredicateError: a value cannot be computed.
         """
         if self._aggregate.where is not None:
             rows = ak.filter(rows, self._aggregate.where.mask(rows))
@@ -268,7 +268,7 @@ class Tally:
             self._state.add(rows.num_rows, values)
 
     def value(self) -> pa.Scalar:
-        """Return the result so far; null for no values, except of counts.
+        """Return the result so far; null without values, except for counts.
 
         Raises PredicateError: a sum does not fit its type.
         """
@@ -286,7 +286,7 @@ class Tally:
 
 
 class _Count:
-    """Rows, or those in which a value is there."""
+    """The number of rows, or of non-null values."""
 
     def __init__(self, _aggregate: _Aggregate) -> None:
         self._count = 0
@@ -299,7 +299,7 @@ class _Count:
 
 
 class _Sum:
-    """The sum of values, and their number; integers have any size until the end."""
+    """The sum and the number of values; integers have any size until the end."""
 
     def __init__(self, _aggregate: _Aggregate) -> None:
         self._sum: Any = 0
@@ -343,7 +343,7 @@ class _Extreme:
                 numbers = ak.filter(array, pc.invert(is_nan))
                 array = ak.filter(array, is_nan)[:1] if self._last or not len(numbers) else numbers
         if len(array):
-            # Arrow finds the ends of no durations
+            # Arrow has no min_max of durations
             plain = array.view(pa.int64()) if pt.is_duration(array.type) else array
             ends = pc.min_max(plain)
             found = pa.array([ends["max" if self._last else "min"]], plain.type)
@@ -354,7 +354,7 @@ class _Extreme:
 
 
 class _Distinct:
-    """Different values, or groups of values, none of which is null."""
+    """The number of distinct values, or of combinations of values without nulls."""
 
     def __init__(self, _aggregate: _Aggregate) -> None:
         self._known: pa.Table | None = None
@@ -363,10 +363,12 @@ class _Distinct:
 
     def add(self, _rows: int, values: Sequence[pa.Array]) -> None:
         names = [str(place) for place in range(len(values))]
-        found = _unique(ak.drop_null(pa.table([_alike(array) for array in values], names=names)))
+        found = _unique(
+            ak.drop_null(pa.table([_same_bytes(array) for array in values], names=names))
+        )
         self._new.append(found)
         self._waiting += found.num_rows
-        # seldom enough that each value is looked at a few times in all
+        # rarely enough that each value is merged only a few times
         if self._known is None or self._waiting > self._known.num_rows:
             self._merge()
 
@@ -385,8 +387,8 @@ def _unique(table: pa.Table) -> pa.Table:
     return table.group_by(table.column_names).aggregate([])
 
 
-def _alike(array: pa.Array) -> pa.Array:
-    """Give values that are equal the same bytes."""
+def _same_bytes(array: pa.Array) -> pa.Array:
+    """Give equal floats equal bytes."""
     if not pt.is_floating(array.type):
         return array
     array = pc.cast(array, pa.float64())
@@ -394,7 +396,7 @@ def _alike(array: pa.Array) -> pa.Array:
 
 
 def _sum(array: pa.Array) -> float | Decimal:
-    """Return a sum as a number of Python's: that of integers may be larger than any of theirs."""
+    """Return a sum as a Python number: a sum of integers may exceed their type."""
     kind = array.type
     found: float | Decimal
     if not pt.is_integer(kind):

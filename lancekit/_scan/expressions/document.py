@@ -1,4 +1,4 @@
-"""The list of functions in `docs/filters.md`, from the tables that the language is made of."""
+"""The list of functions in `docs/filters.md`, generated from the function tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GROUPS: Mapping[str, Mapping[str, Function]] = {
 
 
 def _usage(name: str, function: Function) -> str:
-    """Write a function with what it takes, in brackets what may be left out."""
+    """Return the signature of a function, with optional arguments in brackets."""
     families, most = function.families, min(function.most, max(function.least, 1) + 2)
     args = [(families[min(i, len(families) - 1)] or "value") for i in range(most)]
     needed = ", ".join(args[: function.least])
@@ -30,7 +30,7 @@ def _usage(name: str, function: Function) -> str:
 
 
 def function_list() -> str:
-    """Return the functions, a line for each group."""
+    """Return the functions, one line per group."""
     lines = [
         f"- {title}: {', '.join(_usage(*item) for item in table.items())}."
         for title, table in _GROUPS.items()

@@ -1,4 +1,4 @@
-"""The values of a bound expression: each of its parts is a call of an Arrow kernel."""
+"""Evaluation of bound expressions: each node is a call of an Arrow kernel."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from lancekit._scan.expressions.nodes import Apply, ArrowExpr, Call, Expr, Field
 from lancekit._scan.expressions.syntax import TooLargeError, as_class, failure
 from lancekit.errors import PredicateError
 
-#: a column by its path
+#: returns a column by its path
 Rows: TypeAlias = Callable[[str], pa.Array]
 
-#: What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
+#: exceptions that Arrow, NumPy and Python raise for values that a kernel does not accept
 FAILURES = (
     pa.ArrowException,
     ArithmeticError,
@@ -55,8 +55,8 @@ FAILURES = (
 def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     """Compute one value per row.
 
-    Raises PredicateError: a value that cannot be computed: a number out of range, a division by
-        zero, a text that is no number.
+    Raises PredicateError: a value cannot be computed: a number out of range, a division by zero, a
+        text that is no number.
     """
     batches = data.to_batches() if isinstance(data, pa.Table) else [data]
     parts = [_of_batch(expr, batch) for batch in batches]
@@ -64,15 +64,15 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
 
 
 def mask(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-    """Tell for each row whether a condition is true; where it is null, it is not.
+    """Return a mask of the rows that satisfy a condition; null counts as false.
 
-    Raises PredicateError: a value that cannot be computed, such as a division by zero.
+    Raises PredicateError: a value cannot be computed, such as a division by zero.
     """
     return cast("pa.BooleanArray", pc.fill_null(evaluate(expr, data), scalar_of(False)))
 
 
 def value_of(expr: Expr, rows: Rows) -> Value:
-    """Compute an expression of columns that are given by their paths."""
+    """Compute an expression over columns that are given by a function of their paths."""
     if not isinstance(expr, Call | InList | Apply):
         return _by_itself(expr, rows)
     values = [*map(partial(value_of, rows=rows), expr.parts)]  # one frame for each level of a tree
@@ -102,7 +102,7 @@ def _by_itself(expr: Expr, rows: Rows) -> Value:
 
 
 def kernel_of(expr: Call | InList) -> Callable[..., Value]:
-    """Return what computes an expression from the values of its parts."""
+    """Return the kernel that computes an expression from the values of its parts."""
     if isinstance(expr, InList):
         return partial(_is_among, sets=expr.sets, has_null=expr.has_null)
     kernel = KERNELS.get(expr.function)
@@ -114,7 +114,7 @@ def kernel_of(expr: Call | InList) -> Callable[..., Value]:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a kernel failed, in a line."""
+    """Return the first line of a kernel's error."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0].rstrip(".")
 
@@ -128,7 +128,7 @@ def _of_batch(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     except TooLargeError as error:
         if batch.num_rows < 2:
             raise as_class(PredicateError, error) from error
-        # what is too large for all rows together may be none for each half
+        # each half may be small enough
         half = batch.num_rows // 2
         return _joined([_of_batch(expr, batch.slice(0, half)), _of_batch(expr, batch.slice(half))])
     return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
@@ -146,7 +146,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 
 
 def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
-    """Return a column that was read by its path, or a part of one that was read as a whole."""
+    """Return a column by its path, or a field of a column that was read as a whole."""
     if path in batch.schema.names:
         return batch.column(path)
     top, *rest = parse_path(path)
@@ -161,8 +161,8 @@ def _by_arrow(expr: ArrowExpr, rows: Rows) -> pa.Array:
 
 
 def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
-    """Compute an expression of Arrow's over the columns of a table."""
-    from pyarrow import acero  # loads pyarrow.dataset, and with it pandas
+    """Compute a pyarrow expression over the columns of a table."""
+    from pyarrow import acero  # loads pyarrow.dataset, which loads pandas
 
     plan = acero.Declaration.from_sequence(
         [
@@ -173,7 +173,7 @@ def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
     return ak.combine_chunks(plan.to_table(use_threads=False).column(0))
 
 
-# ---- kernels: those of functions are loaded by the first call of one, which `bind` makes
+# ---- kernels; functions are loaded by the first call of one, which `bind` makes
 
 
 def _aligned(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
@@ -206,7 +206,7 @@ def _concat(left: Value, right: Value) -> Value:
     return Function(concat, ("",), 2, 2, size=joined).run("||", left, right)
 
 
-#: operators, and what is written in a form of its own, by name: options come first
+#: operators and other syntax by name; options come before the operands
 KERNELS: Mapping[str, Callable[..., Value]] = {
     **COMPARISONS,
     "AND": _every(pc.and_kleene),
@@ -232,42 +232,42 @@ KERNELS: Mapping[str, Callable[..., Value]] = {
     "PLAIN": _plain,
 }
 
-# ---- which values are among many, looked up as sets
+# ---- IN lists, looked up as sets
 
 
 def _is_among(value: Value, sets: Sequence[pa.Array], has_null: bool) -> Value:
-    """Tell where a value is in one of some sets; where it is in none, a null makes that unknown."""
+    """Return a mask of the values in some sets; with a null in the list, other values give null."""
     none: Value = scalar_of(False)
     found = reduce(pc.or_, [_is_in(value, some) for some in sets], none)
     missing = scalar_of(None if has_null else False, pa.bool_())
-    told = pc.if_else(found, scalar_of(True), missing)
-    return pc.if_else(pc.is_valid(value), told, scalar_of(None, pa.bool_()))
+    known = pc.if_else(found, scalar_of(True), missing)
+    return pc.if_else(pc.is_valid(value), known, scalar_of(None, pa.bool_()))
 
 
 def _is_in(value: Value, some: pa.Array) -> Value:
-    """Tell where a value equals one of some others."""
+    """Return a mask of the values in a set."""
     if value.type != some.type and family(value.type) == family(some.type) == "moment":
         value, some = members_in_unit(value, some)
     left, right = align(value, some)
-    left, right = _alike(left, as_array(right, len(some)))
-    if left.type != right.type:  # what Arrow compares, and has no sets of
+    left, right = _common_type(left, as_array(right, len(some)))
+    if left.type != right.type:  # Arrow compares these types, but cannot look them up
         return reduce(pc.or_, [COMPARISONS["="](value, other) for other in some])
     if pt.is_floating(left.type):
-        left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
+        left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # merges the two zeros
     if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
         return pc.is_in(left, value_set=right)
-    # what is found for nulls does not matter
+    # the result for nulls is not used
     return _among_integers(pc.fill_null(left, scalar_of(0, left.type)), right)
 
 
-#: bytes of a table for each number that is looked up in it, at most
+#: the most bytes of a lookup table for each number
 _TABLE_BYTES = 64
-#: of fewer members, one after the other is looked for
+#: fewer members than this are compared one by one
 _FEW_MEMBERS = 48
 
 
 def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Look whole numbers up in a table where they lie close enough, else by their hashes."""
+    """Look up integers in a table if their range is small enough, else by their hashes."""
     numbers, members = numbers_of(left), numbers_of(right)
     span = int(members.max()) - int(members.min())
     most = min(_TABLE_BYTES * (len(left) + len(right)), np.iinfo(members.dtype).max)
@@ -278,8 +278,8 @@ def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
     return booleans_of(found)
 
 
-def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
-    """Bring both to one type, where one holds the values of both."""
+def _common_type(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
+    """Cast both operands to a type that can hold the values of both, if there is one."""
     kinds = left.type, right.type
     if kinds[0] == kinds[1]:
         return left, right

@@ -1,4 +1,4 @@
-"""The text of an expression as tokens, and chains of comparisons as lists."""
+"""The tokens of an expression, and chains of comparisons as lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lancekit._scan.expressions.syntax import Listed, Syntax, failure
 _DIGITS = r"[0-9]++"
 _QUOTED = "{0}[^{0}]*+(?:{0}{0}[^{0}]*+)*+{0}"
 _TEXT = _QUOTED.format("'")
-# A name has no spaces, and none of the characters of ASCII that mean something else.
+# A name has no spaces, and no ASCII characters with another meaning.
 _FIRST, _REST = r"(?:[A-Za-z_]|[^\x00-\x7f\s])", r"(?:\w|[^\x00-\x7f\s])*+"
 
 _GAP = r"\s*+(?:(?:--[^\r\n]*+|/\*.*?\*/)\s*+)*+"
@@ -35,16 +35,16 @@ _TOKEN = re.compile(
 
 _NUMBER = rf"-?+{_DIGITS}(?:\.{_DIGITS})?+"
 _ITEM = rf"(?:{_NUMBER}|{_TEXT}|NULL\b)"
-#: a list of nothing but literals is one token, however long it is
+#: a list of literals only is one token, however long it is
 _LIST = re.compile(rf"\s*+\(\s*+{_ITEM}(?:\s*+,\s*+{_ITEM})*+\s*+\)", re.IGNORECASE)
 _WHOLE_NUMBERS = re.compile(r"[\s(]*+-?+[0-9]{1,18}+(?:\s*+,\s*+-?+[0-9]{1,18}+)*+[\s)]*+")
 _LITERAL = re.compile(rf"({_NUMBER})|({_TEXT})|NULL\b", re.IGNORECASE)
 
 
 class Token(NamedTuple):
-    """A token: what kind it is, its text, from where to where it goes.
+    """A token: its kind, its text, and its span.
 
-    ``key`` is the text of a mark, or a word in capitals; empty for all else.
+    ``key`` is the text of a mark, or a word in capitals; empty for other tokens.
     """
 
     kind: str
@@ -86,7 +86,7 @@ def tokens(sql: str) -> list[Token]:
 
 
 def value_of(sql: str, token: Token) -> int | Decimal | str | bytes:
-    """Return the value of a number, a text, some bytes or a quoted name."""
+    """Return the value of a number, a text, a byte string or a quoted name."""
     text = token.text
     match token.kind:
         case "number":
@@ -108,7 +108,7 @@ def _unquoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the literals of a list begin: looked for when it is asked, which is seldom."""
+    """The positions of the literals in a list, computed when iterated, which is rare."""
 
     sql: str
     start: int
@@ -132,18 +132,17 @@ def _literals(sql: str, start: int, end: int) -> Iterator[object]:
         yield number(digits) if digits else _unquoted(text) if text else None
 
 
-# ---- chains of comparisons that are a list: ``x = 1 OR x = 2 ...``, and ``x <> 1 AND x <> 2
-# ...``
+# ---- chains of comparisons that equal a list: ``x = 1 OR x = 2 ...``, ``x <> 1 AND x <> 2 ...``
 
-#: fewer comparisons stay what they are
+#: fewer comparisons are not merged
 _FEW = 16
 
-#: comparisons that are a list together, by what joins them, and the kind of the list
+#: the comparisons that can be merged to a list, by their connective, and the kind of the list
 _LISTS = {"OR": ("=", "IN"), "AND": ("<>", "NOT IN")}
 
 
-def with_lists(joint: str, parts: list[Syntax]) -> list[Syntax]:
-    """Return the parts of a chain; many of one column with literals are one, in the first's place.
+def with_lists(connective: str, parts: list[Syntax]) -> list[Syntax]:
+    """Merge many comparisons of one column in a chain to a list, in place of the first one.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def with_lists(joint: str, parts: list[Syntax]) -> list[Syntax]:
     """
     if len(parts) < _FEW:
         return parts
-    comparison, kind = _LISTS[joint]
+    comparison, kind = _LISTS[connective]
     columns = {
         part: column for part in parts if (column := _compared(part, comparison, kind)) is not None
     }

@@ -1,4 +1,4 @@
-"""Literals of the filter language, and the types that they can take beside a column."""
+"""Literals of the filter language, and their coercion to the types of columns."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from lancekit.errors import PredicateError
 _INT64_MAX = (1 << 63) - 1
 
 
-#: digits from which on a number is none of any integer type
+#: from this many digits on, a number fits no integer type
 _LONG_NUMBER = 100
 
 
 def number(text: str) -> int | Decimal:
-    """Read a literal; Python refuses to read integers of thousands of digits."""
+    """Parse a number literal; Python refuses to read integers of thousands of digits."""
     whole = text.lstrip("-").isdigit() and len(text) < _LONG_NUMBER
     return int(text) if whole else Decimal(text)
 
 
 def negated(value: int | Decimal) -> int | Decimal:
-    """Return a number with the other sign: ``-`` would round decimals, and take it off a zero."""
+    """Return a number with the other sign; ``-`` rounds decimals and drops the sign of a zero."""
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def natural(value: Any) -> pa.Scalar:
-    """Return a literal that stands beside no column: the type is its own."""
+    """Return a literal in its own type, when there is no column to coerce it to."""
     match value:
         case Decimal():
             return scalar_of(_double(value))
@@ -55,7 +55,7 @@ def natural(value: Any) -> pa.Scalar:
 
 
 def _double(value: int | Decimal) -> float:
-    """Return the nearest double, which is infinite for what is beyond all of them."""
+    """Return the nearest double; infinite if the number is beyond the range of doubles."""
     try:
         return float(value)
     except OverflowError:
@@ -65,13 +65,13 @@ def _double(value: int | Decimal) -> float:
 def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     """Parse the text of a date or timestamp for a column of this type.
 
-    With an offset it is an instant; without, it is the local time of the column's zone.
+    With an offset it is an instant; without, it is local time in the column's zone.
     """
     if pt.is_date(kind):
         return pc.cast(scalar_of(text[:10]) if _is_midnight(text[10:]) else scalar_of(text), kind)
     unit, zone = unit_and_zone(kind)
     if finer := re.search(r"(\.\d{3,9})", text):
-        # more digits than the unit has are cut off
+        # digits beyond the unit are cut off
         text = text.replace(finer[1], finer[1][: 1 + DIGITS[unit]].rstrip("."))
     try:
         naive = pc.cast(scalar_of(text), pa.timestamp(unit))
@@ -83,15 +83,15 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     return naive
 
 
-#: units of a timestamp that does not fit the column's unit
+#: units for a timestamp that does not fit the column's unit
 _OWN_UNITS = ("us", "ns")
 
 
 def exact_moment(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Parse the text of a date or timestamp as a value of a type, or as one beside its values.
+    """Parse the text of a date or timestamp exactly: in the given type, or a unit that can hold it.
 
-    A timestamp that has more digits than the type's unit, or is out of its range, is of a unit
-    that holds it: compared with a column it is never cut off.
+    A timestamp with more digits than the type's unit, or out of its range, gets another unit. It is
+    never cut off when it is compared with a column.
     """
     if pt.is_date(kind):
         return moment(text, kind)
@@ -109,7 +109,7 @@ _DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
 
 
 def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
-    """Parse texts as ``moment`` does, if all are written as most are."""
+    """Parse texts like ``moment``, if all have the common form; else return ``None``."""
     array = array_of(texts, pa.string())
     unit, zone, rest = "", None, ""
     if not pt.is_date(kind):
@@ -133,12 +133,12 @@ def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
 
 
 def _decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
-    """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
+    """Keep a decimal's own scale, so that 1.105 is not cut to fit a column with scale 2."""
     exact = scalar_of(Decimal(value))
     if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
         try:
             found: pa.Scalar = ak.cast_decimals(exact, kind)
-        except pa.ArrowInvalid:  # beyond all values of the column
+        except pa.ArrowInvalid:  # out of the column's range
             return exact
         return found
     return exact
@@ -163,7 +163,7 @@ def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
     return cast(scalar_of(value), kind)
 
 
-# (Python type of the literal) -> {family of the column: how it takes that type}
+# (Python type of the literal) -> {type family of the column: the coercion}
 _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
     int: {"integer": scalar_of, "floating": _floating, "decimal": _decimal},
     Decimal: {"floating": _floating, "decimal": _decimal},
@@ -173,7 +173,7 @@ _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
 }
 
 
-# (Python type of the literal, family beside it): how it is read where the types need not be equal
+# (Python type of the literal, family of the other operand): the coercion where types may differ
 _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
     (Decimal, "decimal"): _decimal,
     (int, "decimal"): _decimal,
@@ -189,10 +189,10 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
 }
 
 
-def loosely(value: object, kind: pa.DataType, beside: str) -> pa.Scalar:
-    """Give a literal a type that meets with that of what stands beside it.
+def loosely(value: object, kind: pa.DataType, other: str) -> pa.Scalar:
+    """Coerce a literal to a type that combines with the other operand's type.
 
-    Raises PredicateError: text that cannot be read as such a value.
+    Raises PredicateError: a text cannot be read as a value of that type.
     """
     if value is None:
         return scalar_of(None, kind)
@@ -202,7 +202,7 @@ def loosely(value: object, kind: pa.DataType, beside: str) -> pa.Scalar:
     try:
         return take(value, kind)
     except (pa.ArrowException, OverflowError, ValueError) as error:
-        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {beside} is.") from error
+        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {other} is.") from error
 
 
 def _taker(kind: pa.DataType) -> str:
@@ -217,9 +217,9 @@ def _taker(kind: pa.DataType) -> str:
 
 
 def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
-    """Give a literal the type of the column that it is compared or computed with.
+    """Coerce a literal to the type of the column that it is compared or computed with.
 
-    Raises PredicateError: the column's type cannot hold it: another kind of value, or out of range.
+    Raises PredicateError: the column's type cannot hold the value: wrong kind or out of range.
     """
     if value is None:
         return scalar_of(None, kind)
@@ -248,16 +248,16 @@ def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
 # ---- many literals
 
 
-def at_once(values: Sequence[object], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
-    """Return what literals of a common sort are beside a common type, as if taken one by one."""
+def at_once(values: Sequence[object], other: pa.DataType, *, strict: bool) -> pa.Array | None:
+    """Coerce many literals of one Python type; ``None`` if they must be coerced one by one."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None
-    make = _AT_ONCE.get((kinds.pop(), _sort(beside), plain))
+    make = _AT_ONCE.get((kinds.pop(), _sort(other), strict))
     try:
-        return make(values, beside) if make is not None else None
+        return make(values, other) if make is not None else None
     except (pa.ArrowInvalid, OverflowError):
-        return None  # one of them does not fit: which, is told when each is looked at
+        return None  # one of them does not fit; coercing them one by one finds it
 
 
 def _sort(kind: pa.DataType) -> str:
@@ -277,7 +277,7 @@ def _as_decimals(values: Sequence[int | Decimal], kind: pa.DataType) -> pa.Array
     return pa.array(exact, kind)
 
 
-# (type of the literals, sort beside them, whether they have to be of its type): how they are read
+# (type of the literals, family of the other operand, whether strict): the coercion
 _AT_ONCE: Mapping[
     tuple[type, str, bool], Callable[[Sequence[Any], pa.DataType], pa.Array | None]
 ] = {
@@ -289,9 +289,7 @@ _AT_ONCE: Mapping[
     (Decimal, "floating", False): lambda values, _kind: _as_doubles(values, pa.float64()),
     (bytes, "bytes", True): array_of,
     (bytes, "bytes", False): lambda values, _kind: pa.array(values, pa.binary()),
-    **{
-        (kind, "decimal", plain): _as_decimals for kind in (int, Decimal) for plain in (True, False)
-    },
-    **{(str, "text", plain): array_of for plain in (True, False)},
-    **{(str, "moment", plain): moments for plain in (True, False)},
+    **{(kind, "decimal", flag): _as_decimals for kind in (int, Decimal) for flag in (True, False)},
+    **{(str, "text", strict): array_of for strict in (True, False)},
+    **{(str, "moment", strict): moments for strict in (True, False)},
 }

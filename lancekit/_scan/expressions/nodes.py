@@ -1,8 +1,8 @@
-"""A bound expression: a tree that gives one value for each row of a schema.
+"""Bound expressions: trees that compute one value for each row of a schema.
 
-What a filter or a computed column means is in this tree alone: the names of its columns are
-resolved, each part has a type, literals have the types of the columns beside them, and ``now()``
-is a literal.  A tree can be pickled: functions are named, and each process has its own kernels.
+A tree has the whole meaning of a filter or computed column: the names of columns are resolved, each
+node has a type, literals are coerced to the types of columns, and ``now()`` is a literal. A tree
+can be pickled: functions are named, and each process has its own kernels.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 
-#: the kind of an expression, what it has besides its parts, and how many parts it has
+#: the class of an expression, its fields without its parts, and the number of its parts
 _Alone: TypeAlias = "tuple[type[Expr], dict[str, Any], int]"
 
 
 class Place(NamedTuple):
-    """A place in the text of an expression, for its errors."""
+    """A position in the text of an expression, for errors."""
 
     text: str
     position: int
@@ -31,7 +31,7 @@ class Expr:
     """An expression that is bound to a schema.
 
     type: the type of its values.
-    at: where its errors point.
+    at: the position that errors point to.
     """
 
     type: pa.DataType
@@ -39,11 +39,11 @@ class Expr:
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that it is computed from."""
+        """The subexpressions."""
         return ()
 
     def __reduce__(self) -> tuple[object, ...]:
-        # flat: a tree may be deeper than what is pickled one within the other
+        # flat: a tree may be deeper than pickle can recurse
         return _joined, ([_alone(part) for part in walk(self)],)
 
 
@@ -56,19 +56,19 @@ class Literal(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldRef(Expr):
-    """A column, or a field within it, by its path; with the type that it is stored with."""
+    """A column, or a field within it, by its path; with its stored type."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
-    """A function or an operator.
+    """A call of a function or an operator.
 
-    function: its name: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS
-        NULL"``), a function in small letters (``"lower"``).
-    args: what it takes of each row.
-    options: what it takes once: the type of a cast, the name of a field.
+    function: an operator in capitals (``"="``, ``"AND"``, ``"IS NULL"``), or a function in small
+        letters (``"lower"``).
+    args: the arguments with a value for each row.
+    options: constant arguments: the type of a cast, the name of a field.
     """
 
     function: str
@@ -77,17 +77,17 @@ class Call(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that it is computed from."""
+        """The subexpressions."""
         return self.args
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InList(Expr):
-    """Whether a value is one of many, as ``=`` with each of them joined by ``OR`` tells it.
+    """A test whether a value is in a list: the result of ``=`` with each item, joined by ``OR``.
 
-    arg: what is looked up.
-    sets: the values, none of them null, as an array for each of their types.
-    has_null: whether a null is among them, too.
+    arg: the value to look up.
+    sets: the items without nulls, as one array for each of their types.
+    has_null: whether the list also has a null.
     """
 
     arg: Expr
@@ -96,16 +96,16 @@ class InList(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that it is computed from."""
+        """The subexpressions."""
         return (self.arg,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrowExpr(Expr):
-    """An expression of Arrow's, with Arrow's own rules for null and NaN.
+    """A pyarrow expression, with Arrow's own rules for null and NaN.
 
     expression: the expression.
-    reads: the columns that it cannot be computed without, at least one.
+    reads: the columns that it needs, at least one.
     """
 
     expression: pc.Expression
@@ -114,12 +114,12 @@ class ArrowExpr(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply(Expr):
-    """What a function of lancekit's own makes of values; no text names it, and it fails for no row.
+    """A call of a Python function of lancekit that has no name in SQL, and fails for no row.
 
-    function: takes the values of the arguments, and can be pickled.  If it has a method
-        ``may_hold``, it tells by the place of an argument, and the least and the greatest values in
-        blocks of rows, for which blocks it may be true.
-    args: what it takes of each row.
+    function: takes the values of the arguments, and can be pickled. If it has a method
+        ``may_hold``, that returns a mask of the blocks where the function may be true. It takes the
+        index of an argument, and the least and the greatest values of blocks.
+    args: the arguments with a value for each row.
     """
 
     function: Callable[..., object]
@@ -127,17 +127,17 @@ class Apply(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that it is computed from."""
+        """The subexpressions."""
         return self.args
 
 
 def applied(function: Callable[..., object], fields: Iterable[pa.Field]) -> Apply:
-    """Return the condition that a function tells of columns, in their order."""
+    """Return the condition that a function computes from columns, in their order."""
     return Apply(pa.bool_(), function, tuple(FieldRef(one.type, one.name) for one in fields))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Yield an expression and all within it: each before its parts, these from the last on."""
+    """Yield an expression and all its descendants, parents first, siblings from the last on."""
     waiting = [expr]
     while waiting:
         part = waiting.pop()
@@ -191,19 +191,19 @@ def columns_of(expr: Expr) -> frozenset[str]:
 
 
 def all_of(*conditions: Expr) -> Expr:
-    """Return the condition that all of some conditions are true."""
+    """Return the conjunction of some conditions."""
     if len(conditions) == 1:
         return conditions[0]
     return Call(conditions[0].type, "AND", conditions)
 
 
 def negation(expr: Expr) -> Expr:
-    """Return the contrary of a condition, which is null where that is."""
+    """Return the negation of a condition, which is null where the condition is."""
     return Call(expr.type, "NOT", (expr,), at=expr.at)
 
 
 def field_of(expr: Expr) -> FieldRef | None:
-    """Return the column or field that an expression is, whether or not its type is converted."""
+    """Return the column or field if an expression is one, even if its type is converted."""
     if isinstance(expr, Call) and expr.function == "PLAIN":
         (expr,) = expr.args
     return expr if isinstance(expr, FieldRef) else None

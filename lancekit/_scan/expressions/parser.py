@@ -1,7 +1,7 @@
-"""The text of an expression to syntax: the SQL that Lance readers accept, parsed by precedence.
+"""Parser of expressions: the SQL that Lance readers accept, by operator precedence.
 
-What binds closer than what is the order of the reference's parser, sqlparser with its generic
-dialect: there ``a = b IS NULL`` is ``(a = b) IS NULL``, and ``||`` binds as ``*`` does.
+The precedences follow the reference's parser, sqlparser with its generic dialect: there ``a = b IS
+NULL`` is ``(a = b) IS NULL``, and ``||`` has the precedence of ``*``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lancekit.errors import PredicateError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# How close an operator binds.
+# precedences of operators, from loose to tight
 _OR, _AND, _NOT, _IS, _LIKE, _COMPARE, _SHIFT, _ADD, _MULTIPLY, _CAST, _PART = range(1, 12)
 
-#: operators between two values: how close they bind, and their kind
+#: binary operators: their precedence and the kind of their node
 _BINARY: Mapping[str, tuple[int, str]] = {
     "=": (_COMPARE, "="),
     "==": (_COMPARE, "="),
@@ -42,7 +42,7 @@ _BINARY: Mapping[str, tuple[int, str]] = {
     "||": (_MULTIPLY, "||"),
 }
 
-#: types as they may be written, by the name that the compiler knows
+#: spellings of types, by the name that binding uses
 _TYPE_NAMES: Mapping[str, str] = {
     alias: name
     for name, aliases in {
@@ -69,13 +69,13 @@ _LONG_NAMES: Mapping[tuple[str, str], str] = {
     ("char", "VARYING"): "string",
     ("character", "VARYING"): "string",
 }
-#: what may stand between the name of a type and a text
+#: tokens that can be between the name of a type and a text
 _BEHIND_TYPES = frozenset(
     {"(", ",", ")", "PRECISION", "VARYING", "UNSIGNED", "WITH", "WITHOUT", "LOCAL", "TIME", "ZONE"}
 )
 _CASTS = {"CAST": "CAST", "TRY_CAST": "TRY_CAST", "SAFE_CAST": "TRY_CAST"}
 
-#: words that are operators, where no column can be meant
+#: words that are operators where a column is not possible
 _OPERATORS = frozenset({"AND", "OR", "BETWEEN", "LIKE", "ILIKE", "AS"})
 _IN_TEXT = "Names with spaces or capitals go in backticks, text in single quotes."
 
@@ -103,7 +103,7 @@ def parse(sql: str, *, aggregates: bool = False) -> Syntax:
         what = f"U+{ord(alone[0]):04X} is half of a character, and no text has one:"
         raise failure(sql, what, alone.start())
     parser = _Parser(sql, aggregates)
-    if parser.next.kind == "end":  # comments alone
+    if parser.next.kind == "end":  # only comments
         raise failure(sql, "the filter is not one expression:", len(sql))
     tree = parser.expression()
     if parser.accept(";") and parser.next.kind != "end":
@@ -114,7 +114,7 @@ def parse(sql: str, *, aggregates: bool = False) -> Syntax:
 
 
 class _Parser:
-    """A place between the tokens of a text, and what may stand there."""
+    """A recursive parser: a position in the tokens of a text."""
 
     def __init__(self, sql: str, aggregates: bool) -> None:
         self.sql = sql
@@ -126,18 +126,18 @@ class _Parser:
     # ---- tokens
 
     def advance(self) -> Token:
-        """Go on by one token, and return it."""
+        """Move past one token, and return it."""
         token = self.next
         self.place += token.kind != "end"
         self.next = self.tokens[self.place]
         return token
 
     def ahead(self, *keys: str) -> bool:
-        """Tell whether these marks and words are the next tokens."""
+        """Return True if these marks and words are the next tokens."""
         return [token.key for token in self.tokens[self.place : self.place + len(keys)]] == [*keys]
 
     def accept(self, *keys: str) -> bool:
-        """Go on behind these marks and words, if they are next."""
+        """Move past these marks and words if they are next; return True if so."""
         if not self.ahead(*keys):
             return False
         for _ in keys:
@@ -145,12 +145,12 @@ class _Parser:
         return True
 
     def expect(self, key: str) -> None:
-        """Go on behind a mark or word that has to be there."""
+        """Move past a required mark or word."""
         if not self.accept(key):
             raise self.unexpected() if self.next.kind != "end" else self.missing()
 
     def unexpected(self) -> PredicateError:
-        """Return the error of the next token, which cannot stand here."""
+        """Return an error for the next token, which is not allowed here."""
         text = self.next.text
         if self.next.kind == "other":
             what = f"{text!r} is not part of the filter language:"
@@ -159,7 +159,7 @@ class _Parser:
         return failure(self.sql, what, self.next.start, _IN_TEXT)
 
     def missing(self) -> PredicateError:
-        """Return the error of a place where a value is missing."""
+        """Return an error for a position where a value is missing."""
         if not self.place:
             return self.unexpected()
         last = self.tokens[self.place - 1]
@@ -169,7 +169,7 @@ class _Parser:
     def made(
         self, kind: str, start: int, *parts: Syntax, value: object = None, at: int | None = None
     ) -> Syntax:
-        """Return a piece that goes up to the last token; errors point at its first part."""
+        """Return a node that ends at the last token; errors point to its first part."""
         if at is None:
             at = parts[0].at if parts else start
         return Syntax(kind, parts, value, start, self.tokens[self.place - 1].end, at)
@@ -177,7 +177,7 @@ class _Parser:
     # ---- operators
 
     def expression(self, closer: int = 0) -> Syntax:
-        """Read an expression up to the first operator that does not bind closer than a level."""
+        """Parse an expression up to an operator that does not bind tighter than a precedence."""
         left = self.operand()
         while True:
             key = self.next.key
@@ -202,7 +202,7 @@ class _Parser:
                 left = self.made("NOT", left.start, left)
 
     def chain(self, left: Syntax, key: str) -> Syntax:
-        """Read what is joined by AND, or by OR, as one piece."""
+        """Parse a chain of AND, or of OR, as one node."""
         level = _AND if key == "AND" else _OR
         parts = [left, self.expression(level)]
         while self.accept(key):
@@ -211,7 +211,7 @@ class _Parser:
         return self.made(key, left.start, *parts) if len(parts) > 1 else parts[0]
 
     def is_something(self, left: Syntax, _key: str) -> Syntax:
-        """Read what follows ``IS``."""
+        """Parse the rest after ``IS``."""
         negated = self.accept("NOT")
         if self.accept("DISTINCT", "FROM"):
             words = "IS NOT DISTINCT FROM" if negated else "IS DISTINCT FROM"
@@ -225,12 +225,12 @@ class _Parser:
         return self.made("NOT", left.start, tree) if negated else tree
 
     def null(self, left: Syntax, key: str) -> Syntax:
-        """Return the look for nulls of ``ISNULL``, ``NOTNULL`` and ``NOT NULL``."""
+        """Return the null test of ``ISNULL``, ``NOTNULL`` and ``NOT NULL``."""
         tree = self.made("IS NULL", left.start, left)
         return self.made("NOT", left.start, tree) if key == "NOTNULL" else tree
 
     def among(self, left: Syntax, _key: str) -> Syntax:
-        """Read the list behind ``IN``."""
+        """Parse the list after ``IN``."""
         if self.next.kind == "literals":
             return self.made("IN", left.start, left, value=listed(self.sql, self.advance()))
         close = "]" if self.accept("[") else ")" if self.accept("(") else ""
@@ -241,13 +241,13 @@ class _Parser:
         return self.made("IN", left.start, left, *self.items(close))
 
     def between(self, left: Syntax, _key: str) -> Syntax:
-        """Read the two ends of a range."""
+        """Parse the two ends of ``BETWEEN``."""
         low = self.expression(_COMPARE)
         self.expect("AND")
         return self.made("BETWEEN", left.start, left, low, self.expression(_COMPARE))
 
     def like(self, left: Syntax, key: str) -> Syntax:
-        """Read a pattern, and what escapes in it."""
+        """Parse a pattern, and its escape character."""
         pattern, escape = self.expression(_LIKE), "\\"
         if self.accept("ESCAPE"):
             token = self.advance()
@@ -259,12 +259,12 @@ class _Parser:
         return self.made(kind, left.start, left, pattern, value=escape)
 
     def cast(self, left: Syntax, _key: str) -> Syntax:
-        """Read the type behind ``::``."""
+        """Parse the type after ``::``."""
         kind = self.type_name()
         return self.made("CAST", left.start, left, value=kind)
 
     def field(self, left: Syntax, _key: str) -> Syntax:
-        """Read the name of a field."""
+        """Parse the name of a field."""
         if self.next.kind not in ("word", "name"):
             raise self.missing()
         name = self.name()
@@ -273,7 +273,7 @@ class _Parser:
         return self.made("field", left.start, left, value=name)
 
     def element(self, left: Syntax, _key: str) -> Syntax:
-        """Read the place or name of a part, in brackets."""
+        """Parse the index or name of an element, in brackets."""
         key = self.expression()
         self.expect("]")
         return self.made("element", left.start, left, key)
@@ -281,7 +281,7 @@ class _Parser:
     # ---- values
 
     def operand(self) -> Syntax:
-        """Read a value, or an operator before one."""
+        """Parse a value, or a unary operator with its operand."""
         token = self.next
         start = token.start
         match token.kind:
@@ -313,12 +313,12 @@ class _Parser:
         raise self.missing()
 
     def name(self) -> str:
-        """Return the name that the next token is."""
+        """Return the next token as a name."""
         token = self.advance()
         return str(value_of(self.sql, token)) if token.kind == "name" else token.text
 
     def named(self) -> Syntax:
-        """Read a column, the call of a function, or a literal with the name of its type."""
+        """Parse a column, a function call, or a literal with the name of its type."""
         token = self.next
         start = token.start
         if token.kind == "word":
@@ -345,7 +345,7 @@ class _Parser:
         return self.made("call", start, *self.items(")"), value=name, at=start)
 
     def aggregate(self, start: int, name: str) -> Syntax:
-        """Read what an aggregate takes, and the condition of its rows."""
+        """Parse an aggregate's arguments, and the condition on its rows."""
         distinct = self.accept("DISTINCT")
         parts = self.items(")")
         filtered = self.accept("FILTER", "(", "WHERE")
@@ -356,7 +356,7 @@ class _Parser:
         return self.made("aggregate", start, *parts, value=value, at=start)
 
     def items(self, close: str) -> list[Syntax]:
-        """Read what stands between commas, and the mark behind it."""
+        """Parse expressions between commas, and the closing mark."""
         found: list[Syntax] = []
         while not self.accept(close):
             if found:
@@ -365,17 +365,17 @@ class _Parser:
         return found
 
     def negation(self) -> Syntax:
-        """Read ``NOT`` and its condition."""
+        """Parse ``NOT`` and its condition."""
         start = self.advance().start
         return self.made("NOT", start, self.expression(_NOT))
 
     def constant(self) -> Syntax:
-        """Read TRUE, FALSE or NULL."""
+        """Parse TRUE, FALSE or NULL."""
         token = self.advance()
         return self.made("literal", token.start, value=_CONSTANTS[token.key])
 
     def case(self) -> Syntax:
-        """Refuse CASE, which Lance's readers do not take."""
+        """Raise an error for CASE, which Lance's readers do not accept."""
         raise failure(
             self.sql,
             "CASE is not part of this SQL:",
@@ -387,7 +387,7 @@ class _Parser:
     # ---- types
 
     def typed_literal(self) -> Syntax | None:
-        """Read a literal such as ``DATE '2020-01-31'``; ``None`` if this is none."""
+        """Parse a literal such as ``DATE '2020-01-31'``; ``None`` for other tokens."""
         place, start = self.place, self.next.start
         at = place + 1
         while self.tokens[at].kind == "number" or self.tokens[at].key in _BEHIND_TYPES:
@@ -404,7 +404,7 @@ class _Parser:
         return self.made("CAST", start, text, value=kind)
 
     def type_name(self) -> TypeName:
-        """Read the name of a type, with its sizes."""
+        """Parse the name of a type, with its sizes."""
         if self.next.kind != "word":
             raise self.missing()
         start, word = self.next.start, self.advance().text.lower()
@@ -438,7 +438,7 @@ _WORDS: Mapping[str, Callable[[_Parser], Syntax]] = {
     **dict.fromkeys(_CONSTANTS, _Parser.constant),
 }
 
-#: what follows a value: how close it binds, and how it is read
+#: operators after a value: their precedence and parse function
 _INFIX: Mapping[str, tuple[int, Callable[[_Parser, Syntax, str], Syntax]]] = {
     "OR": (_OR, _Parser.chain),
     "AND": (_AND, _Parser.chain),
@@ -456,5 +456,5 @@ _INFIX: Mapping[str, tuple[int, Callable[[_Parser, Syntax, str], Syntax]]] = {
     ".": (_PART, _Parser.field),
     "[": (_PART, _Parser.element),
 }
-#: what may stand behind a NOT that follows a value
+#: operators that can follow a NOT after a value
 _NEGATED = frozenset({"IN", "BETWEEN", "LIKE", "ILIKE", "NULL"})

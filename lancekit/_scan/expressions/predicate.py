@@ -1,8 +1,8 @@
-"""Filters and computed columns: text or syntax, and what it is once bound to a schema.
+"""Filters and computed columns: SQL text or syntax trees, and bound forms.
 
-The language is the one that Lance readers accept: comparisons, ``AND``/``OR``/
-``NOT`` with SQL's three values, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``,
-and functions.  Column names go bare or in backticks, text in single (or double) quotes.
+The language is the filter language of Lance readers: comparisons, ``AND``/``OR``/``NOT`` with SQL's
+three-valued logic, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``, and functions.
+Column names are bare or in backticks, text is in single (or double) quotes.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
     from lancekit._scan.expressions.scope import Bound
     from lancekit._scan.expressions.syntax import Syntax
 
-# Columns that every row has without being in the schema; the scanner supplies them.
+# columns that every row has without being in the schema; the scanner supplies them
 _HIDDEN: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
 
 
 def with_hidden(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the hidden columns behind its own."""
+    """Return a schema with the hidden columns after its own."""
     own = set(schema.names)
     extra = [pa.field(n, t) for n, t in _HIDDEN.items() if n not in own]
     return pa.schema([*schema, *extra])
 
 
 def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
-    """Keep the fields that are read, which makes a worker's copy small and the cache quick."""
+    """Return the fields that are read, which keeps a worker's copy small and the cache fast."""
     tops = {top_of(column) for column in columns}
     return pa.schema([field for field in schema if field.name in tops])
 
 
-# Functions of the time: one query has one time, whatever its parts are computed.
+# functions of the time: one query has one time, whenever its parts are computed
 _OF_TIME = re.compile(r"\b(now|today|current_(date|time|timestamp))\b", re.IGNORECASE)
 
 
 def time_of(sql: str) -> int:
-    """Return the time of a query in nanoseconds since 1970; 0 if the text does not ask for it."""
+    """Return the time of a query in nanoseconds since 1970; 0 if the text does not use it."""
     return time.time_ns() if _OF_TIME.search(sql) else 0
 
 
-#: characters from which on few texts are kept, as each may hold a long list
+#: from this length on, few texts are cached: each may have a long list
 _LONG = 1 << 14
 
 
@@ -67,12 +67,12 @@ def _bind(sql: str, schema: pa.Schema, now: int) -> ComputedColumn:
         return ComputedColumn.of(sql, bind(Unbound(sql).tree, sql, with_hidden(schema), now))
 
 
-# what was bound not long ago
+# caches of recently bound texts
 _SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_bind), lru_cache(maxsize=8)(_bind)
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
-    """Find the columns that an expression reads: those that it cannot be bound without."""
+    """Return the columns that a pyarrow expression needs: it cannot be bound without them."""
     from lancekit._scan.expressions.evaluate import project  # loads all kernels
 
     text = str(expression)
@@ -99,7 +99,7 @@ def _no_rows(fields: list[pa.Field]) -> pa.Table:
 
 
 def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
-    """Return an expression of Arrow's; one that reads no column is the value that it has."""
+    """Return a pyarrow expression as a bound one; a constant one becomes a literal."""
     from lancekit._scan.expressions.evaluate import project  # loads all kernels
 
     columns = _columns_of(expression, schema)
@@ -112,12 +112,12 @@ def _of_arrow(expression: pc.Expression, schema: pa.Schema) -> Expr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedColumn:
-    """A computed column: an expression that is bound to a schema.  Can be pickled.
+    """A computed column: an expression that is bound to a schema. Can be pickled.
 
     sql: the text.
-    expr: what is computed.
+    expr: the expression.
     columns: the columns that it reads, nested ones by their paths.
-    number: the number that the text is, as it is written, ``None`` if it is anything else.
+    number: the number as written, if the text is a number. Else ``None``.
     """
 
     sql: str
@@ -127,18 +127,18 @@ class ComputedColumn:
 
     @classmethod
     def of(cls, sql: str, found: Bound) -> ComputedColumn:
-        """Return the column that a text is."""
+        """Return the computed column of a bound text."""
         return cls(sql=sql, expr=found.expr, columns=found.columns, number=found.number)
 
     @property
     def type(self) -> pa.DataType:
-        """The type that it gives."""
+        """The type of its values."""
         return self.expr.type
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.
 
-        Raises PredicateError: a value that cannot be computed: a number out of range, a division by
+        Raises PredicateError: a value cannot be computed: a number out of range, a division by
             zero, a text that is no number.
         """
         from lancekit._scan.expressions.evaluate import evaluate  # loads all kernels
@@ -150,7 +150,7 @@ def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
     """Bind the text of a computed column to a schema.
 
     sql: an expression such as ``"x * 2"``.
-    schema: the dataset's schema; hidden columns such as ``_rowid`` come along.
+    schema: the dataset's schema. Hidden columns such as ``_rowid`` are added.
 
     Raises PredicateError: the text does not parse, names no column of the schema, or does not fit
         the types.
@@ -166,9 +166,9 @@ def compile_expression(sql: str, schema: pa.Schema) -> ComputedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
-    """A filter: a condition that is bound to a schema.  Can be pickled.
+    """A filter: a condition that is bound to a schema. Can be pickled.
 
-    source: the SQL text, or the pyarrow expression, as it was given.
+    source: the given SQL text or pyarrow expression.
     expr: the condition.
     schema: the fields of the dataset's schema that it reads.
     columns: the columns that it reads, nested ones by their paths.
@@ -184,10 +184,10 @@ class Predicate:
         """Bind a filter to a schema.
 
         source: SQL text such as ``"dep_delay > 60 AND origin = 'JFK'"``, or a pyarrow expression.
-        schema: the dataset's schema; hidden columns such as ``_rowid`` come along.
+        schema: the dataset's schema. Hidden columns such as ``_rowid`` are added.
 
-        Raises PredicateError: the text does not parse, names no column of the schema, compares what
-            cannot be compared, or is not a condition.
+        Raises PredicateError: the text does not parse, names no column of the schema, compares
+            types that cannot be compared, or is not a condition.
 
         Examples
         --------
@@ -209,7 +209,7 @@ class Predicate:
 
     @classmethod
     def of(cls, source: str | pc.Expression, found: ComputedColumn, schema: pa.Schema) -> Predicate:
-        """Return the filter that an expression is; ``PredicateError`` if it is no condition."""
+        """Return an expression as a filter; ``PredicateError`` if it is not boolean."""
         if found.type != pa.bool_():
             what = f"the filter gives {found.type}, not true or false"
             hint = "Compare it with something: `x > 0`."
@@ -220,11 +220,11 @@ class Predicate:
         return cls(source=source, expr=found.expr, schema=needed, columns=found.columns)
 
     def stored_in(self, schema: LanceSchema) -> list[str]:
-        """Return the columns that are a dataset's: all but the hidden ones."""
+        """Return the columns that are stored in a dataset, without hidden ones."""
         return [name for name in self.columns if name in schema or name not in _HIDDEN]
 
     def also(self, other: Predicate) -> Predicate:
-        """Return the filter for the rows that both filters want."""
+        """Return the conjunction of both filters."""
         return Predicate(
             source=f"({self.source}) AND {other.source}",
             expr=all_of(self.expr, other.expr),
@@ -233,9 +233,9 @@ class Predicate:
         )
 
     def points(self, column: str) -> frozenset[int] | None:
-        """Return the numbers of which wanted rows have one in a hidden column, if that is certain.
+        """Return the only numbers that matching rows can have in a hidden column.
 
-        ``None`` if rows with any number may be wanted.
+        ``None`` if rows with any number may match.
         """
         if column not in self.columns or column in self.schema.names:
             return None
@@ -244,34 +244,34 @@ class Predicate:
         return point_lookup(self.expr, column)
 
     def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
-        """Tell of blocks of rows whether one may be wanted, by the bounds of a column."""
+        """Return a mask of the blocks that may have matching rows, by the bounds of a column."""
         from lancekit._scan.expressions.bounds import may_hold  # loads all kernels
 
         return may_hold(self.expr, column, least, greatest)
 
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-        """Tell for each row whether it is wanted; where the condition is null, it is not.
+        """Return a mask of the rows that match; a null condition does not match.
 
         data: rows with at least the predicate's ``columns``.
 
-        Raises PredicateError: a value that cannot be computed, such as a division by zero.
+        Raises PredicateError: a value cannot be computed, such as a division by zero.
         """
         from lancekit._scan.expressions.evaluate import mask  # loads all kernels
 
         return mask(self.expr, data)
 
 
-# ---- conditions and values that no schema is known of yet: text, and the syntax of it
+# ---- unbound conditions and values: text and its syntax tree
 
 
 class Unbound(str):
-    """The text of a condition or value that is not bound to a schema yet, and its syntax.
+    """The text of a condition or value that is not bound to a schema yet, and its syntax tree.
 
-    Whatever takes text takes it.  Where syntax was built, the text was written for messages, and
-    is never parsed.  Can be pickled, as text.
+    It is a ``str``, so it is accepted as text. If the tree was built, the text was generated from
+    it for messages, and is never parsed. Can be pickled, as text.
 
     sql: the text.
-    tree: its syntax; by default the text is parsed when that is needed.
+    tree: its syntax tree; by default the text is parsed when the tree is needed.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class Unbound(str):
     _tree: Syntax | None
 
     def __new__(cls, sql: str, tree: Syntax | None = None) -> Unbound:
-        """Return a text with its syntax; one that is unbound already stays itself."""
+        """Return a text with its syntax tree; a text that is already unbound is returned as is."""
         if tree is None and isinstance(sql, Unbound):
             return sql
         made = super().__new__(cls, sql)
@@ -293,7 +293,7 @@ class Unbound(str):
 
     @property
     def tree(self) -> Syntax:
-        """The syntax.
+        """The syntax tree.
 
         Raises PredicateError: the text does not parse.
         """
@@ -304,4 +304,4 @@ class Unbound(str):
         return parse(str(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Unbound, (str(self),)  # pickle goes down a tree less far than the parser
+        return Unbound, (str(self),)  # pickle recurses less deeply than the parser

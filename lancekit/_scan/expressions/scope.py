@@ -1,4 +1,4 @@
-"""A piece of text that is bound, and the schema and rules that it is bound with."""
+"""Bound syntax nodes, and the scope that they are bound in: a schema and rules."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from lancekit._scan.expressions.nodes import (
 from lancekit._scan.expressions.syntax import Syntax, failure
 from lancekit.errors import PredicateError
 
-#: the type of a call before it was tried
+#: the type of a call before it is bound
 _UNKNOWN = pa.null()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A piece of the text that is bound: its expression, and what is known of it beside others.
+    """A bound syntax node: its expression, and facts that decide how it combines with others.
 
     expr: the expression.
-    example: what it gives for no rows, from which types are told: a scalar if it reads no column.
-    literal: a one-tuple of the value of a literal that is written out.
-    cast_of: what was cast to be it.
+    example: its result for no rows, which has its type; a scalar if it reads no column.
+    literal: a one-tuple of the value of a literal in the text.
+    cast_of: the operand, if the node is a cast.
     stored: the same values before they were converted to a type that Arrow has kernels for.
-    position: its place in the text.
+    position: the position in the text.
     """
 
     expr: Expr
@@ -59,27 +59,27 @@ class Bound:
 
     @property
     def field(self) -> str:
-        """The path of the column or field that it is, empty if it is none."""
+        """The path of the column or field that the node refers to, else empty."""
         found = field_of(self.expr)
         return found.path if found is not None else ""
 
     @property
     def number(self) -> int | Decimal | None:
-        """The number that the text is, as it is written, ``None`` if it is anything else."""
+        """The number as written, if the node is a number literal; else ``None``."""
         return self.literal[0] if self.literal and type(self.literal[0]) in (int, Decimal) else None
 
     @property
     def columns(self) -> frozenset[str]:
-        """The paths of the columns that it reads."""
+        """The paths of the columns that the node reads."""
         return columns_of(self.expr)
 
     @property
     def as_stored(self) -> Bound:
-        """The same values as they are stored: half floats, dictionaries, extensions."""
+        """The same values in their stored type: half floats, dictionaries, extensions."""
         return self.stored or self
 
     def computable(self) -> Bound:
-        """Return the same values as types that Arrow has kernels for."""
+        """Return the same values in a type that Arrow has kernels for."""
         if not isinstance(self.example, pa.Array):
             return self
         example = as_plain(self.example)
@@ -89,7 +89,7 @@ class Bound:
         return replace(self, expr=expr, example=example, stored=self)
 
     def placed(self, position: int) -> Bound:
-        """Return the same at another place in the text; as `replace`, which takes longer."""
+        """Return a copy with another position in the text; faster than `replace`."""
         return Bound(
             expr=self.expr,
             example=self.example,
@@ -102,29 +102,29 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression is compiled with.
+    """The schema, rules and state that syntax nodes are bound with.
 
-    ``plain`` holds the ids of the tree's conditions that are joined by nothing but ``AND`` and
-    ``OR``: there a literal has to be of the type of the column beside it.  ``now`` is the time of
-    the query, in nanoseconds since 1970.  ``nodes`` has what was compiled, by the ids of the
-    pieces, which it keeps alive.
+    ``strict`` has the ids of the conditions in the tree that are joined by ``AND`` and ``OR`` only.
+    In these, a literal must be a value of the type of the column that it is compared with. ``now``
+    is the time of the query, in nanoseconds since 1970. ``nodes`` caches bound nodes by the ids of
+    syntax nodes, and keeps these alive.
     """
 
     sql: str
     fields: Mapping[str, pa.DataType]
     rules: Mapping[str, Callable[[Syntax, Scope], Bound]]
-    plain: frozenset[int]
+    strict: frozenset[int]
     now: int
     nodes: dict[int, tuple[Syntax, Bound]] = field(default_factory=dict)
 
     def text(self, tree: Syntax) -> str:
-        """Return a piece of the text as it is written."""
+        """Return the text of a syntax node."""
         return self.sql[tree.start : tree.end]
 
     def fail(
         self, tree: Syntax | Bound | int, message: str, hint: str = "", **context: object
     ) -> PredicateError:
-        """Return the error of a piece of the text, of its node, or of a place."""
+        """Return an error that points to a syntax node, a bound node, or a position."""
         match tree:
             case int():
                 position = tree
@@ -135,7 +135,7 @@ class Scope:
         return failure(self.sql, message, position, hint, **context)
 
     def compile(self, tree: Syntax) -> Bound:
-        """Return the node of a piece of the text, by the rule for its kind."""
+        """Bind a syntax node by the rule for its kind."""
         known = self.nodes.get(id(tree))
         if known is not None:
             return known[1]
@@ -163,10 +163,10 @@ class Scope:
         options: tuple[object, ...] = (),
         label: str = "",
     ) -> Bound:
-        """Bind the call of a function; a try on no rows comes first.
+        """Bind a function call; its type is found by a run on no rows.
 
-        ``tree`` is the piece of the text that a failure points at, the first argument if it is
-        not given; ``label`` is what the function is called in errors, if not by its name.
+        ``tree`` is the syntax node that errors point to, by default the first argument. ``label``
+        is the function's name in errors, if it differs from its own.
         """
         position = tree.at if tree is not None else args[0].position if args else 0
         at = Place(self.sql, position)
@@ -174,7 +174,7 @@ class Scope:
         return self.tried(expr, args, label or function)
 
     def tried(self, expr: Call | InList, args: Sequence[Bound], label: str) -> Bound:
-        """Return an expression with the type that a try on no rows gives."""
+        """Return an expression with the type that a run on no rows gives."""
         try:
             example = kernel_of(expr)(*(arg.example for arg in args))
         except Refused as error:
@@ -187,7 +187,7 @@ class Scope:
         return Bound(expr=expr, example=example, position=expr.at.position)
 
     def boolean(self, tree: Syntax, label: str) -> Bound:
-        """Compile a condition."""
+        """Bind a condition."""
         node = self.compile(tree)
         if pt.is_null(node.type):
             return constant(scalar_of(None, pa.bool_()))
@@ -196,29 +196,29 @@ class Scope:
             raise self.fail(tree, what)
         return node
 
-    def beside(self, node: Bound, other: Bound, *, plain: bool = False) -> Bound:
-        """Give a literal the type of what stands beside it.
+    def coerce(self, node: Bound, other: Bound, *, strict: bool = False) -> Bound:
+        """Coerce a literal to the type of the other operand.
 
-        In a plain condition it has to be a value of the column's type; elsewhere numbers meet in
-        a type that holds both.
+        In a strict condition, it must be a value of the column's type. Elsewhere, numbers are
+        coerced to a type that holds both operands.
         """
         if other.literal or not node.literal:
             return node
         value = node.literal[0]
-        give = as_type if plain and other.field else loosely
+        give = as_type if strict and other.field else loosely
         try:
             scalar = give(value, other.type, other.field or "the expression")
         except PredicateError as error:
             raise self.fail(node, error.message, error.hint, **error.context) from error
         return replace(constant(scalar, value), position=node.position)
 
-    def pair(self, left: Bound, right: Bound, *, plain: bool = False) -> tuple[Bound, Bound]:
-        """Put two nodes beside each other, each of which may be a literal."""
-        beside = partial(self.beside, plain=plain)
-        return beside(left, right), beside(right, left)
+    def pair(self, left: Bound, right: Bound, *, strict: bool = False) -> tuple[Bound, Bound]:
+        """Coerce two operands to each other; either may be a literal."""
+        coerce = partial(self.coerce, strict=strict)
+        return coerce(left, right), coerce(right, left)
 
     def same_family(self, label: str, nodes: Sequence[Bound]) -> None:
-        """Refuse to relate numbers to texts, and the like."""
+        """Raise an error for operands of different type families, such as numbers and texts."""
         families = {family(n.type) for n in nodes} - {"null"}
         if len(families) > 1 and families != {"text", "bytes"}:
             sides = " and ".join(f"{n.field or 'an expression'} ({n.type})" for n in nodes)
@@ -228,16 +228,16 @@ class Scope:
 
 
 def constant(value: pa.Scalar, *literal: object) -> Bound:
-    """Return what gives the same value for all rows."""
+    """Return a bound constant."""
     return Bound(expr=Literal(value.type, value), example=value, literal=literal)
 
 
 def cast_number(
     node: Bound, kind: pa.DataType, tree: Syntax, scope: Scope, *, tries: bool
 ) -> Bound | None:
-    """Cast a number in the text to a decimal by its digits, not by the double next to it.
+    """Cast a number in the text to a decimal by its digits, not by the nearest double.
 
-    ``None`` if this is another cast.
+    ``None`` if the cast is another one.
     """
     if not pt.is_decimal(kind) or not node.literal or type(node.literal[0]) not in (int, Decimal):
         return None

@@ -1,4 +1,4 @@
-"""An expression as it is written, each piece with its place, and errors that point there."""
+"""Syntax trees of expressions, with the position of each node, and errors that point there."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ AGGREGATES = ("count", "sum", "min", "max", "avg")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Syntax:
-    """A piece of an expression.
+    """A node of an expression's syntax tree.
 
-    Parentheses leave no piece behind, and a chain of ``AND`` or of ``OR`` is one piece.
+    Parentheses make no node. A chain of ``AND`` or of ``OR`` makes one.
 
-    kind: what it is: an operator as it is written in capitals (``"="``, ``"AND"``, ``"IS NULL"``),
-        or ``"literal"``, ``"column"``, ``"field"``, ``"element"``, ``"list"``, ``"call"``,
-        ``"CAST"``, ``"TRY_CAST"``, ``"star"``, ``"aggregate"``.
-    parts: the pieces that it is made of, in the order of the text.
+    kind: an operator in capitals (``"="``, ``"AND"``, ``"IS NULL"``), or ``"literal"``,
+        ``"column"``, ``"field"``, ``"element"``, ``"list"``, ``"call"``, ``"CAST"``,
+        ``"TRY_CAST"``, ``"star"``, ``"aggregate"``.
+    parts: the child nodes, in the order of the text.
     value: the value of a literal, the names of a column's path, the name of a field or function,
-        the `TypeName` of a cast, the character that escapes in a ``LIKE``, the `Listed` literals of
-        an ``IN``, an `AggregateCall`.
-    start, end: where in the text it stands, with the parentheses around it.
-    at: where in the text an error of it points.
+        the `TypeName` of a cast, the escape character of a ``LIKE``, the `Listed` literals of an
+        ``IN``, an `AggregateCall`.
+    start, end: the span in the text, including surrounding parentheses.
+    at: the position in the text that errors point to.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Syntax:
     at: int = 0
 
     def walk(self) -> Iterator[Syntax]:
-        """Yield the piece and all within it."""
+        """Yield the node and all its descendants."""
         waiting = [self]
         while waiting:
             piece = waiting.pop()
@@ -47,12 +47,12 @@ class Syntax:
 
     @property
     def is_column(self) -> bool:
-        """Whether it is a column of the table, and none within another."""
+        """True if the node is a top-level column of the table."""
         return self.kind == "column" and len(self.value) == 1
 
 
 class TypeName(NamedTuple):
-    """The name of a type in small letters, what stands in parentheses behind it, and both."""
+    """The name of a type in small letters, its sizes in parentheses, and the whole text."""
 
     name: str
     sizes: tuple[str, ...]
@@ -60,16 +60,16 @@ class TypeName(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The literals of a list: their values, and where in the text each begins."""
+    """The literals of a list: their values, and the position of each in the text."""
 
     values: list[object]
     places: Iterable[int]
 
 
 class AggregateCall(NamedTuple):
-    """The name of an aggregate, and what its parts are besides arguments.
+    """The name of an aggregate, with its modifiers.
 
-    If `filtered`, the last part is the condition of the rows that it looks at.
+    If `filtered`, the last part of the node is the condition on its rows.
     """
 
     name: str
@@ -78,7 +78,7 @@ class AggregateCall(NamedTuple):
 
 
 def show(value: object) -> str:
-    """Write a literal as it stands in a filter."""
+    """Return the SQL text of a literal."""
     match value:
         case bool():
             return str(value).upper()
@@ -89,14 +89,14 @@ def show(value: object) -> str:
     return str(value)
 
 
-# ---- errors that point at a place in the text of an expression
+# ---- errors that point to a position in an expression
 
-_PIECE = 160  # of a long line, shown around the place
-_SHOWN = 10 * _PIECE  # each character spelled out
+_PIECE = 160  # of a long line, shown around the position
+_SHOWN = 10 * _PIECE  # with each character escaped
 
 
 def _pointed(sql: str, position: int) -> str:
-    """Return the line of a text that an offset lies in, with a caret under it.
+    """Return the line of a text that contains an offset, with a caret under it.
 
     Examples
     --------
@@ -110,17 +110,17 @@ def _pointed(sql: str, position: int) -> str:
     if len(line) > _PIECE:
         first = max(0, column - _PIECE // 2)
         line, column = line[first : first + _PIECE], column - first
-    # cleaned here, so that the caret stands below what is shown of the place
+    # cleaned here, so that the caret is below the cleaned character
     line, before = (clean(text.expandtabs(4), _SHOWN) for text in (line, line[:column]))
     return f"  {line}\n  {' ' * len(before)}^"
 
 
 class TooLargeError(PredicateError):
-    """The texts of so many rows would take too much memory; those of fewer may not."""
+    """The texts of all rows together would take too much memory; a smaller batch may not."""
 
 
 def as_class(cls: type[PredicateError], error: PredicateError) -> PredicateError:
-    """Return the same error, of another class."""
+    """Return a copy of an error, of another class."""
     first, *others = error.message.split("\n")
     return cls(first, details=others, hint=error.hint, **error.context)
 
@@ -128,7 +128,7 @@ def as_class(cls: type[PredicateError], error: PredicateError) -> PredicateError
 def failure(
     sql: str, what: str, position: int, hint: str = "", **context: object
 ) -> PredicateError:
-    """Return the error of a place in the text."""
+    """Return an error that points to a position in an expression."""
     before = sql[:position]
     line, column = before.count("\n") + 1, position - before.rfind("\n")
     return PredicateError(
@@ -141,7 +141,7 @@ def failure(
 
 @contextmanager
 def not_too_deep(sql: str) -> Iterator[None]:
-    """Give the error of a text whose pieces stand within each other too deeply."""
+    """Raise a `PredicateError` if an expression is nested too deeply."""
     try:
         yield
     except RecursionError:

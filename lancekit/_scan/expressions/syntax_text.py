@@ -1,4 +1,4 @@
-"""Syntax to text: what was built without a text gets one, for messages and for transactions."""
+"""SQL text of syntax trees that were built without text, for messages and transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax import Listed, Syntax, show
 
-#: what stands around the parts of a piece; numbers are the parts' places
+#: the text around the parts of a node; numbers are indices of parts
 _Form: TypeAlias = "tuple[str | int, ...]"
 
 
@@ -33,17 +33,17 @@ _FORMS: Mapping[str, _Form] = {
     "star": ("*",),
 }
 
-#: pieces whose ends are seen only with parentheses around them
+#: nodes that need parentheses inside of others
 _OPEN = {*_FORMS, "AND", "OR", "IN", "NOT IN", "NEGATE"} - {"element", "star"}
 
 
 def quoted(name: str) -> str:
-    """Return a name in backticks, whatever characters it holds."""
+    """Return a name in backticks, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal_text(value: object) -> str:
-    """Return a number, a text, bytes, a truth or null as it is written.
+    """Return the SQL text of a number, a text, bytes, a boolean or null.
 
     Examples
     --------
@@ -53,12 +53,12 @@ def literal_text(value: object) -> str:
     if value is None:
         return "NULL"
     text = show(value)
-    # a decimal of no digits behind its point has the point, which tells it from a whole number
+    # a decimal without fraction digits keeps its point, to differ from an integer
     return f"{text}." if isinstance(value, Decimal) and text.lstrip("-").isdigit() else text
 
 
 def written(tree: Syntax) -> Unbound:
-    """Return syntax with its text, whose pieces know their places in it.
+    """Return a tree with its text; the nodes get their positions in the text.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def written(tree: Syntax) -> Unbound:
 
 
 class _Writer:
-    """The text so far; each piece that is written comes back with its place."""
+    """A writer of a tree's text; each written node is returned with its position."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -83,7 +83,7 @@ class _Writer:
         self.length += len(text)
 
     def piece(self, tree: Syntax) -> Syntax:
-        """Write a piece."""
+        """Write a node."""
         start = self.length
         if (form := _FORMS.get(tree.kind)) is not None:
             placed = self._form(tree, form)
@@ -93,7 +93,7 @@ class _Writer:
         return replace(placed, start=start, end=self.length, at=first)
 
     def operand(self, tree: Syntax, *, closed: bool = True) -> Syntax:
-        """Write a part of a piece, in parentheses if it would not end where it is seen to."""
+        """Write a part of a node, in parentheses if they are needed to delimit it."""
         if closed and tree.kind not in _OPEN:
             return self.piece(tree)
         start = self.length
@@ -103,7 +103,7 @@ class _Writer:
         return replace(placed, start=start, end=self.length)
 
     def items(self, parts: Iterable[Syntax]) -> tuple[Syntax, ...]:
-        """Write parts between commas."""
+        """Write parts with commas between them."""
         placed = []
         for at, part in enumerate(parts):
             self.put(", " if at else "")
@@ -190,7 +190,7 @@ class _Writer:
         return replace(tree, parts=parts)
 
 
-#: pieces whose errors point at their name
+#: nodes whose errors point to their name
 _NAMED = frozenset(("call", "aggregate"))
 
 _RULES: Mapping[str, Callable[[_Writer, Syntax], Syntax]] = {

@@ -1,6 +1,6 @@
 """Casts of the filter language: ``CAST``, which fails, and ``TRY_CAST``, which gives null.
 
-What becomes of a value is told by the table of `lancekit._casts`.
+The table of `lancekit._casts` defines the result of each cast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lancekit._format.arrow_parts import decimal_size, flattened, item_field, un
 from lancekit._scan.expressions.kernels.operators import Value
 from lancekit._scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
 
-#: of a decimal
+#: digits of a decimal
 DIGITS = 38
 
 
@@ -37,14 +37,14 @@ def _round(value: Value, kind: pa.DataType) -> Value:
     """Round numbers to the scale of a decimal type, halves away from zero."""
     scale = decimal_size(kind)[1]
     if pt.is_floating(value.type):
-        double = nearest(value, pa.float64())  # the others have no room for the digits
+        double = nearest(value, pa.float64())  # other types have no room for the digits
         return pc.cast(pc.round(double, scale, round_mode="half_towards_infinity"), kind)
     found: Value = ak.cast_decimals(rounded(value, scale, "half_towards_infinity"), kind)
     return found
 
 
 def _cut_off(value: Value, kind: pa.DataType) -> Value:
-    """Cast to a type with fewer digits, which are cut off."""
+    """Cast to a type with fewer digits; the rest is cut off."""
     if pt.is_floating(value.type):
         return pc.cast(pc.trunc(value), kind)
     if pt.is_decimal(value.type):
@@ -58,13 +58,13 @@ def _cut_off(value: Value, kind: pa.DataType) -> Value:
 
 
 def _local(value: Value, kind: pa.DataType) -> Value:
-    """Read a timestamp without a zone as local time of a type's zone, as the reference does."""
+    """Convert a timestamp without a zone as local time in a type's zone, as in the reference."""
     zone = unit_and_zone(kind)[1] or "UTC"
     return pc.assume_timezone(value, zone, ambiguous="earliest", nonexistent="earliest")
 
 
 def _keep(value: Value, kind: pa.DataType) -> Value:
-    """Cast to a type that holds each value, or refuses it."""
+    """Cast to a type that can hold each value; fail for others."""
     source = value.type
     if pt.is_integer(source) and pt.is_decimal(kind):
         wide = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
@@ -85,13 +85,13 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _count(value: Value) -> Value:
-    """Return the count of its unit that a date, timestamp, time or duration is."""
+    """Return a date, timestamp, time or duration as the count of its unit."""
     narrow = pt.is_date32(value.type) or pt.is_time32(value.type)
     return pc.cast(pc.cast(value, pa.int32()), pa.int64()) if narrow else pc.cast(value, pa.int64())
 
 
 def _counted(value: Value, kind: pa.DataType) -> Value:
-    """Return what so many units are in a temporal type."""
+    """Return counts of a unit as a temporal type."""
     if pt.is_time(kind):
         day = 86_400 * _PER_SECOND[unit_of(kind)]
         beyond = pc.or_(pc.less(value, 0), pc.greater_equal(value, day))
@@ -109,7 +109,7 @@ def _as_array(value: Value) -> pa.Array:
 
 
 def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast the items of lists one by one, as values of columns are."""
+    """Cast the items of lists one by one, like values of columns."""
     if pt.is_fixed_size_list(value.type):
         value = pc.cast(value, pa.list_(item_field(value.type)))
     lengths = pc.fill_null(pc.list_value_length(value), 0)
@@ -137,7 +137,7 @@ def cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar: ...
 def cast(value: Value, kind: pa.DataType) -> Value:
     """Cast by the table of `lancekit._casts`.
 
-    A value that does not fit is an ``ArrowInvalid``, a cast that there is not an
+    A value that does not fit is an ``ArrowInvalid``; a cast that does not exist is an
     ``ArrowNotImplementedError``.
     """
     source = value.type
@@ -149,7 +149,7 @@ def cast(value: Value, kind: pa.DataType) -> Value:
         return pc.cast(cast(value, kind.value_type), kind)
     rule = rule_of(source, kind)
     if rule is None and not (has_rules(source) and has_rules(kind)):
-        return pc.cast(value, kind)  # part by part, as Arrow does, which refuses what it changes
+        return pc.cast(value, kind)  # part by part as Arrow does, which refuses lossy casts
     if rule is None:
         raise pa.ArrowNotImplementedError(f"there is no cast from {source} to {kind}")
     if rule.source == rule.target == "list":
@@ -181,7 +181,7 @@ def _by_digits(value: Value, kind: pa.DataType, digits: Digits) -> Value:
 
 
 def try_cast(value: Value, kind: pa.DataType) -> Value:
-    """Cast what can be cast, and give null for the rest."""
+    """Cast the values that can be cast; null for the rest."""
     try:
         return cast(value, kind)
     except pa.ArrowInvalid:
@@ -199,7 +199,7 @@ def try_cast(value: Value, kind: pa.DataType) -> Value:
 
 
 def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
-    """Cast parts of an array, ever smaller ones where a value of theirs does not fit."""
+    """Cast parts of an array, halved again while a value does not fit."""
     try:
         return [cast(values, kind)]
     except pa.ArrowInvalid:
@@ -209,11 +209,11 @@ def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
     return [*_halves(values[:middle], kind), *_halves(values[middle:], kind)]
 
 
-# ---- the names of Arrow's types, as arrow_cast takes them
+# ---- names of Arrow types, as arrow_cast accepts them
 
-#: the most items that a list of one size may have
+#: the most items of a fixed-size list
 _MOST_ITEMS = 2**31 - 1
-#: the most bytes that each value of one size may have: so many are made even of nulls
+#: the most bytes of a fixed-size binary value: even nulls take that many
 _MOST_BYTES = 1 << 12
 _UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
 _PLAIN = {
@@ -251,12 +251,12 @@ def _are_numbers(*texts: str) -> bool:
 
 
 def decimal(precision: int, scale: int = 0) -> pa.DataType | None:
-    """Return the type of decimals with so many digits, if there is one."""
+    """Return the decimal type with a precision and scale, ``None`` if they are out of range."""
     return pa.decimal128(precision, scale) if 0 < precision <= DIGITS >= abs(scale) else None
 
 
 def arrow_type(text: str) -> pa.DataType | None:
-    """Return the type of a name such as ``Timestamp(Second, Some("UTC"))``, if it is one.
+    """Return the type of a name such as ``Timestamp(Second, Some("UTC"))``; ``None`` if unknown.
 
     Examples
     --------
@@ -293,14 +293,14 @@ def arrow_type(text: str) -> pa.DataType | None:
 
 # ---- casts to text: values as Lance readers write them
 
-#: from here on numbers are written with an exponent, by Arrow and in the language
+#: from here on, numbers are written with an exponent, by Arrow and in the language
 _EXPONENT_OF_ARROW, _EXPONENT = 1e10, 1e16
-#: days from 1970 on whose years Arrow writes: -32767 to 32767
+#: days since 1970 of the years that Arrow writes correctly: -32767 to 32767
 _FIRST_DAY, _LAST_DAY = -12_687_428, 11_248_737
 
 
 def _check_years(value: Value) -> None:
-    """Refuse dates and timestamps whose years Arrow writes as other years."""
+    """Raise an error for dates and timestamps whose years Arrow writes as other years."""
     if pt.is_timestamp(value.type):
         check_local(value)
     days = pc.cast(value if pt.is_date32(value.type) else cut(value, pa.date32()), pa.int32())
@@ -310,7 +310,7 @@ def _check_years(value: Value) -> None:
 
 
 def _seconds_text(value: Value, form: str) -> Value:
-    """Write a moment in ISO 8601, with no more digits of the second than it has."""
+    """Write a moment in ISO 8601, without trailing zeros of the fraction in groups of three."""
     text = pc.strftime(value, format=form)
     for zeros, kept in ((r"\.0+$", ""), (r"(\.\d{3})(000)+$", r"\1"), (r"(\.\d{6})000$", r"\1")):
         text = pc.replace_substring_regex(text, pattern=zeros, replacement=kept)
@@ -349,7 +349,7 @@ def _float_text(value: Value) -> Value:
 
 
 def _decimal_text(value: Value) -> Value:
-    """Write all digits: Arrow writes small numbers with an exponent."""
+    """Write all digits of decimals: Arrow writes small numbers with an exponent."""
     if isinstance(value, pa.Scalar):
         plain = None if value.as_py() is None else format(value.as_py(), "f")
         return scalar_of(plain, pa.string())

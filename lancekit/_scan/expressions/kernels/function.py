@@ -1,4 +1,4 @@
-"""What a function of the filter language is, and the ways to make one from a kernel."""
+"""The type of functions of the filter language, and wrappers that make one from a kernel."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
 from lancekit._scan.expressions.kernels.operators import Value
 
-#: as many arguments as are written
+#: for functions of any number of arguments
 ANY_NUMBER = 99
 
 
-class Refused(ValueError):  # noqa: N818  # what is wrong stands in the text
-    """A function does not take its arguments; the text says all that there is to say."""
+class Refused(ValueError):  # noqa: N818  # the text has the reason
+    """A function does not accept its arguments; the text is the whole message."""
 
 
 class TooLarge(Refused):
-    """The texts of so many rows would take too much memory."""
+    """The texts of all rows together would take too much memory."""
 
 
-#: bytes of text that a function gives for many rows at once, and that it gives for one
+#: most bytes of text that a function returns for many rows at once, and for one row
 _AT_ONCE, _LARGEST = 1 << 28, 1 << 29
 
 
@@ -35,9 +35,9 @@ _AT_ONCE, _LARGEST = 1 << 28, 1 << 29
 class Function:
     """A function of the filter language.
 
-    ``families`` are those that each argument may be of, the last one standing for all further
-    arguments; an empty string allows any.  ``same`` marks arguments that share one type.
-    ``size`` bounds the bytes of the result by the arguments, where it may be many times as large.
+    ``families`` has the type family of each argument; the last one applies to all further
+    arguments, and an empty string accepts any. ``same`` marks functions whose arguments share one
+    type. ``size`` bounds the bytes of a result that may be much larger than the arguments.
     """
 
     kernel: Callable[..., Value]
@@ -61,19 +61,19 @@ class Function:
 
 
 def unary(kernel: Callable[..., Value], wanted: str) -> Function:
-    """Make a function of one argument."""
+    """Return a function of one argument."""
     return Function(kernel, (wanted,), 1, 1)
 
 
 def constant_of(value: Value) -> Any:
-    """Return the value of an argument that has to be the same for all rows."""
+    """Return the value of an argument that must be a constant."""
     if not isinstance(value, pa.Scalar):
         raise pa.ArrowNotImplementedError("the last arguments have to be constants")
     return value.as_py()
 
 
 def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
-    """Wrap a kernel whose second argument is an option: null there makes everything null."""
+    """Wrap a kernel whose second argument is a constant; null there gives null for every row."""
 
     def call(value: Value, pattern: Value, **options: object) -> Value:
         text = constant_of(pattern)
@@ -85,12 +85,12 @@ def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the first row of each distinct set of values, and for each row which set it has."""
+    """Return the first row of each distinct combination, and each row's combination number."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         distinct = pc.unique(column)
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
-        # numbered anew after each column, so that the numbers stay small
+        # renumbered after each column, so that the numbers stay small
         code = np.unique(code * len(distinct) + places, return_inverse=True)[1]
     _, first, each = np.unique(code, return_index=True, return_inverse=True)
     return first, each
@@ -106,7 +106,7 @@ def _sets(args: Sequence[Value], first: NDArray[np.generic]) -> Iterator[tuple[o
 
 
 def per_value(function: Callable[..., object], kind: pa.DataType) -> Callable[..., Value]:
-    """Make a kernel of what Arrow has none for: called once for each distinct set of arguments.
+    """Return a kernel that calls a Python function once for each distinct combination of arguments.
 
     It gives null where an argument is null.
     """
@@ -127,11 +127,11 @@ def _call(function: Callable[..., object], values: Sequence[object]) -> object:
 
 
 def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Callable[..., Value]:
-    """Make a function of a kernel whose arguments behind the first are the same for all rows.
+    """Wrap a kernel whose arguments after the first are constants.
 
-    Where they are columns, it is called once for each distinct set of them.  It gives null where
-    one is null, or the first argument is, whatever the others are.  Without a ``kind``, it gives
-    the type of the first argument.
+    If they are columns, the kernel is called once for each distinct combination of them. The result
+    is null where an option or the first argument is null. Without a ``kind``, the result has the
+    type of the first argument.
     """
 
     def one(values: pa.Array, options: Sequence[object], given: pa.DataType) -> pa.Array:
@@ -148,7 +148,7 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
                 return one(pa.array([value.as_py()], value.type), constants, given)[0]
             return one(value, constants, given)
         values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
-        if ak.null_count(values):  # a bad option beside a null is none
+        if ak.null_count(values):  # an invalid option for a null value is not an error
             known = pc.is_valid(values)
             rest = [o if isinstance(o, pa.Scalar) else ak.filter(o, known) for o in options]
             found = call(ak.filter(values, known), *rest)

@@ -20,8 +20,8 @@ from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
 
 
-def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Bring numbers to one type that holds them all: Arrow's own ways refuse large ones."""
+def _typed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Cast numbers to one type that can hold all of them; Arrow's own coercion refuses some."""
     kinds = [value.type for value in values]
     if any(map(pt.is_floating, kinds)):
         return tuple(v if pt.is_floating(v.type) else nearest(v, pa.float64()) for v in values)
@@ -38,7 +38,7 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
 def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Function:
     least = 2 if most == 2 else 1
     return Function(
-        lambda *values: kernel(*_alike(values)), ("",), least, most, same=True, size=sizes.joined
+        lambda *values: kernel(*_typed(values)), ("",), least, most, same=True, size=sizes.joined
     )
 
 
@@ -46,7 +46,7 @@ def _greatest(*values: Value) -> Value:
     found: Value = ak.max_element_wise(*values)
     if pt.is_floating(found.type):
         for value in values:
-            # NaN is greater than every number, and Arrow passes over it
+            # NaN is greater than every number, and Arrow skips it
             found = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, found)
     return found
 

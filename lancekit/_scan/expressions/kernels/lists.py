@@ -20,12 +20,12 @@ from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value, as_
 
 
 def _equal(items: pa.Array, wanted: Value) -> pa.Array:
-    """Tell which items are what is wanted; null is nothing."""
+    """Return a mask of the items that equal a value; null equals nothing."""
     return pc.fill_null(as_array(COMPARISONS["="](items, wanted), len(items)), False)
 
 
 def _array_has(lists: pa.Array, item: Value) -> Value:
-    """Tell for each list whether it holds the item: look at all elements, then per list."""
+    """Return a mask of the lists that contain an item: compares all items at once."""
     if isinstance(item, pa.Scalar) and not item.is_valid:
         return scalar_of(None, pa.bool_())
     parents = ak.list_parents(lists)
@@ -52,7 +52,7 @@ def _items(items: Value) -> list[pa.Scalar]:
 
 
 def array_element(lists: pa.Array, place: Value) -> Value:
-    """Return an element of each list: counted from 1, or from the end by negative numbers.
+    """Return an element of each list, counted from 1, or from the end by negative numbers.
 
     It is null where a list has no such element.
     """
@@ -76,7 +76,7 @@ def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
 
 
 def _array_position(lists: pa.Array, item: Value) -> Value:
-    """Return the place of an item's first occurrence, null if there is none."""
+    """Return the position of an item's first occurrence, from 1 on; null without one."""
     parents = ak.list_parents(lists).to_numpy()
     wanted = item if isinstance(item, pa.Scalar) else ak.take(item, parents)
     hits = np.flatnonzero(_equal(pc.list_flatten(lists), wanted).to_numpy(zero_copy_only=False))
@@ -88,7 +88,7 @@ def _array_position(lists: pa.Array, item: Value) -> Value:
 
 
 def _of_each(name: str, lists: pa.Array) -> Value:
-    """Return the least or the greatest item of each list ("min", "max"), null for one without any.
+    """Return the least or the greatest item of each list ("min", "max"); null for an empty list.
 
     NaN is greater than every number, as in comparisons.
     """
@@ -107,7 +107,7 @@ def _of_each(name: str, lists: pa.Array) -> Value:
 
 
 def _grouped(name: str, count: int, rows: pa.Array, items: pa.Array) -> pa.Array:
-    """Aggregate the items of each row, null for a row without any."""
+    """Aggregate the items of each row; null for a row without items."""
     results = pa.table([rows, items], ["row", "item"]).group_by("row").aggregate([("item", name)])
     every = pa.array(np.arange(count), results["row"].type)
     places = pc.index_in(every, value_set=ak.combine_chunks(results["row"]))
@@ -163,7 +163,7 @@ LIST_FUNCTIONS: Mapping[str, Function] = {
 
 
 def _double(value: Value) -> Value:
-    """Compute with doubles, or with single floats where such are given."""
+    """Return values as doubles; floats of other sizes stay."""
     return value if pt.is_floating(value.type) else nearest(value, pa.float64())
 
 
@@ -171,7 +171,7 @@ def _of_double(kernel: Callable[..., Value], count: int = 1) -> Function:
     return Function(lambda *v: kernel(*map(_double, v)), ("number",), count, count)
 
 
-#: no double has more, on either side of the point; Arrow would multiply by ten so many times
+#: no double has more digits, on either side of the point; Arrow would multiply by ten so often
 _MOST_DIGITS = 400
 
 
@@ -188,7 +188,7 @@ def _round(value: Value, digits: Value | None = None, *, mode: str) -> Value:
 
 
 def _log(value: Value, other: Value | None = None) -> Value:
-    """Return the logarithm to the base 10, or to the base that stands first."""
+    """Return the logarithm to the base 10, or to the base in the first argument."""
     if other is None:
         return pc.log10(_double(value))
     return pc.logb(_double(other), _double(value))
@@ -196,7 +196,7 @@ def _log(value: Value, other: Value | None = None) -> Value:
 
 def _cbrt(value: Value) -> Value:
     root = pc.power(pc.abs(_double(value)), 1 / 3)
-    # a power is off by a little, and the root of a cube is a whole number
+    # the power is inexact, but the root of a cube is an integer
     whole = pc.round(root)
     root = pc.if_else(
         pc.equal(pc.multiply(whole, pc.multiply(whole, whole)), pc.abs(value)), whole, root

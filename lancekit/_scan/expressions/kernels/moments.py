@@ -1,6 +1,6 @@
-"""Dates and timestamps of two units or zones, brought to types that Arrow compares.
+"""Coercion of dates and timestamps with different units or zones to types that Arrow compares.
 
-Two columns are compared in the coarser of their units, as Lance readers do.  A constant is compared
+Two columns are compared in the coarser of their units, as in Lance readers. A constant is compared
 exactly: it never decides the unit of a column.
 """
 
@@ -19,13 +19,13 @@ from lancekit._format.arrow_parts import unit_and_zone
 #: as in `operators`, which imports this module
 _Value: TypeAlias = pa.Array | pa.Scalar
 
-#: units of time, the coarser first, and how many nanoseconds each has
+#: units of time from the coarsest on, with their nanoseconds
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MOMENT_UNITS = tuple(_NANOSECONDS)
 
 
 def in_common_zone(left: _Value, right: _Value) -> tuple[_Value, _Value]:
-    """Bring two moments to zoned timestamps if one of them is zoned."""
+    """Convert two moments to zoned timestamps if one of them is zoned."""
     zones = [v.type.tz for v in (left, right) if pt.is_timestamp(v.type) and v.type.tz]
     if not zones:
         return left, right
@@ -33,9 +33,9 @@ def in_common_zone(left: _Value, right: _Value) -> tuple[_Value, _Value]:
 
 
 def _in_zone(value: _Value, zone: str) -> _Value:
-    """Read a naive timestamp as local time of a zone, and a date as midnight UTC.
+    """Convert a naive timestamp as local time in a zone, and a date as midnight UTC.
 
-    So does the reference.
+    The reference does the same.
     """
     if pt.is_timestamp(value.type) and value.type.tz:
         return value
@@ -54,13 +54,13 @@ def _in_unit(value: _Value, unit: str) -> _Value:
 
 
 def in_common_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
-    """Bring two timestamps to the coarser of their units."""
+    """Convert two timestamps to the coarser of their units."""
     unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_MOMENT_UNITS.index)
     return _in_unit(left, unit), _in_unit(right, unit)
 
 
 def in_column_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
-    """Bring a constant to the type of the timestamp column beside it, if that changes no value."""
+    """Convert a constant to the type of the timestamp column, if that does not change its value."""
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Array):
         return _fitted(left, right.type), right
     if isinstance(right, pa.Scalar) and isinstance(left, pa.Array):
@@ -69,7 +69,7 @@ def in_column_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
 
 
 def _from_date(value: _Value, other: pa.DataType) -> _Value:
-    """Convert a date beside a timestamp to a unit that holds every date."""
+    """Convert a date that is compared with a timestamp to a unit that holds every date."""
     if not (pt.is_date(value.type) and pt.is_timestamp(other)):
         return value
     return pc.cast(value, pa.timestamp("s" if pt.is_date32(value.type) else "ms"))
@@ -87,7 +87,7 @@ def _fitted(value: _Value, column: pa.DataType) -> _Value:
 
 
 def exact_pair(left: _Value, right: _Value) -> tuple[_Value, _Value]:
-    """Bring moments to types that compare exactly if one of them is a constant.
+    """Convert moments to types that compare exactly if one of them is a constant.
 
     >>> column, constant = pa.array([1, 1001], "timestamp[ns]"), pa.scalar(1, "timestamp[us]")
     >>> pc.greater(*exact_pair(column, constant)).to_pylist()
@@ -108,16 +108,16 @@ def exact_pair(left: _Value, right: _Value) -> tuple[_Value, _Value]:
 
 
 def _nanoseconds(value: _Value) -> _Value:
-    """Return the nanoseconds since 1970 as decimals, which hold those of every timestamp."""
+    """Return the nanoseconds since 1970 as decimals, which have the range of all timestamps."""
     counts = pc.cast(pc.cast(value, pa.int64()), pa.decimal128(19))
     factor = scalar_of(_NANOSECONDS[unit_and_zone(value.type)[0]], pa.int32())
     return pc.multiply(counts, pc.cast(factor, pa.decimal128(10)))
 
 
 def members_in_unit(value: _Value, members: pa.Array) -> tuple[_Value, pa.Array]:
-    """Bring constants to the type of the timestamps that are looked up among them.
+    """Convert constants to the type of the timestamps that are looked up in them.
 
-    A constant that no value of the unit equals is left out.
+    A constant that equals no value of that unit is left out.
     """
     value, both = in_common_zone(value, members)
     found = cast("pa.Array", both)

@@ -1,8 +1,8 @@
-"""What the operators of the filter language do, over Arrow arrays and scalars.
+"""Kernels of the filter language's operators, over Arrow arrays and scalars.
 
-Everywhere null in gives null out (``AND`` and ``OR`` are Kleene's).  Floats are ordered as Lance
-readers order them: NaN equals itself and is greater than every number; the two zeros are equal.
-Integer arithmetic that overflows is an error, not a wrapped number.
+A null operand gives null (``AND`` and ``OR`` are Kleene's). Floats are ordered as in Lance readers:
+NaN equals itself and is greater than every number, and the two zeros are equal. Overflow of integer
+arithmetic is an error, not a wrapped number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lancekit._scan.expressions.kernels.moments import (
     in_common_zone,
 )
 
-#: a column, or what is the same in all its rows
+#: a column, or a constant for all its rows
 Value: TypeAlias = pa.Array | pa.Scalar
 
 _FAMILIES: tuple[tuple[str, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
@@ -46,7 +46,7 @@ _FAMILIES: tuple[tuple[str, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
 
 @lru_cache(maxsize=256)
 def family(kind: pa.DataType) -> str:
-    """Return the family of types that compare with each other; else the type's own text."""
+    """Return a type's family, whose types compare with each other; else the type's text."""
     return next((name for name, tests in _FAMILIES if any(t(kind) for t in tests)), str(kind))
 
 
@@ -78,10 +78,10 @@ def _as_double(value: Value) -> Value:
 
 
 def align(left: Value, right: Value) -> tuple[Value, Value]:
-    """Bring two values to types that Arrow compares and adds, as the reference does.
+    """Coerce two values to types that Arrow compares and adds, as in the reference.
 
-    Timestamps meet in the unit of a column beside a constant, else in the coarser of their units;
-    integers and floats as doubles, text and bytes as bytes.
+    Timestamps get the unit of a column if one side is a constant, else the coarser of their units.
+    Integers and floats become doubles, text and bytes become bytes.
     """
     kinds = left.type, right.type
     if kinds[0] == kinds[1]:
@@ -99,7 +99,7 @@ def align(left: Value, right: Value) -> tuple[Value, Value]:
     return left, right
 
 
-#: of a decimal of 128 bits
+#: digits of a decimal of 128 bits
 _DIGITS = 38
 
 
@@ -114,20 +114,20 @@ def _orders_nan(left: Value, right: Value) -> bool:
 
 
 def as_array(value: Value, count: int) -> pa.Array:
-    """Return a value for each of so many rows."""
+    """Return a value as an array of a number of rows."""
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, count) if count else pa.nulls(0, value.type)
     return value
 
 
 def _same(left: pa.Array, right: pa.Array) -> NDArray[np.bool_]:
-    """Tell where two arrays have the same values, nulls among them, as a NumPy array."""
+    """Return a mask of the rows where two arrays are equal, with nulls equal, as a NumPy array."""
     found = as_array(pc.invert(_distinct(left, right)), len(left))
     return found.to_numpy(zero_copy_only=False).astype(bool)
 
 
 def _equal_nested(left: Value, right: Value) -> Value:
-    """Compare lists and structs by their parts, in which two nulls are the same."""
+    """Compare lists and structs by their parts; two null parts are equal."""
     if isinstance(left, pa.Array):
         return _equal_arrays(left, as_array(right, len(left)))
     if isinstance(right, pa.Array):
@@ -188,7 +188,7 @@ def _compare(test: Callable[[Value, Value], Value], left: Value, right: Value) -
 
 
 def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
-    """Give decimals room for the digits of both, before and after the point."""
+    """Widen decimals to hold the digits of both, before and after the point."""
     sizes = [decimal_size(kind) for kind in (left.type, right.type)]
     if max(p - s for p, s in sizes) + max(s for _, s in sizes) <= _DIGITS:
         return left, right
@@ -197,11 +197,11 @@ def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _distinct(left: Value, right: Value) -> Value:
-    """Compare with null as a value of its own."""
+    """Return where two values differ; null is a value that equals itself."""
     unequal = pc.invert(_compare(_equal, left, right))
     one_null = pc.xor(pc.is_null(left), pc.is_null(right))
-    told: Value = pc.coalesce(unequal, one_null)
-    return told
+    different: Value = pc.coalesce(unequal, one_null)
+    return different
 
 
 COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {
@@ -220,7 +220,7 @@ COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Divide integers toward zero (by zero: an error), floats as IEEE 754 does."""
+    """Divide integers toward zero (by zero: an error), floats as in IEEE 754."""
     if pt.is_floating(left.type) or pt.is_floating(right.type):
         return pc.divide(left, right)
     if pt.is_decimal128(left.type) and pt.is_decimal128(right.type):
@@ -229,11 +229,11 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def _divide_decimals(left: Value, right: Value) -> Value:
-    """Divide to four digits more than the left side has, the rest cut off."""
+    """Divide to four digits more than the left side has; further digits are cut off."""
     (digits, places), (divisor_digits, divisor_places) = map(decimal_size, (left.type, right.type))
     scale = min(_DIGITS, places + 4)
     precision = min(_DIGITS, digits - places + divisor_places + scale)
-    # Arrow gives as many digits as the right side has, and the left one's
+    # Arrow's result has the fraction digits of the left side plus the digits of the right side
     right = pc.cast(right, pa.decimal256(max(4, divisor_digits), divisor_places))
     exact = pc.divide_checked(pc.cast(left, pa.decimal256(digits, places)), right)
     cut = pc.round(exact, scale, round_mode="towards_zero")
@@ -241,7 +241,7 @@ def _divide_decimals(left: Value, right: Value) -> Value:
 
 
 def add(left: Value, right: Value) -> Value:
-    """Add numbers, days to a date, a duration to a moment."""
+    """Add numbers, days to a date, or a duration to a moment."""
     if pt.is_integer(left.type) and pt.is_date32(right.type):
         left, right = right, left
     if pt.is_date32(left.type) and pt.is_integer(right.type):
@@ -257,7 +257,7 @@ def _later(date: Value, days: Value, kernel: Callable[[Value, Value], Value]) ->
 
 
 def wide(kernel: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
-    """Compute with decimals whose exact result may need more digits than they have."""
+    """Apply a kernel to decimals whose exact result may need more digits than their type has."""
     kinds = left.type, right.type
     if not all(map(pt.is_decimal128, kinds)) or sum(decimal_size(k)[0] for k in kinds) < _DIGITS:
         return kernel(left, right)
@@ -303,7 +303,7 @@ def _decimal_rest(left: Value, right: Value) -> Value:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """Take the remainder with the sign of the left side."""
+    """Return the remainder, with the sign of the left side."""
     kinds = scalar_of(0, left.type), scalar_of(0, right.type)
     kind = pc.add(*kinds).type
     if pt.is_decimal128(left.type) or pt.is_decimal128(right.type):
@@ -325,12 +325,12 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
-    """Take the remainders by one number above 0, which NumPy divides by without dividing."""
+    """Return the remainders by one positive number, which NumPy computes without divisions."""
     numbers = pc.fill_null(values, 0).to_numpy()
     rest = np.floor_divide(numbers, divisor)
     rest *= divisor
     np.subtract(numbers, rest, out=rest)
-    if len(numbers) and numbers.min() < 0:  # their rest was taken from what lies below them
+    if len(numbers) and numbers.min() < 0:  # the remainder of negative numbers is positive here
         rest[(numbers < 0) & (rest > 0)] -= divisor
     found = pa.array(rest, values.type)
     if not ak.null_count(values):
@@ -339,7 +339,7 @@ def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
 
 
 def concat(*values: Value) -> Value:
-    """Join texts; other values are written out first."""
+    """Concatenate texts; other values are first converted to text."""
     texts = [v if family(v.type) == "text" else pc.cast(v, pa.string()) for v in values]
     if any(pt.is_large_string(t.type) for t in texts):
         texts = [pc.cast(t, pa.large_string()) for t in texts]

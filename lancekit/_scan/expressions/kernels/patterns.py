@@ -1,8 +1,8 @@
-"""What regular expressions do with columns of texts: one engine, in linear time.
+"""Regular expressions over columns of text: one engine, in linear time.
 
-``translate`` writes an expression for Arrow's engine, whose borders of words are ASCII's.  Where
-those of Unicode are asked for, in texts with letters beyond, the texts are rewritten: each
-character becomes an ASCII one that stands for all that the expression does not tell from it.
+``translate`` writes an expression for Arrow's engine, which has the word boundaries of ASCII. If
+Unicode's are needed in texts that are not ASCII, the texts are rewritten. Each ASCII character in
+them replaces all characters that the expression does not distinguish.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from lancekit._scan.expressions.kernels.function import Refused
 from lancekit._scan.expressions.kernels.regex import Atom, Regex, translate
 from lancekit._scan.expressions.kernels.regex_reader import WORD
 
-#: from the texts and an expression of the engine's
+#: takes texts and an expression of the engine
 Kernel: TypeAlias = Callable[[pa.Array, str], pa.Array]
 
-#: of text that the engine is given at once, in bytes, to begin with
+#: bytes of text that the engine gets at a time, at first
 _PIECE = 1 << 16
 
-#: seconds that a piece may take, so that an interrupt is soon seen
+#: seconds that a piece may take, so that an interrupt takes effect soon
 _SHORT, _LONG = 0.02, 0.2
-#: seconds after which an interrupt is seen at the latest
-_HEARD = 0.5
+#: seconds until an interrupt takes effect, at most
+_INTERRUPT_SECONDS = 0.5
 
 _NONE = r"[^\x{0}-\x{10FFFF}]"
 _WORD_CHARACTERS = string.digits + string.ascii_letters + "_"
@@ -45,23 +45,23 @@ _OTHER_CHARACTERS = "".join(
 
 
 def in_pieces(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
-    """Run a kernel on pieces of a column, so long as each takes a moment."""
+    """Run a kernel on slices of a column, each sized to take a fraction of a second."""
     kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if len(texts) < 2 or texts.nbytes <= _PIECE:
-        return _beside(kernel, texts)
+        return _interruptible(kernel, texts)
     ends = viewed(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
     parts, begin, size = [], 0, _PIECE
     while begin < len(texts):
         end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + size, "right")) - 1)
         started = perf_counter()
-        parts.append(_beside(kernel, texts.slice(begin, end - begin)))
+        parts.append(_interruptible(kernel, texts.slice(begin, end - begin)))
         took = perf_counter() - started
         begin, size = end, size * 4 if took < _SHORT else size // 4 if took > _LONG else size
     return ak.concat_arrays(parts)
 
 
-def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
-    """Run a kernel in a thread of its own if it may take long: an interrupt ends only waiting."""
+def _interruptible(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+    """Run a kernel in another thread if it may take long, so that an interrupt ends the wait."""
     if texts.nbytes <= _PIECE or threading.current_thread() is not threading.main_thread():
         return kernel(texts)
     outcome: Future[pa.Array] = Future()
@@ -74,7 +74,7 @@ def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array
 
     threading.Thread(target=work, daemon=True).start()
     # an interrupt that comes just before a wait begins does not end it
-    while not wait([outcome], _HEARD).done:
+    while not wait([outcome], _INTERRUPT_SECONDS).done:
         pass
     return outcome.result()
 
@@ -97,13 +97,13 @@ def _run(regex: Regex, texts: pa.Array, kernel: Kernel) -> pa.Array:
 
 
 def _beyond_ascii(texts: pa.Array) -> pa.Array | None:
-    """Tell which texts are more than ASCII, ``None`` if none is."""
+    """Return a mask of texts with non-ASCII characters; ``None`` if all are ASCII."""
     found = pc.invert(pc.fill_null(pc.string_is_ascii(texts), True))
     return found if pc.any(found).as_py() else None
 
 
 def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
-    """Rewrite texts and expression, so that what matches where, and each border, stays."""
+    """Rewrite texts and expression in ASCII so that all matches and word boundaries stay."""
     whole = "".join(texts.to_pylist())
     codes = np.frombuffer(whole.encode("utf-32-le"), "<u4")
     distinct, each = np.unique(codes, return_inverse=True)
@@ -114,8 +114,8 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
         return found.to_numpy(zero_copy_only=False).astype(bool)
 
     atoms = list(dict.fromkeys(p.text for p in regex.pieces if isinstance(p, Atom)))
-    told = np.array([among(text) for text in (f"[{WORD}]", r"\n", *atoms)])
-    kinds, kind_of = np.unique(told, axis=1, return_inverse=True)
+    memberships = np.array([among(text) for text in (f"[{WORD}]", r"\n", *atoms)])
+    kinds, kind_of = np.unique(memberships, axis=1, return_inverse=True)
     words, others = iter(_WORD_CHARACTERS), iter(_OTHER_CHARACTERS)
     try:
         stand = ["\n" if n else next(words if w else others) for w, n in kinds[:2].T]
@@ -140,7 +140,7 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
 
 
 def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
-    r"""Tell which texts an expression occurs in; null for null.
+    r"""Return a mask of the texts that an expression matches; null for null.
 
     Examples
     --------
@@ -151,14 +151,14 @@ def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
 
 
 def _marked(texts: pa.Array, text: str) -> pa.Array:
-    """Count matches by what a mark behind each of them adds: matches see what is around them."""
+    """Count matches by replacing each with itself and a mark, which respects its context."""
     wide = pc.cast(texts, pa.large_string())
     marked = pc.replace_substring_regex(wide, pattern=text, replacement="\\0\x01")
     return pc.subtract(pc.binary_length(marked), pc.binary_length(wide))
 
 
 def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
-    """Count the matches, none of which overlap.
+    """Return the number of non-overlapping matches.
 
     Examples
     --------
@@ -169,11 +169,11 @@ def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
 
 
 def _first(texts: pa.Array, text: str) -> pa.Array:
-    """Return the number of characters before the first match, -1 if there is none."""
+    """Return the number of characters before the first match, -1 without a match."""
     found = pc.cast(pc.find_substring_regex(texts, text), pa.int64())
     ends, data = string_parts(pc.cast(texts, pa.large_string()))
     data = data[ends[0] : ends[-1]]
-    # the second and further bytes of characters begin with the bits 10
+    # the second and further bytes of a character begin with the bits 10
     before = np.concatenate([[0], np.cumsum(data & 0xC0 != 0x80)])
     starts = ends[:-1] - ends[0]
     places = pc.fill_null(found, -1).to_numpy()
@@ -182,9 +182,9 @@ def _first(texts: pa.Array, text: str) -> pa.Array:
 
 
 def place(texts: pa.Array, pattern: str) -> pa.Array:
-    """Return the place of the first match, from 1 on; 0 if there is none.
+    """Return the position of the first match, from 1 on; 0 without a match.
 
-    So it is in empty texts, and of an empty expression.
+    It is also 0 for empty texts and for an empty expression.
 
     Examples
     --------
@@ -203,7 +203,7 @@ _POSIX_GROUP = re.compile(r"\\{1,2}([0-9]+)")
 
 
 def _template(new: str, regex: Regex, shift: int) -> str:
-    r"""Write ``$1``, ``${name}`` and ``\1`` as the engine does; groups that are not are empty."""
+    r"""Rewrite ``$1``, ``${name}`` and ``\1`` for the engine; unknown groups are empty."""
 
     def piece(found: re.Match[str]) -> str:
         if found[1]:
@@ -222,7 +222,7 @@ def _template(new: str, regex: Regex, shift: int) -> str:
 
 
 def replaced(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Array:
-    """Replace the first match, or with the flag ``g`` every one.
+    """Replace the first match, or every match with the flag ``g``.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def replaced(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Arr
     template = _template(new, regex, 0 if every else 2)
 
     def kernel(some: pa.Array, text: str) -> pa.Array:
-        # Arrow's own way to replace no more than the first loses sight of what is around it
+        # Arrow's own limit of one replacement ignores the characters around a match
         whole = text if every else rf"\A((?s:.)*?)({text})"
         into = template if every else r"\1" + template
         return pc.replace_substring_regex(some, pattern=whole, replacement=into)

@@ -1,7 +1,7 @@
-"""Casts from text: numbers, truth values, and moments as ISO 8601 and JSON have them.
+"""Casts from text: numbers, booleans, and moments in the forms of ISO 8601 and JSON.
 
-Texts of columns are read as those of literals: with an offset a moment is an instant, and for a
-type without a zone its time in UTC; without one it is local time of the type's zone.
+Texts in columns are parsed like literals. With an offset, a moment is an instant; a type without a
+zone gets its time in UTC. Without an offset, it is local time in the type's zone.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from lancekit._casts import rounded
 from lancekit._format.arrow_parts import decimal_size, unit_and_zone, unit_of
 from lancekit._scan.expressions.kernels.operators import Value
 
-#: beginnings of these words are truth values, as far as no other word begins like them
+#: booleans: prefixes of these words that are not ambiguous
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
 _FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
 
 WHOLE_NUMBER = r"^[+-]?\d+$"
-#: digits of the fraction of a second
+#: fraction digits of a second
 DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _CLOCK = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
 _OFFSET = r"\s*([Zz]|[+-]\d\d(:?\d\d)?)"
 
 
 def read_text(value: Value, kind: pa.DataType) -> Value:
-    """Read text as values of a type; text that is no such value is an ``ArrowInvalid``."""
+    """Parse text as values of a type; text that is no such value is an ``ArrowInvalid``."""
     read = next((rule for test, rule in _READERS if test(kind)), None)
     return pc.cast(value, kind) if read is None else read(value, kind)
 
 
 def truth(value: Value) -> Value:
-    """Read truth values; what is none gives null."""
+    """Parse booleans; other text gives null."""
     words = pc.utf8_lower(pc.utf8_trim_whitespace(value))
     true, false = (pc.is_in(words, value_set=pa.array(v, words.type)) for v in (_TRUE, _FALSE))
     known = pc.and_(pc.is_valid(words), pc.or_(true, false))
@@ -67,7 +67,7 @@ def _boolean(value: Value, kind: pa.DataType) -> Value:
 
 
 def _without(value: Value, kind: pa.DataType) -> Value:
-    """Cut off what is finer than the unit of a type, and blanks around."""
+    """Remove surrounding blanks, and digits finer than the unit of a type."""
     digits = DIGITS[unit_of(kind)]
     kept = rf"(\.\d{{{digits}}})\d+" if digits else r"()\.\d+"
     trimmed = pc.utf8_trim_whitespace(value)
@@ -91,13 +91,13 @@ def _timestamp(value: Value, kind: pa.DataType) -> Value:
 
 
 def _date(value: Value, kind: pa.DataType) -> Value:
-    """Read the date of a text, which may have a time of day and an offset behind it."""
+    """Parse the date of a text, which may be followed by a time of day and an offset."""
     try:
         return pc.cast(value, kind)
     except pa.ArrowInvalid:
         whole = rf"^\s*(\d{{4}}-\d\d-\d\d)([T ]{_CLOCK}({_OFFSET})?)?\s*$"
     date = pc.replace_substring_regex(value, pattern=whole, replacement=r"\1")
-    # the time of day has to be one, too
+    # the time of day must be valid, too
     clock = pc.replace_substring_regex(_without(value, pa.timestamp("us")), f"{_OFFSET}$", "")
     timed = pc.match_substring_regex(value, rf"[T ]{_CLOCK}")
     pc.cast(pc.if_else(timed, clock, scalar_of(None, clock.type)), pa.timestamp("us"))
@@ -107,25 +107,25 @@ def _date(value: Value, kind: pa.DataType) -> Value:
 def _time(value: Value, kind: pa.DataType) -> Value:
     text = pc.cast(_without(value, kind), pa.string())
     moment = pc.binary_join_element_wise("1970-01-01", text, " ")
-    moment = pc.if_else(pc.match_substring(text, ":"), moment, text)  # hours alone are none
+    moment = pc.if_else(pc.match_substring(text, ":"), moment, text)  # hours alone are not a time
     return pc.cast(pc.cast(moment, pa.timestamp(unit_of(kind))), kind)
 
 
 # ---- decimals
 
-#: digits of the widest decimals that Arrow rounds well, and of the fraction that it is given
+#: digits of the widest decimals that Arrow rounds correctly, and of the fraction that it gets
 _DIGITS, _FRACTION = 38, 19
-#: Python's decimals take underscores, digits of all scripts and NaN, too
+#: Python's decimals also accept underscores, digits of all scripts and NaN
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-#: digits of the widest decimals, before and behind the point
+#: digits of the widest decimals, before and after the point
 ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
 
 
 def _decimal(value: Value, kind: pa.DataType) -> Value:
-    """Read a decimal with all of its digits, and round halves away from zero.
+    """Parse a decimal with all of its digits, and round halves away from zero.
 
-    Arrow wraps around numbers that have too many digits before the point, so it only gets texts
-    that are too short for that.
+    Arrow wraps around numbers with too many digits before the point, so it only gets texts that are
+    too short for that.
     """
     if isinstance(value, pa.Scalar):
         only = _decimal(pa.array([value.as_py()], value.type), kind)

@@ -1,8 +1,8 @@
 r"""Regular expressions of the filter language, rewritten for the engine that Arrow has.
 
-The language is that of Rust's ``regex``, which the reference uses: ``\w`` and ``\d`` are
-Unicode's, ``$`` is the very end, classes nest.  The engine is RE2.  Both take linear time, so
-neither has look-around nor back references.  What RE2 cannot say is refused.
+The language is Rust's ``regex``, which the reference uses: ``\w`` and ``\d`` are Unicode's, ``$``
+is the very end, classes nest. The engine is RE2. Both take linear time, so neither has look-around
+or back references. Expressions that RE2 cannot represent are refused.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import ClassVar
 from lancekit._scan.expressions.kernels.function import Refused
 from lancekit._scan.expressions.kernels.regex_reader import Flags, Reader, literal, written
 
-#: as in the reference
+#: most nested groups, as in the reference
 _DEEPEST = 250
 
-#: of the engine
+#: most repetitions in the engine
 _MOST_REPEATED = 1000
 
-#: of characters; an expression is translated one by one
+#: most characters; an expression is translated one by one
 _LONGEST = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A piece that stands for exactly one character."""
+    """A piece that matches exactly one character."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    r"""An expression in pieces, for the engine.
+    r"""A translated expression, in pieces.
 
-    ``words`` tells that it has borders of words (``\b``, ``\B``), which are Unicode's here and
-    ASCII's to the engine; ``names`` has the numbers of named groups.
+    ``words`` is True if it has word boundaries (``\b``, ``\B``), which are Unicode's here and
+    ASCII's in the engine. ``names`` has the numbers of named groups.
     """
 
     source: str
@@ -49,7 +49,7 @@ class Regex:
 
     @property
     def text(self) -> str:
-        """The expression as the engine takes it."""
+        """The expression for the engine."""
         return "".join(p.text if isinstance(p, Atom) else p for p in self.pieces)
 
 
@@ -57,7 +57,7 @@ class Regex:
 def translate(pattern: str, flags: str = "") -> Regex:
     """Rewrite an expression; ``flags`` are letters such as ``im``.
 
-    Raises Refused: it does not parse, or the engine has nothing like it.
+    Raises Refused: it does not parse, or the engine has no equivalent.
     """
     if len(pattern) > _LONGEST:
         raise Refused(
@@ -72,13 +72,13 @@ _COUNT = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d+)?\s*)?\}")
 
 
 class _Translation(Reader):
-    """One pass over an expression, without recursion but for classes in classes."""
+    """One pass over an expression, without recursion except for nested classes."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
         self.pieces: list[str | Atom] = []
-        self.last: int | None = None  # where the piece begins that can be repeated
-        self.repeated = False  # whether it is a repetition already
+        self.last: int | None = None  # the first piece that a repetition applies to
+        self.repeated = False  # whether that is a repetition
         self.open: list[tuple[Flags, int]] = []
         self.groups = 0
         self.names: dict[str, int] = {}
@@ -122,7 +122,7 @@ class _Translation(Reader):
         return Atom(f"(?i:{text})" if self.flags.i and cased else text)
 
     def _class(self, fragment: str, *, negated: bool = False, exact: bool = False) -> Atom:
-        if not fragment:  # no character, or any
+        if not fragment:  # no character, or any character
             fragment, negated = r"\x{0}-\x{10FFFF}", not negated
         text = f"[{'^' if negated else ''}{fragment}]"
         if negated and not self.flags.u:

@@ -1,4 +1,4 @@
-"""Reading a regular expression from left to right: escapes, and sets of characters."""
+"""Reader of a regular expression from left to right: escapes, and sets of characters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lancekit import _arrow_compute as pc
 from lancekit._format.arrow_parts import strings_of
 from lancekit._scan.expressions.kernels.function import Refused
 
-# ---- sets of characters in regular expressions: written for Arrow's engine, or counted out
+# ---- sets of characters in regular expressions: written for Arrow's engine, or enumerated
 #
-# A *fragment* is what stands between the brackets of a class there, such as ``a-z\p{Greek}``.
-# What the engine has no syntax for (a class without some of another, the complement of a class in
-# a class) is counted out over all characters, with the engine's own tables.
+# A *fragment* is the text between the brackets of a class in the engine, such as ``a-z\p{Greek}``.
+# Where the engine has no syntax (the difference of two classes, a complement within a class), the
+# set is enumerated over all characters, with the engine's own tables.
 
-#: Unicode's digits, white space, and what words are made of; the last ranges are letters in
-#: circles and squares, which are alphabetic without being letters
+#: Unicode's digits, white space, and word characters; the last ranges are letters in circles and
+#: squares, which are alphabetic without being letters
 _DIGIT = r"\p{Nd}"
 _SPACE = (
     r"\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}"
@@ -49,7 +49,7 @@ _ASSIGNED = _VISIBLE + r"\p{Cc}\p{Cf}\p{Co}"
 
 @lru_cache(maxsize=1)
 def _characters() -> tuple[NDArray[np.uint32], pa.Array]:
-    """Return all characters, as numbers and as texts."""
+    """Return all characters, as code points and as texts."""
     numbers = np.concatenate([np.arange(0xD800), np.arange(0xE000, 0x110000)]).astype("<u4")
     data = numbers.tobytes().decode("utf-32-le").encode()
     lengths = 1 + sum((numbers >= first).astype(np.int32) for first in (0x80, 0x800, 0x10000))
@@ -59,7 +59,7 @@ def _characters() -> tuple[NDArray[np.uint32], pa.Array]:
 
 @lru_cache(maxsize=64)
 def _members(fragment: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
-    """Tell of each character whether a class has it."""
+    """Return a mask of all characters that are in a class."""
     _, texts = _characters()
     if not fragment:
         return np.zeros(len(texts), bool)
@@ -68,7 +68,7 @@ def _members(fragment: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
 
 
 def written(found: NDArray[np.bool_]) -> str:
-    """Return the fragment of a set of characters that was counted out."""
+    """Return the fragment of an enumerated set of characters."""
     numbers, _ = _characters()
     borders = np.flatnonzero(np.diff(np.concatenate([[False], found, [False]]).astype(np.int8)))
     starts, ends = numbers[borders[::2]], numbers[borders[1::2] - 1]
@@ -77,7 +77,7 @@ def written(found: NDArray[np.bool_]) -> str:
 
 @lru_cache(maxsize=64)
 def _complement(fragment: str, *, ignore_case: bool = False) -> str:
-    """Return the fragment of all characters that a class has not."""
+    """Return the fragment of all characters that are not in a class."""
     return written(~_members(fragment, ignore_case=ignore_case))
 
 
@@ -88,7 +88,7 @@ def _plain(name: str) -> str:
 def _of_property(name: str) -> str | None:
     """Return the fragment of a Unicode property such as ``Lu`` or ``script=Greek``.
 
-    ``None`` if it is neither a general category nor a script that the engine knows.
+    ``None`` if it is neither a general category nor a script of the engine.
     """
     kind, equals, value = name.replace(":", "=").partition("=")
     kind = _plain(kind) if equals else ""
@@ -104,7 +104,7 @@ def _of_property(name: str) -> str | None:
             case "c" | "other":
                 return _complement(_VISIBLE)
             case "cs" | "surrogate":
-                return None  # no text has any, and the reference knows none
+                return None  # no text has any, and the reference does not support it
             case "cn" | "unassigned":
                 return _complement(_ASSIGNED)
     if kind == "" and plain in ("any", "assigned", "ascii"):
@@ -126,13 +126,13 @@ def _is_script(name: str) -> bool:
     return True
 
 
-#: classes in classes
+#: most nested classes
 _DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What ``(?imsUux)`` switches; of these only ``m`` and ``U`` are left to the engine."""
+    """The flags of ``(?imsUux)``; only ``m`` and ``U`` are passed to the engine."""
 
     i: bool = False
     m: bool = False
@@ -144,7 +144,7 @@ class Flags:
 
 @dataclass(slots=True)
 class CharacterSet:
-    """A class with classes in it: operands, each a union of parts, and the operators between."""
+    """A class with nested classes: operands, each a union of parts, with operators between them."""
 
     negated: bool
     operands: list[list[str | CharacterSet]] = field(default_factory=lambda: [[]])
@@ -152,7 +152,7 @@ class CharacterSet:
 
 
 def literal(character: str) -> str:
-    """Return a character as itself, and nothing else, in an expression."""
+    """Return the expression that matches a character and nothing else."""
     plain = character.isalnum() or not character.isascii()
     return character if plain else rf"\x{{{ord(character):X}}}"
 
@@ -167,7 +167,7 @@ _OPERATORS = ("&&", "--", "~~")
 
 
 class Reader:
-    """A place in an expression, and the flags that are on there."""
+    """A position in an expression, and the flags that are set there."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -175,24 +175,24 @@ class Reader:
         self.flags = Flags()
 
     def fail(self, what: str, at: int | None = None) -> Refused:
-        """Return the error of what stands at a place."""
+        """Return an error for the text at a position."""
         place = self.at if at is None else at
         shown = self.pattern if len(self.pattern) <= 80 else self.pattern[:77] + "..."
         return Refused(f"the regular expression {shown!r} has, from character {place + 1}, {what}")
 
     def peek(self, length: int = 1) -> str:
-        """Return the next characters, without going on."""
+        """Return the next characters without moving."""
         return self.pattern[self.at : self.at + length]
 
     def take(self) -> str:
-        """Return the next character, and go on."""
+        """Return the next character, and move past it."""
         if self.at >= len(self.pattern):
             raise self.fail("an escape or class that does not end")
         self.at += 1
         return self.pattern[self.at - 1]
 
     def skip_space(self) -> None:
-        """In verbose mode, pass over white space and comments."""
+        """Move past white space and comments in verbose mode."""
         while self.flags.x and self.at < len(self.pattern):
             if self.peek() == "#":
                 end = self.pattern.find("\n", self.at)
@@ -205,7 +205,7 @@ class Reader:
     # ---- escapes
 
     def read_escape(self) -> tuple[str, str]:
-        """Read an escape; return the fragment of its class, and the character that it is."""
+        """Read an escape; return the fragment of its class, or its character."""
         start = self.at
         self.at += 1
         letter = self.take()
@@ -261,7 +261,7 @@ class Reader:
     # ---- classes
 
     def read_set(self, depth: int = 0) -> CharacterSet:
-        """Read a class in brackets, others inside of it included."""
+        """Read a class in brackets, with nested classes."""
         start = self.at
         if depth > _DEEPEST:
             raise self.fail("classes in each other too deeply")
@@ -319,7 +319,7 @@ class Reader:
         return self.read_escape()
 
     def plain_union(self, found: CharacterSet) -> str | None:
-        """Return the fragment of a set that is a plain union, negated as a whole or not."""
+        """Return the fragment of a set if it is a plain union, else ``None``."""
         if found.operators:
             return None
         parts = []
@@ -333,7 +333,7 @@ class Reader:
         return "".join(parts)
 
     def members_of(self, found: CharacterSet) -> NDArray[np.bool_]:
-        """Count out the characters of a set; without regard to case, its parts are first."""
+        """Return a mask of the characters of a set; if case is ignored, first in each part."""
         unions = []
         for operand in found.operands:
             fragment = "".join(part for part in operand if isinstance(part, str))

@@ -1,6 +1,6 @@
-"""How large the results of functions may be that make long texts of short ones.
+"""Upper bounds for the results of functions that can make long texts from short ones.
 
-Each takes the arguments of its function and returns bytes, for all rows together, or somewhat more.
+Each function takes the arguments of its namesake and returns bytes for all rows together.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from lancekit import _arrow_compute as pc
 from lancekit._casts import nearest
 from lancekit._scan.expressions.kernels.operators import Value, family
 
-#: bytes of a character, and of what no text is, written out
+#: most bytes of a character, and of a value other than text when it is converted to text
 _WIDEST, _WRITTEN = 4, 64
 
 _ENDLESS = 1e18
 
 
 def _numbers(value: Value) -> NDArray[np.float64]:
-    """Return numbers as doubles, which none of them is too large for; 0 for null and NaN."""
+    """Return numbers as finite doubles; 0 for null and NaN."""
     if isinstance(value, pa.Scalar):
         return _finite(np.array([float(value.as_py() or 0)]))
     whole = pc.fill_null(nearest(value, pa.float64()), 0.0)
@@ -40,7 +40,7 @@ def _rows(args: tuple[Value, ...]) -> int:
 
 
 def joined(*args: Value) -> float:
-    """Bound texts that are put together, or one of which is chosen."""
+    """Bound the size of texts that are concatenated or selected from."""
     texts = [arg for arg in args if family(arg.type) == "text"]
     each = sum(float(_lengths(arg)[0]) for arg in texts if isinstance(arg, pa.Scalar))
     columns = sum(arg.nbytes for arg in texts if not isinstance(arg, pa.Scalar))
@@ -49,7 +49,7 @@ def joined(*args: Value) -> float:
 
 
 def padded(value: Value, length: Value, fill: Value | None = None) -> float:
-    """Bound texts that are filled up to a number of characters."""
+    """Bound the size of texts that are padded to a number of characters."""
     wide = 1 if fill is None else _WIDEST
     if isinstance(fill, pa.Scalar):
         wide = max((len(character.encode()) for character in fill.as_py() or ""), default=0)
@@ -59,12 +59,12 @@ def padded(value: Value, length: Value, fill: Value | None = None) -> float:
 
 
 def repeated(value: Value, times: Value) -> float:
-    """Return the size of texts behind themselves."""
+    """Return the size of repeated texts."""
     return float((_lengths(value) * np.maximum(_numbers(times), 0)).sum())
 
 
 def replaced(value: Value, old: Value, new: Value) -> float:
-    """Bound texts in which others are replaced, wherever they are."""
+    """Bound the size of texts with all occurrences of a text replaced."""
     shortest = max(1.0, float(_lengths(old).min(initial=1)))
     after = float(_lengths(new).max(initial=0))
     whole = float(_lengths(value).sum())
@@ -74,7 +74,7 @@ def replaced(value: Value, old: Value, new: Value) -> float:
 def replaced_by_pattern(
     value: Value, pattern: Value, new: Value, flags: Value | None = None
 ) -> float:
-    """Bound texts in which matches are replaced, by new ones with groups in them."""
+    """Bound the size of texts with matches of a pattern replaced, with groups in the new text."""
     options = (pattern, new) if flags is None else (pattern, new, flags)
     letters = flags.as_py() if isinstance(flags, pa.Scalar) else flags
     every = letters is not None and (not isinstance(letters, str) or "g" in letters)

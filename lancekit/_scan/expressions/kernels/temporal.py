@@ -22,14 +22,14 @@ _TO_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _fraction(value: Value) -> Value:
-    """Return the nanoseconds of the second."""
+    """Return the nanoseconds within the second."""
     parts = pc.millisecond(value), pc.microsecond(value), pc.nanosecond(value)
     scaled = [pc.multiply(p, f) for p, f in zip(parts, (10**6, 10**3, 1), strict=True)]
     return pc.add(pc.add(scaled[0], scaled[1]), scaled[2])
 
 
 def _within_second(per_second: int) -> Callable[[Value], Value]:
-    """Return how much of a second has passed since the minute began, the seconds included."""
+    """Return a kernel for the time since the start of the minute, in parts of a second."""
 
     def call(value: Value) -> Value:
         of_seconds = pc.multiply(pc.second(value), per_second)
@@ -65,7 +65,7 @@ _PARTS: Mapping[str, Callable[[Value], Value]] = {
 
 
 def _read(text: Value) -> Value:
-    """Read texts of moments, those of far years without nanoseconds."""
+    """Parse timestamps as text; years out of the range of nanoseconds get microseconds."""
     try:
         return cast(text, pa.timestamp("ns"))
     except pa.ArrowInvalid:
@@ -106,9 +106,9 @@ def _floor(value: Value, unit: str) -> Value:
 
 
 def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
-    """Return the beginning of the hour or day that it is in a zone, as an instant.
+    """Return the start of the hour or day in a zone, as an instant.
 
-    Arrow goes back from local time, which is another instant where an hour comes twice.
+    Arrow converts back from local time, which is ambiguous where an hour occurs twice.
     """
     if unit in _UNITS[:-1]:
         instant = pc.cast(value, pa.timestamp(unit_and_zone(value.type)[0]))
@@ -116,7 +116,7 @@ def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
     local = pc.local_timestamp(value)
     if unit == "hour":
         return pc.subtract(value, pc.subtract(local, _floor(local, unit)))
-    # a day begins at the first of its moments, which is not midnight where clocks skip it
+    # a day begins at its first moment, which is not midnight where clocks skip it
     return pc.assume_timezone(_floor(local, unit), zone, ambiguous="earliest", nonexistent="latest")
 
 
@@ -124,7 +124,7 @@ def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
 
 
 def _to_timestamp(unit: str, of_number: str) -> Function:
-    """Make a function that reads text, or numbers that count ``of_number``."""
+    """Return a function that converts text, or numbers in the unit ``of_number``."""
 
     def call(value: Value) -> Value:
         if pt.is_floating(value.type):
@@ -151,10 +151,10 @@ def _to_char(value: Value, form: Value) -> Value:
     text = constant_of(form)
     if unknown := re.search(r"%(?![YmdHMSyjaAbBeFTDRuwUVGCIp%])", text):
         raise pa.ArrowNotImplementedError(f"the format {text[unknown.start() :]!r} is not known")
-    # Arrow's seconds have a fraction, the language's have none
+    # Arrow writes seconds with a fraction, the language does not
     if pt.is_timestamp(value.type) and value.type.unit != "s":
         unit, zone = unit_and_zone(value.type)
-        whole = _floor(pc.cast(value, pa.timestamp(unit)), "second")  # local time comes twice
+        whole = _floor(pc.cast(value, pa.timestamp(unit)), "second")  # local time is ambiguous
         value = pc.cast(pc.cast(whole, pa.timestamp("s")), pa.timestamp("s", zone))
     return pc.strftime(value, format=text)
 
@@ -171,7 +171,7 @@ def _at(kind: pa.DataType) -> Callable[[int], pa.Scalar]:
 
 _NOW, _TODAY = _at(pa.timestamp("ns")), _at(pa.date32())
 
-#: what is said by the clock, from the nanoseconds since 1970; ``current_...`` also stands bare
+#: functions of the clock, from nanoseconds since 1970; ``current_...`` needs no parentheses
 CLOCK: Mapping[str, Callable[[int], pa.Scalar]] = {
     "now": _NOW,
     "current_timestamp": _NOW,

@@ -1,4 +1,4 @@
-"""Functions of text, and what LIKE does."""
+"""Functions of text, and LIKE."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from lancekit._scan.expressions.kernels.function import (
 from lancekit._scan.expressions.kernels.operators import Value, as_array, concat
 from lancekit._scan.expressions.kernels.patterns import count, in_pieces, matches, place, replaced
 
-# ---- which texts hold a given one: looked for in all of them at once, as the bytes that they are
+# ---- substring search in all texts at once, as bytes
 
-#: The first bytes are compared at every place, the others where these were found.
+#: these first bytes are compared everywhere, the rest only where they match
 _EVERYWHERE = 4
 
-#: More places than one in so many bytes are sooner found text by text.
+#: with more matches of the first bytes than one in so many bytes, text by text is faster
 _RARE = 32
 
 
 def contains(texts: pa.Array, wanted: str) -> pa.Array:
-    """Tell for each text whether it holds another one; null for null.
+    """Return a mask of the texts that contain another text; null for null.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     places = found + first
     owners = np.searchsorted(borders, places, "right") - 1
     flags = np.zeros(len(texts), bool)
-    # what begins in one text may end in the next
+    # a match may start in one text and end in the next
     flags[owners[places + len(needle) <= borders[owners + 1]]] = True
     whole = booleans_of(flags)
     if not ak.null_count(texts):
@@ -65,7 +65,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
 
 
 def _places(data: NDArray[np.uint8], needle: bytes) -> NDArray[np.int64] | None:
-    """Return where bytes occur; ``None`` if their beginning is not rare."""
+    """Return the positions of a byte string; ``None`` if its beginning is not rare."""
     last = len(data) - len(needle) + 1
     if last <= 0:
         return np.empty(0, np.int64)
@@ -84,16 +84,16 @@ def _places(data: NDArray[np.uint8], needle: bytes) -> NDArray[np.int64] | None:
 
 
 def _pattern(escape: str, pattern: str) -> str:
-    """Rewrite a pattern to the one escape character that the kernel knows."""
+    """Rewrite a LIKE pattern to the one escape character of the kernel."""
     if escape == "\\":
-        # a backslash at the end escapes nothing and stands for itself; the kernel would drop it
+        # a backslash at the end escapes nothing and is literal; the kernel would drop it
         single = (len(pattern) - len(pattern.rstrip("\\"))) % 2
         return pattern + "\\" * single
     quoted = re.escape(escape)
     return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
 
 
-#: how to look for a text, by whether the pattern begins and ends with ``%``
+#: the search for a text, by whether the pattern begins and ends with ``%``
 _LOOKS: Mapping[tuple[str, str], Callable[[pa.Array, str], Value]] = {
     ("", ""): pc.equal,
     ("", "%"): pc.starts_with,
@@ -104,7 +104,7 @@ _LOOKS: Mapping[tuple[str, str], Callable[[pa.Array, str], Value]] = {
 
 @lru_cache
 def _plain(escape: str, pattern: str) -> tuple[tuple[str, str], str] | None:
-    """Return where to look for which text, if that is all that a pattern says."""
+    """Return the wildcards at both ends and the text between, if a pattern has no others."""
     mark = re.escape(escape)
     found = re.fullmatch(rf"(%?)((?:[^%_{mark}]|{mark}.)+)(%?)", pattern, re.DOTALL)
     if found is None:
@@ -122,7 +122,7 @@ def _match(texts: pa.Array, pattern: str, *, escape: str, ignore_case: bool) -> 
 
 
 def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Value:
-    """Match against a pattern of ``%`` and ``_``."""
+    """Match values against LIKE patterns with ``%`` and ``_``."""
     match = per_option(partial(_match, escape=escape, ignore_case=ignore_case), pa.bool_())
     if isinstance(pattern, pa.Scalar) or ignore_case:
         return match(value, pattern)
@@ -139,12 +139,12 @@ _REGEXP_LIKE = per_option(matches, pa.bool_())
 
 
 def _regexp(value: Value, pattern: Value, flags: Value | None = None) -> Value:
-    # null for flags is none
+    # null flags are no flags
     return _REGEXP_LIKE(value, pattern, scalar_of("") if flags is None else pc.fill_null(flags, ""))
 
 
 def _regexp_match(value: Value, pattern: Value, flags: Value | None = None) -> Value:
-    """Give null where there is no match: the reference returns what matched, read as true."""
+    """Return True for a match, else null: the reference returns the matches, read as a boolean."""
     found = _regexp(value, pattern, flags)
     return pc.if_else(found, True, scalar_of(None, pa.bool_()))
 
@@ -155,7 +155,7 @@ _LONGEST = (1 << 31) - 1  # no text has more characters
 
 
 def _with_number(kernel: Callable[[Value, int], Value]) -> Callable[[Value, Value], Value]:
-    """Wrap a kernel whose second argument is a number as an option: null makes all null."""
+    """Wrap a kernel whose second argument is a constant number; null gives null for every row."""
     null = scalar_of(None, pa.string())
 
     def call(text: Value, number: Value) -> Value:
@@ -209,7 +209,7 @@ def _pad(*, left: bool) -> Function:
 
 def _trim(kernel: Callable[..., Value]) -> Function:
     def call(value: Value, wanted: Value | None = None) -> Value:
-        # without an argument only spaces go, other white space stays
+        # without an argument only spaces are trimmed, not other white space
         return kernel(value, " " if wanted is None else constant_of(wanted))
 
     return Function(call, ("text",), 1, 2)
@@ -223,7 +223,7 @@ def _repeat(text: Value, times: Value) -> Value:
 def _replace(texts: pa.Array, old: str, new: str) -> pa.Array:
     if old:
         return pc.replace_substring(texts, pattern=old, replacement=new)
-    # nothing is between any two characters; Arrow's kernel would never come to the end of it
+    # an empty text is between any two characters; Arrow's kernel would not terminate
     return pc.replace_substring_regex(texts, pattern="", replacement=new.replace("\\", r"\\"))
 
 
@@ -240,7 +240,7 @@ def _initcap(text: str) -> str:
 
 
 def _cased(ascii_only: Callable[[pa.Array], pa.Array], whole: Callable[[str], str]) -> Function:
-    """Make a function that changes case, one letter to several where Unicode says so: ß to SS."""
+    """Return a function that changes case; a letter may become several as in Unicode: ß to SS."""
     others = per_value(whole, pa.string())
 
     def call(value: Value) -> Value:
@@ -304,7 +304,7 @@ def _md5(value: str | bytes) -> str:
 
 
 def _compare_with(kernel: Callable[..., Value], test: Callable[[str, str], bool]) -> Function:
-    """Make a function of a text and a pattern, which is a constant in nearly all uses."""
+    """Return a function of a text and a pattern, which is a constant in nearly all uses."""
     constant = with_constant(kernel)
     other = per_value(test, pa.bool_())
 
