@@ -1,4 +1,4 @@
-"""Where the rows of an index's documents are now, and what is read of rows that a search chose."""
+"""The current positions of rows that an index names, and the reads that fetch a search's result."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ _ABSENT = -1
 
 
 class MovedRows(Protocol):
-    """What tells where the rows that an index names are."""
+    """A mapping from the row addresses in an index to the current row addresses."""
 
     def moved(self, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """Return what rows are called now, and which of them are still there."""
+        """Return the current row addresses, and a mask of the rows that still exist."""
 
 
 @dataclass(frozen=True)
 class AddressMap:
-    """Finds rows by their ids in some fragments; `sources` are those that an index covers.
+    """Maps row ids or addresses in an index to row positions in the dataset.
 
-    `reuse` tells where rows went since the index was made, if that is still to be followed, or
-    the addresses that rows of an external table have here.
+    sources: the fragments that the index covers.
+    reuse: maps the addresses in the index to current ones. It holds compactions since the index was
+        written, or the addresses that rows of an external table have in this table.
     """
 
     sources: Sequence[FragmentSource]
     reuse: MovedRows | None = None
 
     def positions(self, row_ids: Numbers) -> Positions:
-        """Return the positions of rows in the dataset, -1 for what is deleted or elsewhere."""
+        """Return row positions in the dataset, -1 for deleted rows and uncovered fragments."""
         if not self.sources:
             return np.full(len(row_ids), _ABSENT)
         if self.sources[0].stable_row_ids:
@@ -56,7 +57,7 @@ class AddressMap:
         return self._of_addresses(self.ids(row_ids))
 
     def ids(self, row_ids: Numbers) -> Numbers:
-        """Return what rows are called now; those that are gone, as no row here is."""
+        """Return current row ids; a row that no longer exists gets an id that is in no fragment."""
         if self.reuse is None or not self.sources or self.sources[0].stable_row_ids:
             return row_ids
         return self.reuse.moved(row_ids)[0]
@@ -68,13 +69,13 @@ class AddressMap:
         at = np.minimum(np.searchsorted(ids, owners), len(ids) - 1)
         known = (ids[at] == owners) & (offsets < rows[at])
         out = np.where(known, firsts[at] + offsets, _ABSENT)
-        for place, reader in self._with_deletions:
-            mine = np.flatnonzero(known & (at == place))
+        for index, reader in self._with_deletions:
+            mine = np.flatnonzero(known & (at == index))
             out[mine] = _live_positions(reader, offsets[mine])
         return out
 
     def _of_ids(self, row_ids: Numbers) -> Positions:
-        # an updated row keeps its id and lies behind others: they need not come in order
+        # an updated row keeps its id but moves behind others, so ids need not ascend
         order = np.argsort(row_ids, kind="stable")
         ascending, out = row_ids[order], np.full(len(row_ids), _ABSENT)
         for reader in self._readers:
@@ -91,7 +92,7 @@ class AddressMap:
 
     @cached_property
     def _table(self) -> tuple[Positions, Positions, Positions]:
-        """The ids of the fragments, ascending, and of each the first row and how many it had."""
+        """The fragment ids, ascending, with the first position and physical row count of each."""
         return tuple(  # type: ignore[return-value]
             np.array(numbers, np.int64)
             for numbers in zip(
@@ -110,8 +111,8 @@ class AddressMap:
     @cached_property
     def _with_deletions(self) -> list[tuple[int, FragmentReader]]:
         return [
-            (place, FragmentReader(source))
-            for place, source in enumerate(self._ascending)
+            (index, FragmentReader(source))
+            for index, source in enumerate(self._ascending)
             if source.deletion is not None
         ]
 
@@ -123,33 +124,32 @@ def _live_positions(reader: FragmentReader, offsets: Positions) -> Positions:
     return found
 
 
-# ---- what a scan asks for of rows that a search has chosen
+# ---- fetching the columns of rows that a search found
 
-#: makes of a filter one that asks more of rows; of ``None`` what asks no more than that
+#: adds a condition to a filter; for ``None``, returns the condition alone
 Narrowed: TypeAlias = Callable[[Predicate | None], Predicate]
 
-#: the column of the rows' positions in the dataset
+#: the column of row positions in the dataset
 POSITION = "position"
 
 
-def fulfilling(
+def matching_rows(
     scan: Scan, positions: npt.NDArray[np.int64], predicate: Predicate
 ) -> npt.NDArray[np.bool_]:
-    """Tell which rows of a scan's fragments fulfil a filter, whose columns are read of them."""
+    """Return a mask of the positions whose rows match a filter; only its columns are read."""
     sources = sorted(scan.sources, key=lambda source: source.first_row)
     names = sorted(predicate.columns)
     columns = [Output(column_field(sources[0].schema, name), path=name) for name in names]
     return flags_of(predicate.mask(rows_at(sources, columns, positions)))
 
 
-def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generator[pa.Table]:
-    """Yield the outputs of a scan of some rows, in their order.
+def fetch_rows(scan: Scan, hits: pa.Table, late: Predicate | None) -> Generator[pa.Table]:
+    """Yield the outputs of a scan for given rows, in their order.
 
-    wanted: where the rows are (`POSITION`), and what the search makes of them, by its columns'
-        names.
-    late: what is asked of the rows that were chosen.
+    hits: row positions (`POSITION`), and the columns that the search computed, by name.
+    late: a filter that is applied to these rows after the search.
     """
-    made = [name for name in wanted.column_names if name != POSITION]
+    made = [name for name in hits.column_names if name != POSITION]
     names = set[str]().union(*(output.inputs for output in scan.request.outputs))
     names |= set() if late is None else late.columns
     names -= set(made)
@@ -157,14 +157,14 @@ def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generat
     schema = sources[0].schema
     inputs = [Output(column_field(schema, name), path=name) for name in sorted(names)]
     step = block_rows(schema, replace(scan.request, outputs=tuple(inputs), predicate=None))
-    for start in range(0, wanted.num_rows, step):
-        found = wanted.slice(start, step)
+    for start in range(0, hits.num_rows, step):
+        found = hits.slice(start, step)
         rows = rows_at(sources, inputs, found[POSITION].to_numpy())
         arrays = dict(zip([one.column for one in inputs], rows.columns, strict=True))
         arrays |= {name: found[name] for name in made}
         if late is not None:
-            asked = {*late.columns, made[-1]}  # a constant has rows, too
-            mask = late.mask(pa.table({name: arrays[name] for name in sorted(asked)}))
+            filtered = {*late.columns, made[-1]}  # a filter without columns still needs a row count
+            mask = late.mask(pa.table({name: arrays[name] for name in sorted(filtered)}))
             kept = np.flatnonzero(flags_of(mask))
             arrays = {name: ak.take(array, kept) for name, array in arrays.items()}
         yield computed(scan.request.outputs, arrays, len(arrays[made[-1]]))

@@ -21,7 +21,7 @@ Numbers = npt.NDArray[np.uint64]
 class ExternalTable:
     """A table of one fragment that is read as a fragment of another table, with its field ids.
 
-    source: the fragment, with the number that it has in the other table.
+    source: the fragment, with its fragment id in the other table.
     snapshot: the table; its indices name rows by addresses in this table.
     """
 
@@ -30,18 +30,18 @@ class ExternalTable:
 
     @property
     def fragment_id(self) -> int:
-        """The number of the fragment in the other table."""
+        """The id of the fragment in the other table."""
         return self.source.fragment.id
 
     def moved(self, row_ids: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """Return the addresses in the other table of rows of an index, and that all exist."""
+        """Return the addresses of indexed rows in the other table, and a mask that is all True."""
         offsets = row_address.offsets(row_ids)
         return row_address.addresses(self.fragment_id, offsets), np.ones(len(row_ids), bool)
 
     def indices(self, kind: IndexKind, field_id: int) -> tuple[IndexMetadata, ...]:
-        """Return the segment of the first index of a kind that a field has.
+        """Return the segment of the first index of a kind on a field.
 
-        Empty if there is none, or if it does not cover all rows.
+        Empty if there is no index of this kind, or if it does not cover all rows.
         """
         found = first_of(kind, self.snapshot.indices, field_id)
         own = BitMap(self.snapshot.manifest.fragments.ids.tolist())

@@ -1,7 +1,7 @@
-"""The rows of a fragment that a scan asks for, in blocks, read ahead in threads.
+"""The rows of a fragment that match a scan request, in blocks, read ahead in threads.
 
-`ScanRequest` is what is asked of every fragment, and can be sent to a worker; `scan_fragment`
-answers it for one.
+A `ScanRequest` is the same for every fragment and can be sent to a worker. `scan_fragment` runs it
+on one fragment.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from lancekit.progress import result_of, step, stoppable
 BATCH_ROWS = 8192
 #: where the rows of a batch can be set for a whole process, as in the reference
 _BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
-#: physical rows that `selected_rows` looks at together
-_LOOKED_AT = 1 << 18
-#: decoded bytes held at a time for one fragment
+#: physical rows that `selected_rows` filters at a time
+_FILTERED_ROWS = 1 << 18
+#: decoded bytes of one fragment that are in memory at a time
 _BLOCK_BYTES = 64 << 20
-#: the same, of columns that only a filter looks at
+#: the same, for columns that only a filter reads
 _FILTER_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What to read of each fragment, and how much of it to hold at a time."""
+    """The outputs and the filter of a read, and the size of its blocks in decoded bytes."""
 
     outputs: tuple[Output, ...]
     predicate: Predicate | None = None
@@ -69,7 +69,7 @@ class ScanRequest:
 
 
 def default_batch_rows() -> int:
-    """Return the rows of a batch where nothing is asked for: what the environment says, or 8192."""
+    """Return the default batch size: ``LANCE_DEFAULT_BATCH_SIZE`` if it is set, else 8192 rows."""
     text = os.environ.get(_BATCH_VARIABLE)
     if text is None:
         return BATCH_ROWS
@@ -91,7 +91,7 @@ def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.T
 
 
 def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
-    """Do the same with fragments that `together` has put together: one block for all of them."""
+    """Yield the selected rows of fragments that `together` has grouped, in one block if several."""
     if len(sources) == 1:
         yield from scan_fragment(sources[0], request)
         return
@@ -102,9 +102,9 @@ def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> It
 def read_together(
     sources: Sequence[FragmentSource], request: ScanRequest
 ) -> Iterator[tuple[FragmentSource, ...]]:
-    """Yield all fragments, in order, those in one tuple that are to be read together.
+    """Yield all fragments in order, as tuples of fragments to read together.
 
-    They make a block at most, and there is one for each thread if there are rows enough.
+    A tuple makes at most one block. There is one tuple for each thread if there are enough rows.
     """
     if sources:
         most_rows = min(rows_together(sources), block_rows(sources[0].schema, request))
@@ -112,7 +112,7 @@ def read_together(
 
 
 def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
-    """Return how many rows of a fragment are read at a time: whole batches."""
+    """Return the rows of a block, a multiple of the batch size."""
     batches = request.block_bytes // row_bytes(schema, request) // request.batch_rows
     return max(batches, 1) * request.batch_rows
 
@@ -123,7 +123,7 @@ def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: i
         rows_read = project(reader, request.outputs, reader.live_between(start, stop))
         step(stop - start)
         return rows_read
-    if not request.outputs:  # it is their number that is wanted
+    if not request.outputs:  # only the row count is requested
         _, _, mask = _masked(reader, request.predicate, reader.live_between(start, stop))
         return rows_without_columns(mask.true_count)
     inputs = set[str]().union(*(output.inputs for output in request.outputs))
@@ -140,9 +140,9 @@ def select_rows(
     stop: int,
     keep: Collection[str] = (),
 ) -> tuple[Offsets | range, pa.Table | None]:
-    """Return which of the physical rows ``start`` to ``stop`` a filter selects.
+    """Return the offsets among the physical rows ``start`` to ``stop`` that a filter selects.
 
-    With them come those columns to ``keep`` that the filter has read.
+    The filter's columns that are listed in `keep` are returned, too, for these rows.
     """
     return select_among(reader, predicate, reader.live_between(start, stop), keep)
 
@@ -153,22 +153,22 @@ def select_among(
     among: Offsets | range,
     keep: Collection[str] = (),
 ) -> tuple[Offsets | range, pa.Table | None]:
-    """Do the same among some rows of a fragment, which ascend."""
+    """Return the ascending offsets that a filter selects among others, as `select_rows` does."""
     rows, known, mask = _masked(reader, predicate, among)
     known = known.select([name for name in known.column_names if name in keep])
     if mask.true_count < len(rows):
-        chosen = np.flatnonzero(flags_of(mask))
-        rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
-        known = ak.filter(known, mask)  # chunk by chunk, where `take` would join them first
+        selected = np.flatnonzero(flags_of(mask))
+        rows = selected + rows.start if isinstance(rows, range) else rows[selected]
+        known = ak.filter(known, mask)  # filters chunk by chunk; `take` joins chunks first
     return rows, known if known.column_names else None
 
 
 def selected_rows(reader: FragmentReader, predicate: Predicate) -> Offsets:
-    """Return which rows of a fragment a filter selects, ascending; it looks at some at a time."""
+    """Return all offsets of a fragment that a filter selects, ascending; filters in blocks."""
     rows = reader.physical_rows
     found = [
-        as_offsets(select_rows(reader, predicate, start, min(start + _LOOKED_AT, rows))[0])
-        for start in range(0, rows, _LOOKED_AT)
+        as_offsets(select_rows(reader, predicate, start, min(start + _FILTERED_ROWS, rows))[0])
+        for start in range(0, rows, _FILTERED_ROWS)
     ]
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
@@ -176,8 +176,8 @@ def selected_rows(reader: FragmentReader, predicate: Predicate) -> Offsets:
 def _masked(
     reader: FragmentReader, predicate: Predicate, among: Offsets | range
 ) -> tuple[Offsets | range, pa.Table, pa.BooleanArray]:
-    """Return rows, the columns that a filter looks at, and which of the rows it selects."""
-    rows, names = trimmed(reader, predicate, among), sorted(predicate.columns)
+    """Return the rows left after pruning, the filter's columns, and the filter's mask."""
+    rows, names = pruned(reader, predicate, among), sorted(predicate.columns)
     if not len(rows):
         nothing = no_rows(pa.schema([column_field(reader.source.schema, name) for name in names]))
         step(len(among))
@@ -194,7 +194,7 @@ def project(
     rows: Offsets | range,
     known: pa.Table | None = None,
 ) -> pa.Table:
-    """Read and compute the outputs for physical rows; ``known`` holds columns already read."""
+    """Read and compute the outputs for physical rows; `known` holds columns already read."""
     inputs = set[str]().union(*(output.inputs for output in outputs))
     if outputs and not inputs:
         inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
@@ -204,14 +204,14 @@ def project(
     return computed(outputs, arrays, fresh.num_rows)
 
 
-#: what is computed of where nothing is computed
+#: the input of outputs that compute nothing
 _NOTHING = pa.table({})
 
 
 def computed(
     outputs: Sequence[Output], arrays: Mapping[str, pa.ChunkedArray], num_rows: int
 ) -> pa.Table:
-    """Return the outputs, given the columns that they are made of."""
+    """Return the outputs, computed from their input columns."""
     if not outputs:
         return rows_without_columns(num_rows)
     batch = pa.table(dict(arrays)) if any(output.expression for output in outputs) else _NOTHING
@@ -223,14 +223,14 @@ def computed(
 
 
 def filter_rows(schema: LanceSchema, request: ScanRequest) -> int:
-    """Return of how many rows of a fragment a filter is asked at a time; 0 if there is none."""
+    """Return how many rows of a fragment are filtered at a time; 0 without a filter."""
     if request.predicate is None:
         return 0
     return block_rows(schema, replace(request, outputs=(), block_bytes=_FILTER_BYTES))
 
 
 def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
-    """Estimate the decoded bytes of one row of what a request reads."""
+    """Estimate the decoded bytes of one row of all columns that a request reads."""
     plain = {o.column: o.field.type for o in request.outputs if o.expression is None}
     names = set[str]().union(*(o.expression.columns for o in request.outputs if o.expression))
     if request.predicate is not None:
@@ -239,13 +239,13 @@ def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
     return max(sum(map(value_bytes, chain(plain.values(), others))), 1)
 
 
-# ---- rows of a fragment without those of which is remembered that a filter does not want them
+# ---- zone-map pruning: blocks whose cached bounds rule out every match
 
 
-def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range) -> Offsets | range:
-    """Return rows without blocks at both ends in which no row is wanted; nothing is read for it.
+def pruned(reader: FragmentReader, predicate: Predicate, rows: Offsets | range) -> Offsets | range:
+    """Drop blocks without a match from both ends of some rows, by cached bounds; reads nothing.
 
-    What is left follows each other, as it did: rows from here and there take longer to read.
+    Blocks in the middle stay: rows in two separate ranges take longer to read.
     """
     schema = predicate.schema
     for name in sorted(predicate.columns):
@@ -254,18 +254,18 @@ def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range)
             around = range(int(rows[0]), int(rows[-1]) + 1)
             kind, found = reader.bounds(name, around)
             if any(known for _, known in found) and kind == schema.field(name).type:
-                first, last = _wanted(predicate, name, kind, found)
+                first, last = _matching_range(predicate, name, kind, found)
                 rows = _between(rows, first, last)
     return rows
 
 
-def _wanted(
+def _matching_range(
     predicate: Predicate,
     name: str,
     kind: pa.DataType,
     found: list[tuple[range, BlockBounds | None]],
 ) -> tuple[int, int]:
-    """Return where the first block begins that may have a wanted row, and where the last ends."""
+    """Return the start of the first block that may have a match, and the end of the last."""
     least, greatest = (
         array_of([None if known is None else known[side] for _, known in found], kind)
         for side in (0, 1)
@@ -285,17 +285,16 @@ def _between(rows: Offsets | range, first: int, last: int) -> Offsets | range:
     return rows[begin:end]
 
 
-# ---- work that is done ahead of those who ask for its results, in threads if there is enough of
-# it
+# ---- work that runs ahead of its consumer, in threads if there are two tasks or more
 
 T = TypeVar("T")
 
 
 class Workers:
-    """Threads that begin with a second piece of work and end with the block.
+    """A pool of threads that starts with a second task and ends with the ``with`` block.
 
-    By default they are as many as decode in a process.  Work that is under way when the block
-    ends stops at its next step.
+    By default it has as many threads as decode in a process. Tasks that run when the block ends
+    stop at their next step.
 
     Examples
     --------
@@ -321,7 +320,7 @@ class Workers:
         return ThreadPoolExecutor(self._threads, thread_name_prefix="lancekit-scan")
 
     def results(self, work: Iterable[Callable[[], T]]) -> Iterator[T]:
-        """Yield the results of some work in order, while the next few pieces are done."""
+        """Yield the results of tasks in order, while the next few tasks run."""
         rest = iter(work)
         first = next(rest, None)
         second = next(rest, None)

@@ -1,4 +1,4 @@
-"""Looking up in scalar indices which rows a filter wants."""
+"""Lookup of a filter's rows in scalar indices."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from lancekit._lazy import cached_property
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import RowSet, fragment_sources
-from lancekit._scan.unused_indices import is_known, tell_unused
+from lancekit._scan.unused_indices import is_supported, warn_unused
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, LancekitError
 
-#: rows that are found are read by themselves up to this share of a fragment's, of which that takes
-#: no longer than to read and filter all, wherever they lie and whatever columns are wanted
+#: up to this share of a fragment's rows, reading single rows is no slower than reading and
+#: filtering the whole fragment, wherever the rows are and whatever columns are requested
 _SHARE = 1 / 2
-#: but so few are in any case, and so many that need no second look: those are listed in memory
+#: so few rows are always read alone, and so many if they are exact: they are listed in memory
 _FEW, _MOST_EXACT = 1024, 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexLookup:
-    """Asks the indices of a version which rows are wanted, once that is needed.
+    """A query of a version's scalar indices that runs when its rows are first needed.
 
     snapshot: the version.
-    make_query: makes what the indices are asked; ``None`` if any row may be wanted.
-    segments: those that may know, by the column that they are of.
-    reuse: tells where rows went that compactions moved without telling the indices.
-    indexed_only: whether rows that no index covers are left out, and indices asked even where it
-        does not pay.
-    others: lookups in other tables of one fragment each, by the number that it has here.
-    filtered: whether each row that is found is filtered again, whatever the indices know.
+    make_query: makes the index query; ``None`` if no condition bounds the rows.
+    segments: usable index segments, by column.
+    reuse: maps rows that compactions moved without rewriting the indices.
+    indexed_only: whether to leave out rows that no index covers. Indices are then used even where
+        that is slower.
+    others: lookups in external tables of one fragment each, by their fragment id in this table.
+    filtered: whether to filter all matched rows again, even if an index is exact.
     """
 
     snapshot: Snapshot
@@ -59,7 +59,7 @@ class IndexLookup:
     filtered: bool = False
 
     def describe(self) -> str:
-        """Say which indices are asked for what; nothing is read for it."""
+        """Describe the indices and their columns; reads nothing."""
         by_name = {
             segment.index.name: f"{segment.index.name} ({segment.kind.label}) of {column}"
             for column, segments in self.segments.items()
@@ -76,7 +76,7 @@ class IndexLookup:
 
     @cached_property
     def covered_rows(self) -> int:
-        """The rows of fragments that an index covers, whatever it will tell of them."""
+        """The rows of all fragments that an index covers, whether or not the index helps."""
         segments = chain.from_iterable(self.segments.values())
         covered = BitMap.union(BitMap(), *map(self._covered, segments))
         fragments = self.snapshot.manifest.fragments
@@ -85,14 +85,14 @@ class IndexLookup:
 
     @cached_property
     def found(self) -> RowSet:
-        """What the indices tell; nothing if they know nothing."""
+        """The rows that the indices match; empty if no index can answer the query."""
         query = self.make_query()
-        found = None if query is None else self._answer(query)
+        found = None if query is None else self._query_rows(query)
         return RowSet() if found is None else found
 
     @cached_property
     def rows(self) -> RowSet:
-        """The rows to look at: those found, where to read them by themselves pays."""
+        """The rows to read: matched rows where reading them alone pays, else whole fragments."""
         found = self.found
         rows = {id_: some for id_, some in found.rows.items() if self._reads_alone(id_, len(some))}
         left_out = self._live - found.known if self.indexed_only and found.known else BitMap()
@@ -107,24 +107,24 @@ class IndexLookup:
         return found.inexact() if self.filtered else found
 
     def _reads_alone(self, fragment_id: int, count: int) -> bool:
-        """Return whether some rows of a fragment are read by themselves, and not among all."""
+        """Return True if the matched rows of a fragment are read alone, not the whole fragment."""
         fragment = self.snapshot.fragment(fragment_id)
         if fragment is None or self.indexed_only:
             return fragment is not None
         return _pays(count, fragment.physical_rows, fragment_id in self.found.exact)
 
-    def _answer(self, query: IndexQuery) -> RowSet | None:
+    def _query_rows(self, query: IndexQuery) -> RowSet | None:
         if isinstance(query, ColumnCondition):
-            return self._ask(query)
-        known = [found for part in query.parts if (found := self._answer(part)) is not None]
+            return self._query_column(query)
+        known = [found for part in query.parts if (found := self._query_rows(part)) is not None]
         if not known or (len(known) < len(query.parts) and not query.all_of):
             return None
         found = reduce(and_ if query.all_of else or_, known)
         whole = query.whole and len(known) == len(query.parts)
         return found if whole else found.inexact()
 
-    def _ask(self, condition: ColumnCondition) -> RowSet | None:
-        """Ask all indices of a column, exact ones first, until one knows of every fragment."""
+    def _query_column(self, condition: ColumnCondition) -> RowSet | None:
+        """Query all indices of a column, exact ones first, until every fragment is covered."""
         by_name: dict[str, list[Segment]] = {}
         for segment in self.segments.get(condition.column, ()):
             by_name.setdefault(segment.index.name, []).append(segment)
@@ -153,15 +153,15 @@ class IndexLookup:
             elif self.reuse is not None:
                 rows = self.reuse.rows(rows)
             if segment.kind.zones:
-                # 4.0.0 notes that fragments of moved rows are covered, and makes no zones of them
+                # 4.0.0 lists fragments of moved rows as covered, but makes no zones for them
                 covered &= BitMap(rows.keys())
             rows = {id_: found for id_, found in rows.items() if found and id_ in covered}
             self._check(rows)
         except (LancekitError, OSError) as error:
-            tell_unused(segment.index, f"cannot be read: {error}")
+            warn_unused(segment.index, f"cannot be read: {error}")
             return None
         some = BitMap(rows)
-        # 4.0.0 keeps the old values of updated rows when it puts segments together
+        # 4.0.0 keeps the old values of updated rows when it merges segments
         exact = some if segment.kind.exact and by_address else BitMap()
         return RowSet(rows=rows, skipped=covered - some, exact=exact)
 
@@ -178,7 +178,7 @@ class IndexLookup:
                 )
 
     def _of_ids(self, rows: Rows, covered: BitMap) -> Iterator[tuple[int, BitMap]]:
-        """Yield the rows with some ids by the fragments that hold them."""
+        """Yield the offsets of stable row ids, by fragment."""
         ids = joined(rows)
         if not len(ids):
             return
@@ -197,16 +197,16 @@ class IndexLookup:
 
 
 def _pays(rows: int, of: int, exact: bool) -> bool:
-    """Return whether to read some rows of a fragment takes less than to read and filter all."""
+    """Return True if reading single rows of a fragment is faster than reading and filtering all."""
     return rows <= max(_MOST_EXACT if exact else _FEW, of * _SHARE)
 
 
 def row_lookup(
     snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool = False
 ) -> IndexLookup | None:
-    """Return what asks the indices of a version, ``None`` if there is none to ask.
+    """Return the index lookup of a filter; ``None`` if no index can answer it.
 
-    Nothing but the manifest is looked at.
+    Only the manifest is read, and the fragment-reuse index if there is one.
     """
     if predicate is None or not snapshot.indices:
         return None
@@ -229,12 +229,12 @@ def lookup_of(
     indexed_only: bool = False,
     schema: LanceSchema | None = None,
 ) -> IndexLookup | None:
-    """Return what asks the indices of some columns, ``None`` if there is none to ask.
+    """Return the index lookup of some columns; ``None`` if they have no usable index.
 
     columns: names or paths.
-    make_query: makes what they are asked.
-    exact: whether only those are that tell rows, and no ranges of them.
-    schema: what the columns are called in; by default the version's.
+    make_query: makes the index query.
+    exact: whether to use only indices that return rows, not zones of rows.
+    schema: the schema of `columns`, by default the version's.
     """
     schema = schema or snapshot.manifest.schema
     segments: dict[str, tuple[Segment, ...]] = {}
@@ -253,7 +253,7 @@ def lookup_of(
         try:
             reuse = reuse_of(snapshot)
         except (LancekitError, OSError) as error:
-            tell_unused(moved, f"cannot be read, without which no other can: {error}")
+            warn_unused(moved, f"cannot be read, without which no other can: {error}")
             return None
     return IndexLookup(
         snapshot=snapshot,
@@ -269,7 +269,7 @@ def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
         kind: IndexKind | None = kind_of(index) if index.fields == (field_id,) else None
         if kind is None or kind.name not in REGISTRY or not index.fragment_ids:
             continue
-        if not is_known(index, kind):
+        if not is_supported(index, kind):
             continue
         store = snapshot.base_store(index.base_id)
         yield Segment(index, kind, store, snapshot.location.open_files)

@@ -1,9 +1,8 @@
-"""A filter as questions of single columns, joined by AND and OR.
+"""Conversion of a filter to an index query: conditions of single columns, joined by AND and OR.
 
-``NOT`` is taken down to the conditions, which changes nothing of which rows a filter is true for:
-so what is null never has to be known.  Of the conditions those become questions that relate one
-column with constants; conditions of one column that are joined become one question, so that
-``x >= 1 AND x < 3`` asks for what lies between.
+``NOT`` is pushed down to the conditions. The rows that satisfy a filter stay the same, so indices
+need not know nulls. A condition becomes part of the query if it compares one column with constants.
+Joined conditions of one column are merged, so ``x >= 1 AND x < 3`` becomes one interval.
 """
 
 from __future__ import annotations
@@ -130,8 +129,8 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Place:
-    """The column of a condition, and where its values lie; as in `ColumnCondition`."""
+class _Bounds:
+    """The column of a condition, and bounds of the values that match, as in `ColumnCondition`."""
 
     column: _Column
     interval_set: IntervalSet | None = None
@@ -140,8 +139,8 @@ class _Place:
 
 
 def _condition(expr: Expr, negated: bool) -> ColumnCondition | None:
-    """Return what a condition, or its contrary, asks of a column; ``None`` if it asks of none."""
-    found = _place(expr, negated)
+    """Return an expression, or its negation, as a column condition; ``None`` if it is not one."""
+    found = _bounds_of(expr, negated)
     if found is None:
         return None
     column, interval_set = found.column, found.interval_set
@@ -160,7 +159,7 @@ def _condition(expr: Expr, negated: bool) -> ColumnCondition | None:
     )
 
 
-def _place(expr: Expr, negated: bool) -> _Place | None:
+def _bounds_of(expr: Expr, negated: bool) -> _Bounds | None:
     match expr:
         case InList():
             return _in(expr, negated)
@@ -174,14 +173,14 @@ def _matches(expr: Expr, negated: bool) -> ValueTest:
 
 
 def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
-    """Tell for which values a condition is true; if it is negated, for which it is false."""
+    """Return a mask of the values that satisfy a condition; if negated, that make it false."""
     found = as_array(run(values), len(values))
     flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if ak.null_count(found) else found)
     return ~flags if negated else flags
 
 
 def _column(expr: Expr) -> _Column | None:
-    """Return the stored column that an expression is."""
+    """Return the stored column if an expression is one, else ``None``."""
     column = field_of(expr)
     return None if column is None else _Column(column.path, _computed_type(column.type))
 
@@ -192,7 +191,7 @@ def _computed_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _constant(expr: Expr) -> pa.Array | None:
-    """Return the value of what reads no column, as an array."""
+    """Return the value of an expression that reads no column, as an array of length 1."""
     return None if columns_of(expr) else as_array(value_of(expr, _never), 1)
 
 
@@ -204,7 +203,7 @@ _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
 
 
-def _comparison(expr: Call, negated: bool) -> _Place | None:
+def _comparison(expr: Call, negated: bool) -> _Bounds | None:
     name, (left, right) = expr.function, expr.args
     column = _column(left)
     if column is None:
@@ -214,76 +213,76 @@ def _comparison(expr: Call, negated: bool) -> _Place | None:
         return None
     name = _NEGATED[name] if negated else name
     if name == "<>":
-        return _Place(column)
+        return _Bounds(column)
     ends = _ends(column, value)
     if ends is None:
-        return _Place(column)
+        return _Bounds(column)
     low, high = ends
     interval = {"<": (None, high), ">": (low, None)}.get(name[0], ends)
-    return _Place(column, IntervalSet.of([interval]))
+    return _Bounds(column, IntervalSet.of([interval]))
 
 
-def _in(expr: InList, negated: bool) -> _Place | None:
+def _in(expr: InList, negated: bool) -> _Bounds | None:
     column = _column(expr.arg)
     if column is None:
         return None
     if negated:
-        return _Place(column)
+        return _Bounds(column)
     intervals: list[Interval] = []
     for values in expr.sets:
         found = _intervals(column, values)
         if found is None:
-            return _Place(column)
+            return _Bounds(column)
         intervals += found
-    return _Place(column, IntervalSet.of(intervals))
+    return _Bounds(column, IntervalSet.of(intervals))
 
 
-def _is_null(expr: Call, negated: bool) -> _Place | None:
+def _is_null(expr: Call, negated: bool) -> _Bounds | None:
     column = _column(expr.args[0])
-    return None if column is None else _Place(column, None if negated else IntervalSet(()))
+    return None if column is None else _Bounds(column, None if negated else IntervalSet(()))
 
 
-def _is(expr: Call, negated: bool) -> _Place | None:
+def _is(expr: Call, negated: bool) -> _Bounds | None:
     column = _column(expr.args[0])
-    return None if column is None else _Place(column, _of_flags(column, expr, negated))
+    return None if column is None else _Bounds(column, _of_flags(column, expr, negated))
 
 
-def _flag(expr: Expr, negated: bool) -> _Place | None:
+def _flag(expr: Expr, negated: bool) -> _Bounds | None:
     column = _column(expr)
     if column is None or not pt.is_boolean(column.type):
         return None
-    return _Place(column, _of_flags(column, expr, negated))
+    return _Bounds(column, _of_flags(column, expr, negated))
 
 
 def _of_flags(column: _Column, expr: Expr, negated: bool) -> IntervalSet | None:
-    """Return which of the two booleans a condition holds of."""
+    """Return the booleans that satisfy a condition, as an interval set."""
     if not pt.is_boolean(column.type):
         return None
-    held = _matches(expr, negated)(pa.array([False, True]))
-    return IntervalSet.of((place, place) for place in np.flatnonzero(held).tolist())
+    matching = _matches(expr, negated)(pa.array([False, True]))
+    return IntervalSet.of((flag, flag) for flag in np.flatnonzero(matching).tolist())
 
 
-def _like(expr: Call, negated: bool) -> _Place | None:
+def _like(expr: Call, negated: bool) -> _Bounds | None:
     column, pattern = _column(expr.args[0]), _text(expr.args[1])
     if column is None or pattern is None or expr.options != (False, "\\"):
         return None
     if negated:
-        return _Place(column)
+        return _Bounds(column)
     begin, *runs = _runs(pattern)
     interval_set = (
         _equal_to(column, begin) if not runs and begin == pattern else _beginning(column, begin)
     )
-    return _Place(column, interval_set, tuple(filter(None, [begin, *runs])))
+    return _Bounds(column, interval_set, tuple(filter(None, [begin, *runs])))
 
 
 def _text(expr: Expr) -> str | None:
-    """Return the text that an expression is."""
+    """Return the text if an expression is a text literal, else ``None``."""
     text = expr.value.as_py() if isinstance(expr, Literal) else None
     return text if isinstance(text, str) else None
 
 
 def _runs(pattern: str) -> Iterator[str]:
-    """Yield the texts between what stands for any; the first one begins the values."""
+    """Yield the literal texts between the wildcards of a LIKE pattern; the first is a prefix."""
     run = ""
     for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
         if piece in ("%", "_"):
@@ -294,20 +293,20 @@ def _runs(pattern: str) -> Iterator[str]:
     yield run
 
 
-def _call(expr: Call, negated: bool) -> _Place | None:
+def _call(expr: Call, negated: bool) -> _Bounds | None:
     column, value = _column(expr.args[0]), _constant(expr.args[1])
     if column is None or value is None:
         return None
     if negated:
-        return _Place(column)
+        return _Bounds(column)
     items = _OF_LISTS.get(expr.function)
     if items is not None:
-        return _Place(column, items=items(expr, value))
+        return _Bounds(column, items=items(expr, value))
     text = _text(expr.args[1])
     if text is None:
         return None
     begins = expr.function == "starts_with"
-    return _Place(column, _beginning(column, text) if begins else None, (text,))
+    return _Bounds(column, _beginning(column, text) if begins else None, (text,))
 
 
 def _equal_to(column: _Column, text: str) -> IntervalSet | None:
@@ -316,21 +315,21 @@ def _equal_to(column: _Column, text: str) -> IntervalSet | None:
 
 
 def _beginning(column: _Column, text: str) -> IntervalSet | None:
-    """Return the reach of texts that begin with some text, up to the next that does not."""
+    """Return the interval of texts with a prefix: up to the next text without it."""
     if not text or not (pt.is_string(column.type) or pt.is_large_string(column.type)):
         return None
     low = text.encode()
-    return IntervalSet.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of a text is the last
+    return IntervalSet.of([(low, low[:-1] + bytes([low[-1] + 1]))])  # no byte of UTF-8 is 255
 
 
 def _one_for_each(_expr: Call, value: pa.Array) -> tuple[ValueTest, ...]:
-    """Return for each wanted item that a list has it."""
+    """Return a test for each requested item: that a list contains it."""
     wanted = value[0].values if isinstance(value[0], pa.ListScalar) else None
     return tuple(partial(_true_for, partial(_has, item), False) for item in wanted or ())
 
 
 def _has(item: pa.Scalar, lists: pa.Array) -> Value:
-    from lancekit._scan.expressions.kernels.functions import FUNCTIONS  # of lists alone
+    from lancekit._scan.expressions.kernels.functions import FUNCTIONS  # only for lists
 
     return FUNCTIONS["array_has"].run("array_has", lists, item)
 
@@ -347,7 +346,7 @@ _OF_LISTS: Mapping[str, Callable[[Call, pa.Array], tuple[ValueTest, ...]]] = {
     **dict.fromkeys(("array_has_all", "list_has_all"), _one_for_each),
 }
 
-_RULES: Mapping[str, Callable[[Call, bool], _Place | None]] = {
+_RULES: Mapping[str, Callable[[Call, bool], _Bounds | None]] = {
     **dict.fromkeys(_NEGATED, _comparison),
     "IS NULL": _is_null,
     **dict.fromkeys(("IS TRUE", "IS FALSE"), _is),
@@ -356,17 +355,17 @@ _RULES: Mapping[str, Callable[[Call, bool], _Place | None]] = {
 }
 
 
-# ---- where values lie
+# ---- intervals of values
 
 
 def _ends(column: _Column, value: pa.Array) -> Interval | None:
-    """Return the least and the greatest rank that may equal a value, if that can be told."""
+    """Return the least and the greatest rank that may equal a value; ``None`` if unknown."""
     found = _intervals(column, value)
     return found[0] if found else None
 
 
 def _intervals(column: _Column, values: pa.Array) -> list[Interval] | None:
-    """Return for each value the ranks that may equal it; ``None`` if that cannot be told."""
+    """Return, for each value, the interval of ranks that may equal it; ``None`` if unknown."""
     rules = (rule for mine, theirs, rule in _INTERVALS if mine(column.type) and theirs(values.type))
     rule = next(rules, _equal_ranks)
     return None if ak.null_count(values) else rule(column.type, values)
@@ -382,14 +381,14 @@ def _integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
 
 
 def _near_integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
-    """Return what is beside fractions, unless they are so large that integers are rounded."""
+    """Return the integers around each fraction; ``None`` from 2**52 on, where floats round."""
     found = values.to_pylist()
     exact = all(-_EXACT_FLOATS < value < _EXACT_FLOATS for value in found)
     return _within(kind, [(floor(value), ceil(value)) for value in found]) if exact else None
 
 
 def _within(kind: pa.DataType, intervals: list[Interval]) -> list[Interval] | None:
-    """Return intervals of integers if a type holds all of them."""
+    """Return intervals of integers if they fit the type, else ``None``."""
     bits = kind.bit_width - pt.is_signed_integer(kind)
     least, most = (-(1 << bits) if pt.is_signed_integer(kind) else 0), (1 << bits) - 1
     return intervals if all(least <= low and high <= most for low, high in intervals) else None
@@ -408,7 +407,7 @@ def _decimals(kind: pa.DataType, values: pa.Array) -> list[Interval]:
 
 
 def _timestamps(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
-    """Return what is near: a value of another unit may lie between two of the column's."""
+    """Return intervals with a margin: a value in a finer unit may be between two column values."""
     (unit, zone), (their_unit, their_zone) = unit_and_zone(kind), unit_and_zone(values.type)
     if (zone is None) != (their_zone is None):
         return None
@@ -419,11 +418,11 @@ def _timestamps(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
     return [(min(max(v - near, low), high), min(max(v + near, low), high)) for v in found]
 
 
-#: ranks are of 64 bits
+#: ranks have 64 bits
 _RANKS = 1 << 63
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _Ranked: TypeAlias = Callable[[pa.DataType, pa.Array], list[Interval] | None]
-#: by the type of the column and that of the value
+#: by the types of the column and the value
 _INTERVALS: tuple[tuple[IsKind, IsKind, _Ranked], ...] = (
     (pt.is_integer, pt.is_integer, _integers),
     (pt.is_integer, pt.is_floating, _near_integers),
@@ -433,14 +432,14 @@ _INTERVALS: tuple[tuple[IsKind, IsKind, _Ranked], ...] = (
     (pt.is_timestamp, pt.is_timestamp, _timestamps),
 )
 
-#: integers below this are floats, each
+#: every integer below this is exact as a float
 _EXACT_FLOATS = 1 << 52
-#: the rank of a NaN, of those that come behind all numbers
+#: the rank of a NaN that sorts above all numbers
 _NAN = INFINITIES[1] + 1
 
 
 def _with_nans(interval_set: IntervalSet, matches: ValueTest, kind: pa.DataType) -> IntervalSet:
-    """Put the NaNs where they are in an index, at both ends: a condition takes all for one."""
+    """Add the NaNs at both ends of an index if NaN matches, else remove them: all match alike."""
     interval_set = common(interval_set, IntervalSet((INFINITIES,)))
     if not matches(array_of([math.nan], kind))[0]:
         return interval_set

@@ -1,4 +1,4 @@
-"""Sorting a result: nulls first or last per column, NaN above all numbers, as in SQL engines."""
+"""Sorting of a result: nulls first or last per column, NaN above all numbers, as in SQL engines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ColumnOrdering:
 
 
 def parse_orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
-    """Return what to sort by, from names and from objects like `ColumnOrdering`.
+    """Return sort keys from column names or objects like `ColumnOrdering`.
 
     Raises InvalidTypeError: something else was passed.
     """
@@ -62,7 +62,7 @@ def _parse(ordering: object) -> ColumnOrdering:
 
 
 def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Table:
-    """Return the rows in order; equal ones stay as they came."""
+    """Return the rows of a table in sorted order; the sort is stable."""
     columns: list[pa.ChunkedArray] = []
     directions: list[tuple[str, str]] = []
 
@@ -72,7 +72,7 @@ def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Tab
 
     for ordering in orderings:
         values = ak.sortable(table.column(ordering.column_name))
-        # Arrow has one rule for the nulls of all columns, and puts NaN beside them
+        # Arrow has one null placement for all columns, and puts NaN next to the nulls
         key(values.is_null(), ascending=not ordering.nulls_first)
         if pa.types.is_floating(values.type):
             key(pc.is_nan(values).fill_null(False), ascending=ordering.ascending)

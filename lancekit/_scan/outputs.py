@@ -1,4 +1,4 @@
-"""The columns of a result: stored or hidden ones, and expressions over them."""
+"""The columns of a result: stored or hidden columns, and expressions over them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the result: a stored or hidden one, or an expression over such.
+    """One column of the result: a stored or hidden column, or an expression over such columns.
 
-    `path` is how a stored one is read, if that is not by the name of the field.
+    `path` is the path of a stored column if it differs from the field's name.
     """
 
     field: pa.Field
@@ -32,12 +32,12 @@ class Output:
 
     @property
     def column(self) -> str:
-        """The stored or hidden column that this is."""
+        """The path or name of the stored or hidden column."""
         return self.path or self.field.name
 
     @property
     def inputs(self) -> frozenset[str]:
-        """The columns that have to be read."""
+        """The columns to read for this output."""
         return self.expression.columns if self.expression else frozenset([self.column])
 
 
@@ -51,8 +51,8 @@ def plan_columns(
 
     schema: the dataset's schema.
     columns: names and paths of nested fields, or SQL expressions by the names of their results.
-    hidden: hidden columns that come last, also if they are named among the columns.
-    made: columns beside the stored ones, that a search makes.
+    hidden: hidden columns that come last, even if they are also named in `columns`.
+    made: additional columns that a search computes.
 
     Raises ColumnNotFoundError: a name is neither a stored nor a hidden column.
     Raises PredicateError: an expression does not fit the schema.
@@ -83,7 +83,7 @@ def plan_columns(
 
 
 def _path(schema: LanceSchema, name: str) -> str:
-    """Return the path of a column; one that is called like a path into another is still itself."""
+    """Return the path of a column; a top-level column of this name wins over a nested path."""
     return show_path([name]) if name in schema else canonical(name)
 
 
@@ -118,10 +118,9 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 
 
 def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
-    """Return the field of the column that an expression is, if it is computed with in another type.
+    """Return the stored field of an expression that is only a column, in a computed type.
 
-    So are categories, half floats and UUIDs, and lists and structs of them.  ``None`` for anything
-    else.
+    These are categories, half floats and UUIDs, also nested ones. ``None`` for other expressions.
     """
     column = field_of(expression.expr)
     top, *rest = parse_path(column.path) if column is not None else [""]

@@ -1,7 +1,6 @@
-"""Which rows of which fragments a scan, a delete, an update or a merge reads.
+"""Read plans: the fragments and rows that a scan, a delete, an update or a merge reads.
 
-A `Read` says so, and is cut into parts whose fragments are read together.  Explanations show the
-same `Read`.
+A `Read` is split into parts whose fragments are read together. Explanations show the same `Read`.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ if TYPE_CHECKING:
     from lancekit._scan.external_table import ExternalTable
     from lancekit._scan.index_lookup import IndexLookup
 
-#: rows of several fragments that are read together, which may be large
+#: most rows of a joint read: of selected rows, and of the fragments that they are in
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
 _ALL_ROWS = RowSet()
 
 
 @dataclass(frozen=True)
 class Read:
-    """Fragments, and which of their rows are looked at; a filter chooses among these.
+    """Fragments and the rows to read in them, before the filter is applied.
 
     sources: the fragments, in the order of the rows.
-    rows: the rows to look at, if no index is queried for them; those of a part are always here.
+    rows: the rows to read if no index is queried. In a part, they are always here.
     lookup: queries indices for the rows, when the rows are first needed.
-    tables: those of the fragments that are tables with indices of their own, which searches use.
+    tables: the external tables among the fragments, whose own indices searches use.
     """
 
     sources: Sequence[FragmentSource]
@@ -63,13 +62,13 @@ class Read:
 
     @property
     def row_set(self) -> RowSet:
-        """The rows to look at; the first access queries the indices."""
+        """The rows to read; the first access queries the indices."""
         return self.rows if self.lookup is None else self.lookup.rows
 
     def parts(self) -> Iterator[Read]:
-        """Yield parts whose fragments are read together, in order: with all rows, or with some.
+        """Yield parts in order: fragments to read together, either whole or by single rows.
 
-        Fragments without a row to look at are left out.
+        Fragments without a row to read are left out.
         """
         rows = self.row_set
         if not rows.known:
@@ -83,22 +82,22 @@ class Read:
 
     @property
     def is_exact(self) -> bool:
-        """Whether indices know all rows exactly: each is wanted, and no filter has to be asked."""
+        """True if the indices match all rows exactly, so that the filter need not run."""
         exact = self.row_set.exact
         return bool(exact) and all(source.fragment.id in exact for source in self.fragments)
 
     @property
     def is_of_all_rows(self) -> bool:
-        """Whether all rows of a part's fragments are looked at; only a part can tell."""
+        """True if a part reads all rows of its fragments; only valid for a part."""
         return not self.rows.known
 
     def only(self, sources: Sequence[FragmentSource]) -> Read:
-        """Return what is looked at in some of the fragments; can be sent to a worker."""
+        """Return the read of some of the fragments; can be sent to a worker."""
         return Read(sources, self.row_set.only(source.fragment.id for source in sources))
 
     @cached_property
     def fragments(self) -> tuple[FragmentSource, ...]:
-        """The fragments that have rows to look at."""
+        """The fragments that have rows to read."""
         skipped, sources = self.row_set.skipped, self.sources
         if not skipped:
             return tuple(sources)
@@ -108,21 +107,21 @@ class Read:
 
     @cached_property
     def num_rows(self) -> int:
-        """How many rows are looked at."""
+        """The number of rows to read."""
         if not self.row_set.known and isinstance(self.sources, FragmentSources):
             return int(self.sources.num_rows.sum())
         return sum(self.rows_in(source) for source in self.fragments)
 
     def rows_in(self, source: FragmentSource) -> int:
-        """Return how many rows of one of the fragments are looked at."""
+        """Return the number of rows to read in one of the fragments."""
         offsets = self.row_set.of(source.fragment.id)
         return source.fragment.num_rows if offsets is None else len(offsets)
 
     def read(self, request: ScanRequest) -> Iterator[pa.Table]:
-        """Yield the result for the wanted rows of a part, in blocks."""
+        """Yield the outputs of the matching rows of a part, in blocks."""
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
         found = self.select(request.predicate, inputs)
-        if len(found.rows) <= request.batch_rows:  # a block has no fewer
+        if len(found.rows) <= request.batch_rows:  # fits into one block
             if len(found.rows):
                 yield projected(request, found)
             return
@@ -130,16 +129,16 @@ class Read:
             yield projected(request, part)
 
     def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
-        """Return the rows of a part that a filter wants, and columns to `keep` that it has read.
+        """Return the rows of a part that match a filter, and the filter's columns listed in `keep`.
 
-        Without a filter, or if indices know the rows exactly, all rows that are not deleted.
+        Without a filter, or if the indices are exact, these are all rows that are not deleted.
         """
         reader = open_together(self.sources)
         starts = starts_of(np.array([source.fragment.physical_rows for source in self.sources]))
         parts = zip(self._offsets(), starts.tolist(), strict=False)
         rows = BitMap.union(BitMap(), *(offsets.shift(first) for offsets, first in parts))
-        asked = None if self.is_exact else predicate
-        return Selection(reader, *select_known(reader, asked, rows, keep))
+        needed = None if self.is_exact else predicate
+        return Selection(reader, *select_known(reader, needed, rows, keep))
 
     def _offsets(self) -> list[BitMap]:
         return [self.rows.of(source.fragment.id) or BitMap() for source in self.sources]
@@ -153,9 +152,9 @@ def reading(
     indexed: bool = True,
     indexed_only: bool = False,
 ) -> Read:
-    """Return the rows of a version to look at for a filter, as row ids and indices tell.
+    """Return the read plan of a filter: fragments by row id or address, and rows by indices.
 
-    schema: the version's schema, or one that shows its blobs in another form.
+    schema: the version's schema, or a view that shows blobs in another form.
     indexed: whether to query indices.
     indexed_only: whether to leave out rows that no index covers.
     """
@@ -167,14 +166,14 @@ def reading(
 def _lookup(
     snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool
 ) -> IndexLookup | None:
-    """Return what asks the indices of columns that a filter reads; ``None`` if there are none."""
+    """Return the lookup in the indices of a filter's columns; ``None`` if there are none."""
     if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indexed_fields:
         return None
     schema = snapshot.manifest.schema
     read = {find_field(schema, name)[-1].id for name in predicate.stored_in(schema)}
     if not read & snapshot.indexed_fields:
         return None
-    from lancekit._scan.index_lookup import row_lookup  # loads what indices are asked by
+    from lancekit._scan.index_lookup import row_lookup  # loads the code of index queries
 
     return row_lookup(snapshot, predicate, indexed_only=indexed_only)
 
@@ -185,18 +184,18 @@ def select_known(
     offsets: BitMap,
     keep: Collection[str] = (),
 ) -> tuple[Offsets | range, pa.Table | None]:
-    """Do for some rows of one reader what `select_rows` does; without a filter, return all."""
+    """Return the live offsets that a filter selects among given ones; without a filter, all."""
     rows = to_offsets(offsets - reader.deleted).astype(np.int64)
     return (rows, None) if predicate is None else select_among(reader, predicate, rows, keep)
 
 
 def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
-    """Return the outputs of some rows."""
+    """Return the outputs of selected rows."""
     return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
 
 
 def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
-    """Put fragments together that have few rows each: to begin with one takes longer."""
+    """Group fragments that have few rows to read each: a read has a fixed cost."""
     if len(sources) == 1:
         yield Read(tuple(sources), rows.only([sources[0].fragment.id]))
         return
@@ -206,24 +205,24 @@ def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[R
             yield Read(group, rows.only(source.fragment.id for source in group))
 
 
-# ---- rows that a filter has selected, before the other columns are read: few are read together
+# ---- joint projection of the rows that a filter selected
 #
-# A column that is read for a thousand rows takes as long for each of a dozen that lie about.
+# Reading one column for a thousand rows takes as long as for each of a dozen scattered rows.
 
-#: what a fragment gives: rows to be read, or all that is wanted of it
+#: the result of a fragment: rows whose outputs are still to be read, or finished tables
 Found: TypeAlias = "Selection | list[pa.Table]"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Physical rows of a fragment, ascending, and columns of theirs that are read already."""
+    """Ascending physical rows of a fragment, and their columns that are already read."""
 
     reader: FragmentReader
     rows: Offsets | range
     known: pa.Table | None
 
     def parts(self, most: int) -> Iterator[Selection]:
-        """Yield the rows in parts of so many at most."""
+        """Yield the rows in parts of at most `most` rows."""
         for start in range(0, len(self.rows), most):
             known = None if self.known is None else self.known.slice(start, most)
             yield Selection(self.reader, self.rows[start : start + most], known)
@@ -232,9 +231,9 @@ class Selection:
 def projections(
     found: Iterator[Found], most: int, read: Callable[[Selection], pa.Table]
 ) -> Iterator[Callable[[], list[pa.Table]]]:
-    """Yield how to make tables of all that was found, in order; an error comes in its turn.
+    """Yield functions that read the outputs of selected rows, in order; errors are raised in turn.
 
-    Rows selected in one fragment are read together, up to `most` of them.
+    Rows selected in one fragment are read together, up to `most` rows.
     """
     failed: list[LancekitError] = []
 
@@ -244,7 +243,7 @@ def projections(
         except LancekitError as error:
             failed.append(error)
 
-    for item in _put_together(until_it_fails(), most):
+    for item in _grouped(until_it_fails(), most):
         yield partial(_read, item, read)
     for error in failed:
         yield partial(_fail, error)
@@ -258,7 +257,7 @@ def _fail(error: LancekitError) -> list[pa.Table]:
     raise error
 
 
-def _put_together(found: Iterable[Found], most: int) -> Iterator[Found]:
+def _grouped(found: Iterable[Found], most: int) -> Iterator[Found]:
     waiting: list[Selection] = []
     for item in found:
         selected = item if isinstance(item, Selection) else None

@@ -1,7 +1,6 @@
-"""Scans: which columns and rows of which fragments, as batches or as a table.
+"""Scans: columns and rows of fragments, as batches or as a table.
 
-`Scan` asks all fragments what `fragment_rows` answers for each, in order, and cuts limit and
-offset.
+A `Scan` runs `fragment_rows` on all fragments in order, and applies limit and offset.
 """
 
 from __future__ import annotations
@@ -36,39 +35,39 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, Selection, projected, projections
 from lancekit.progress import step, tracking
 
-#: what one of Arrow's batches holds
+#: the most rows of an Arrow batch
 _MOST_ROWS = 1 << 31
-#: the same, for a scan that may stop early
+#: bytes of a block in a scan that may stop early
 _LIMITED_BLOCK_BYTES = 4 << 20
 
 
 class Search(Protocol):
-    """What chooses and orders the rows of a scan itself, by what it makes of columns."""
+    """A search that selects and orders the rows of a scan, and computes columns for them."""
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
-        """The columns that it makes, which outputs may name."""
+        """The columns that the search computes, which outputs may name."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that it asks all rows for."""
+        """The columns that the search reads for all rows."""
 
     @property
     def prefilter(self) -> bool:
-        """Whether the scan's filter is asked before."""
+        """True if the scan's filter is applied before the search."""
 
     def describe(self, scan: Scan) -> str:
-        """Say what is done with the rows of a scan."""
+        """Describe the search in a plan."""
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
-        """Yield the outputs of the rows chosen, filtered, before limit and offset."""
+        """Yield the outputs of the rows found, filtered, before limit and offset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
     """A scan of fragments in order; nothing is read before it is iterated.
 
-    `read` says which rows are looked at, `request` what becomes of them.
+    `read` has the fragments and rows, `request` the filter and the outputs.
     """
 
     read: Read
@@ -79,13 +78,13 @@ class Scan:
 
     @property
     def in_order(self) -> bool:
-        """Whether the rows are all those of the fragments, as they come."""
+        """True if the scan returns all rows in order, without filter and search."""
         return self.request.predicate is None and self.search is None
 
     def of_same_rows(
         self, request: ScanRequest, sources: Sequence[FragmentSource] | None = None
     ) -> Scan:
-        """Return a scan that looks at the same rows for another request, without limits."""
+        """Return a scan of the same rows for another request, without limit and offset."""
         read = self.read if sources is None else replace(self.read, sources=sources)
         return Scan(read=read, request=request)
 
@@ -95,12 +94,12 @@ class Scan:
         return self.read.sources
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the result in blocks, fragments being read ahead in threads."""
+        """Yield the result in blocks; fragments are read ahead in threads."""
         if self.in_order and (self.offset or self.limit is not None):
             yield from self._read_all(list(self._windows()))
             return
         skip, left = self.offset, self.limit
-        blocks = self.search.blocks(self) if self.search else self._read_all(list(self._whole()))
+        blocks = self.search.blocks(self) if self.search else self._read_all(list(self._jobs()))
         for block in blocks:
             part = block.slice(skip, left)
             skip = max(skip - block.num_rows, 0)
@@ -146,23 +145,26 @@ class Scan:
             return sum(table.num_rows for table in self.tables())
 
     def _rows_to_read(self) -> int | None:
-        """Return how many rows are looked at; ``None`` if that turns out while they are."""
+        """Return the number of rows to read; ``None`` if it is not known in advance."""
         if self.search is not None or self.read.lookup is not None or self.limit is not None:
             return None
         if self.read.rows.known:
             return self.read.num_rows
         return sum(source.fragment.physical_rows for source in self.sources)
 
-    def _whole(self) -> Iterator[_AnyJob]:
-        """Of some fragments rows are chosen; the others are read as wholes."""
+    def _jobs(self) -> Iterator[_AnyJob]:
+        """Yield jobs: single rows where indices selected them, whole fragments elsewhere."""
         for part in self.read.parts():
             if part.is_of_all_rows:
-                yield from self._unchosen(part.sources)
+                yield from self._whole_fragments(part.sources)
             else:
-                yield _Chosen(part)
+                yield _Selected(part)
 
-    def _unchosen(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
-        """Small fragments are read together, if all of them are read; large ones in blocks."""
+    def _whole_fragments(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
+        """Yield jobs that read whole fragments: small ones together, large ones in blocks.
+
+        With a limit, each fragment is a job of its own.
+        """
         if self.limit is not None:
             yield from (_Job((source,)) for source in sources)
             return
@@ -177,8 +179,8 @@ class Scan:
                 yield _Block(reader, start, min(start + rows, reader.physical_rows))
 
     def _windows(self) -> Iterator[_Job]:
-        """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
-        before = 0  # rows of this scan's fragments, which need not be the dataset's first
+        """Yield jobs for the rows within offset and limit; only valid without a filter."""
+        before = 0  # counts rows of this scan's fragments, not of the dataset
         for source in self.sources:
             rows = source.num_rows
             start = max(self.offset - before, 0)
@@ -202,18 +204,17 @@ class Scan:
 
 
 class _Job(NamedTuple):
-    """Fragments that are read together, or one and the live rows wanted of it."""
+    """Fragments to read together, or one fragment and a range of its live rows."""
 
     sources: tuple[FragmentSource, ...]
     live_rows: range | None = None
 
     @property
     def schema(self) -> LanceSchema:
-        """What is read of."""
+        """The schema of the fragments."""
         return self.sources[0].schema
 
     def find(self, request: ScanRequest) -> list[pa.Table]:
-        """Return all that is wanted."""
         return list(self.run(request))
 
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
@@ -226,7 +227,7 @@ class _Job(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Physical rows of an open fragment: no more of a large one is held than is read ahead."""
+    """Physical rows of an open fragment, so that a large one is only read ahead in part."""
 
     reader: FragmentReader
     start: int
@@ -234,11 +235,11 @@ class _Block(NamedTuple):
 
     @property
     def schema(self) -> LanceSchema:
-        """What is read of."""
+        """The schema of the fragment."""
         return self.reader.source.schema
 
     def find(self, request: ScanRequest) -> Selection | list[pa.Table]:
-        """Return the rows that a filter wants, of which no other column is read yet, or all."""
+        """Return the rows that match the filter, or without a filter the result."""
         if request.predicate is None:
             return list(self.run(request))
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
@@ -249,18 +250,17 @@ class _Block(NamedTuple):
         yield read_block(self.reader, request, self.start, self.stop)
 
 
-class _Chosen(NamedTuple):
-    """Rows that indices have chosen; where these are not exact, a filter chooses among them."""
+class _Selected(NamedTuple):
+    """Rows that indices selected; where an index is not exact, the filter runs on them."""
 
     of: Read
 
     @property
     def schema(self) -> LanceSchema:
-        """What is read of."""
+        """The schema of the fragments."""
         return self.of.sources[0].schema
 
     def find(self, request: ScanRequest) -> Selection:
-        """Return the rows that are wanted."""
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
         return self.of.select(request.predicate, inputs)
 
@@ -268,7 +268,7 @@ class _Chosen(NamedTuple):
         yield from self.of.read(request)
 
 
-_AnyJob: TypeAlias = _Job | _Block | _Chosen
+_AnyJob: TypeAlias = _Job | _Block | _Selected
 
 
 def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.Table]:

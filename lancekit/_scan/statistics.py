@@ -1,4 +1,4 @@
-"""What a scan read: counted where files are opened, and told when the scan is over."""
+"""Statistics of a scan: counted where files are opened, and reported when the scan ends."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lancekit._storage.base import RandomAccess, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStatistics(Displayed):
-    """What one run of a scan read.
+    """Counts of the bytes and rows that one run of a scan read.
 
-    `iops` counts the ranges of bytes that were asked for, `requests` the calls that they were
-    asked in: ranges near each other go together.  What is read of indices is not counted,
-    which is why that is 0.  `all_times` is in nanoseconds.
+    `iops` counts the byte ranges that were read, `requests` the calls that read them: nearby ranges
+    share a call. Reads of indices are not counted, so their counts are 0. `all_times` is in
+    nanoseconds.
     """
 
     iops: int = 0
@@ -53,7 +53,7 @@ class _Tally:
 
 
 class _Counted:
-    """Anything of the storage room, what is read through it being counted."""
+    """A proxy of a store or file that counts reads."""
 
     def __init__(self, inner: Any, tally: _Tally) -> None:
         self._inner = inner
@@ -82,7 +82,7 @@ class _CountedStore(_Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedScan(Scan):
-    """A scan that tells a function what it read, when it is read to the end."""
+    """A scan that passes its statistics to a function after its last row was read."""
 
     report: Callable[[ScanStatistics], object]
 

@@ -1,4 +1,4 @@
-"""Rows by their position, id or address: which fragments they are in, and their values."""
+"""Rows by position, id or address: lookup of their fragments, and of their values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lancekit._scan.fragments.split_fields import as_stored
 from lancekit._scan.outputs import Output, column_names, plan_columns
 from lancekit.errors import InvalidTypeError, RowNotFoundError, RowOutOfRangeError
 
-#: rows of fragments that are read together, of which few are wanted
+#: most rows of fragments that are read together for a few rows
 _MOST_ROWS = 1 << 31
 
 
@@ -72,10 +72,10 @@ def take_rows(
 ) -> pa.Table:
     """Return the rows at ``positions``, in that order, repeated ones repeated.
 
-    Only the pages and blocks that hold them are read.  A path such as ``s.x`` gives the column
-    ``s`` with nothing but ``x`` in it, as in the reference (a scan gives a column ``s.x``).
+    Only the pages and blocks that hold these rows are read. A path such as ``s.x`` gives the column
+    ``s`` with only ``x`` in it, as in the reference (a scan gives a column ``s.x``).
 
-    ends: the position behind the last row of each source.
+    ends: the position after the last row of each source.
     """
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
@@ -91,16 +91,16 @@ def take_rows(
 def rows_at(
     sources: Sequence[FragmentSource], outputs: Sequence[Output], positions: npt.NDArray[np.int64]
 ) -> pa.Table:
-    """Return outputs of the rows at positions in the dataset, which are in some of its fragments.
+    """Return outputs of the rows at given positions in the dataset; `sources` must hold them all.
 
-    sources: the fragments, in row order.
+    sources: fragments in row order.
     """
     ends = np.array([source.first_row + source.num_rows for source in sources], np.int64)
     return _take(sources, ends, outputs, positions, sources[0].schema)
 
 
 def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Repeat what tells a row as often as it was asked for, as the reference does."""
+    """Repeat hidden columns that were requested more than once, as the reference does."""
     names: list[str] = []
     for top in map(top_of, columns):
         if top not in names or top in RESERVED_NAMES:
@@ -111,9 +111,10 @@ def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:
 def _narrowed(
     schema: LanceSchema, paths: Sequence[str], sources: Sequence[FragmentSource]
 ) -> LanceSchema:
-    """Return a schema whose columns hold only what the paths lead to, unless a file packs them.
+    """Return a schema whose columns hold only the parts that the paths name.
 
-    ``sources`` are those that are read: a version may have very many more.
+    A struct that a file packs stays whole. ``sources`` are those to read: a version may have many
+    more.
     """
     below = by_first(map(parse_path, paths))
 
@@ -131,7 +132,7 @@ def _holding(
     ends: npt.NDArray[np.int64],
     positions: npt.NDArray[np.int64],
 ) -> list[FragmentSource]:
-    """Return the fragments that hold rows."""
+    """Return the fragments that hold the given positions."""
     owners = np.unique(np.searchsorted(ends, positions, side="right"))
     return [sources[at] for at in owners.tolist()]
 
@@ -162,7 +163,7 @@ def _take(
     return taken(found, inverse)
 
 
-# ---- runs of rows that are spread evenly over a table: what a sample reads
+# ---- evenly spread runs of rows, for samples
 
 
 def spread_runs(
@@ -170,7 +171,7 @@ def spread_runs(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return starts and lengths of runs of rows: one at random in each of `count` equal parts.
 
-    total, rows: how many rows there are, and how many the runs have together.
+    total, rows: the number of rows, and the number of rows in all runs together.
     """
     parts = np.linspace(0, total, count + 1).astype("i8")
     ends = np.linspace(0, rows, count + 1).astype("i8")
@@ -191,7 +192,7 @@ def rows_of_runs(
     return ranges(starts, lengths)
 
 
-# ---- rows by position, id or address: which fragments they are in, and where
+# ---- lookup of rows by position, id or address
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -202,7 +203,7 @@ _ONE = {"ids": "id", "addresses": "address"}
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """For each row asked for: its address, and its position among all rows; -1 if there is none."""
+    """The address of each requested row, and its position among all rows, -1 if not found."""
 
     addresses: Numbers
     positions: Offsets
@@ -215,49 +216,49 @@ class _Found:
 def row_addresses(sources: FragmentSources, kind: str, rows: object) -> Numbers:
     """Return the addresses of rows, in the order given.
 
-    kind: what ``rows`` are: ``"indices"``, ``"ids"`` or ``"addresses"``.
+    kind: how ``rows`` names the rows: ``"indices"``, ``"ids"`` or ``"addresses"``.
 
     Raises InvalidTypeError: they are not whole numbers.
-    Raises RowOutOfRangeError: there is no such position.
-    Raises RowNotFoundError: there is no row with such an id or address, or it was deleted.
+    Raises RowOutOfRangeError: a position is out of range.
+    Raises RowNotFoundError: a row with one of the ids or addresses never existed, or was deleted.
     """
     total = int(sources.ends[-1]) if len(sources) else 0
     wanted = parse_positions(rows, total if kind == "indices" else _ALL)
     if kind == "indices":
         return _addresses_at(sources, wanted)
-    asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
-    found = _find(sources, asked, stable=kind == "ids" and sources.stable_row_ids)
+    requested, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
+    found = _find(sources, requested, stable=kind == "ids" and sources.stable_row_ids)
     if len(found.missing):
-        raise _no_row(_ONE[kind], int(asked[found.missing[0]]), "been deleted")
+        raise _no_row(_ONE[kind], int(requested[found.missing[0]]), "been deleted")
     return found.addresses[inverse]
 
 
 def row_positions(sources: FragmentSources, ids: object) -> Offsets:
     """Return the positions of the rows with given ids, in the order given.
 
-    Rows that were deleted are left out; with stable row ids, so are ids that no row has.
+    Deleted rows are left out, and with stable row ids also ids that no row has.
 
     Raises InvalidTypeError: they are not whole numbers.
     Raises RowNotFoundError: ids are addresses, and there never was a row at one.
     """
     wanted = parse_positions(ids, _ALL)
-    asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
+    requested, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
     stable = sources.stable_row_ids
-    found = _find(sources, asked, stable=stable)
+    found = _find(sources, requested, stable=stable)
     if not stable:
-        _check_addresses(sources, asked[found.missing])
+        _check_addresses(sources, requested[found.missing])
     positions = found.positions[inverse]
     return positions[positions >= 0]
 
 
-def _find(sources: FragmentSources, asked: Numbers, *, stable: bool) -> _Found:
-    """Look up ids or addresses, which ascend."""
-    addresses = np.zeros(len(asked), np.uint64)
-    positions = np.full(len(asked), -1)
-    owners = sources.with_row_ids(asked) if stable else sources.with_addresses(asked)
+def _find(sources: FragmentSources, requested: Numbers, *, stable: bool) -> _Found:
+    """Look up ascending ids or addresses."""
+    addresses = np.zeros(len(requested), np.uint64)
+    positions = np.full(len(requested), -1)
+    owners = sources.with_row_ids(requested) if stable else sources.with_addresses(requested)
     for owner in owners.tolist():
         reader = FragmentReader(sources[owner])
-        offsets = _offsets(reader, asked, stable=stable)
+        offsets = _offsets(reader, requested, stable=stable)
         places = np.flatnonzero(offsets >= 0)
         if len(places) and reader.deleted:
             gone = np.isin(offsets[places], to_offsets(reader.deleted))
@@ -267,11 +268,11 @@ def _find(sources: FragmentSources, asked: Numbers, *, stable: bool) -> _Found:
     return _Found(addresses, positions)
 
 
-def _offsets(reader: FragmentReader, asked: Numbers, *, stable: bool) -> Offsets:
+def _offsets(reader: FragmentReader, requested: Numbers, *, stable: bool) -> Offsets:
     if stable and reader.stable_ids is not None:
-        return reader.stable_ids.find(asked)
-    offsets = row_address.offsets(asked).astype(np.int64)
-    owners = row_address.fragment_ids(asked)
+        return reader.stable_ids.find(requested)
+    offsets = row_address.offsets(requested).astype(np.int64)
+    owners = row_address.fragment_ids(requested)
     inside = (owners == reader.source.fragment.id) & (offsets < reader.physical_rows)
     return np.where(inside, offsets, -1)
 
@@ -305,7 +306,7 @@ def _addresses_at(sources: FragmentSources, positions: Offsets) -> Numbers:
 def blob_places(
     sources: Sequence[FragmentSource], path: str, addresses: Numbers
 ) -> list[BlobPlace | None]:
-    """Return where the blobs of rows are, in the order given; ``None`` where they are null."""
+    """Return the locations of rows' blobs, in the order given; ``None`` where they are null."""
     by_id = {source.fragment.id: source for source in sources}
     found: list[BlobPlace | None] = [None] * len(addresses)
     owners = row_address.fragment_ids(addresses).astype(np.int64)

@@ -433,7 +433,7 @@ def test_small_fragments_are_read_together_if_many_have_rows(tmp_path: Path) -> 
     ds.create_scalar_index("x", "BTREE")
     ours = lk.dataset(tmp_path / "d")
     for text, found in (("x IN (3, 77)", [3, 77]), ("x % 8 = 0 AND x < 99", None)):
-        (job,) = ours.scanner(filter=text)._scan._whole()
+        (job,) = ours.scanner(filter=text)._scan._jobs()
         assert len(job.of.sources) == (2 if found else 8)
         assert ours.to_table(filter=text)["y"].to_pylist() == (found or list(range(0, 80, 8)))
 

@@ -16,7 +16,7 @@ import lancekit as lk
 from lancekit import _cache as cache
 from lancekit._scan.expressions.bounds import may_hold
 from lancekit._scan.expressions.predicate import Predicate
-from lancekit._scan.fragment_rows import trimmed
+from lancekit._scan.fragment_rows import pruned
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._storage import base
@@ -155,7 +155,7 @@ def _rows(place: Path, text: str) -> int:
     (source,) = fragment_sources(ds._snapshot)
     reader = FragmentReader(source)
     rows = reader.live_between(0, reader.physical_rows)
-    return len(trimmed(reader, Predicate.parse(text, ds.schema), rows))
+    return len(pruned(reader, Predicate.parse(text, ds.schema), rows))
 
 
 def test_rows_are_left_out_at_both_ends(tmp_path: Path) -> None:

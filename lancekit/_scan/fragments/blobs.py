@@ -1,10 +1,10 @@
-"""Blob columns: what a scan shows of them, and where their bytes are.
+"""Blob columns: their forms in a scan, and the locations of their bytes.
 
-A dataset's schema says that values are bytes (legacy blobs) or structs of bytes and places
-elsewhere (those of 2.2).  A file stores descriptors.  `blob_view` makes a schema in which blobs
-are one or the other; `find_blobs` makes places of descriptors.  After an append of 2.2 files to an
-older table the schema has blob v2 columns, which older files still store as blob v1: the file
-decides how its values are read, not the schema.
+A dataset's schema declares blobs as bytes (legacy blobs), or as structs of bytes or an external
+location (blob v2, format 2.2). A file stores descriptors. `blob_view` makes a schema that shows
+blobs as descriptors or as bytes. `find_blobs` converts descriptors to locations. After an append of
+2.2 files to an older table, the schema has blob v2 columns that older files store as blob v1. The
+file then decides how its values are read, not the schema.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lancekit._scan.fragments.source import FragmentSource
 
-#: how a scan may show blobs, in the reference's words
+#: the forms of blobs in a scan, by the reference's names
 HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL, _MANAGED, _MANAGED_ELSEWHERE = range(6)
@@ -52,7 +52,7 @@ _V1_PARTS = 2
 def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
     """Return a schema with blobs as descriptors, or as bytes.
 
-    Raises InvalidArgumentError: there is no such way to show them.
+    Raises InvalidArgumentError: `handling` is not a known form.
     """
     if handling not in (None, *HANDLING):
         raise InvalidArgumentError(
@@ -87,27 +87,27 @@ def _v1_descriptor(field: LanceField) -> LanceField:
 def _as_bytes(field: LanceField) -> LanceField:
     if not is_blob_v2(field.metadata):
         return field
-    # the children stay, by which the two kinds are told apart
+    # the children stay: they mark the field as blob v2
     metadata = {k: v for k, v in field.metadata.items() if k != "ARROW:extension:name"}
     return replace(field, logical_type="large_binary", metadata=metadata)
 
 
 def _is_resolved(field: LanceField) -> bool:
-    """Tell whether a field asks for what the descriptors of 2.2 stand for."""
+    """Return True if a field requests the values of blob v2 descriptors, not the descriptors."""
     return is_blob_v2(field.metadata) or (
         field.logical_type == "large_binary" and bool(field.children)
     )
 
 
 def has_blobs(schema: LanceSchema) -> bool:
-    """Tell whether there are blobs in a schema, in whichever form it shows them."""
+    """Return True if a schema has blobs, in any form."""
     return any(holds_blobs(field.metadata) or _is_resolved(field) for field in schema.walk())
 
 
 def stored_blobs(field: LanceField, v1: Collection[int] = ()) -> LanceField:
     """Return the field to read from a file in order to make ``field``.
 
-    field: the field of the table's schema, in any of the forms of `blob_view`.
+    field: the field of the table's schema, in any form of `blob_view`.
     v1: the ids of blob v2 fields that the file stores as blob v1.
     """
     if is_stored_v2(field):
@@ -130,7 +130,7 @@ def is_stored_v2(field: LanceField) -> bool:
 def resolve_blobs(
     field: LanceField, values: pa.ChunkedArray, source: FragmentSource, file_index: int
 ) -> pa.ChunkedArray:
-    """Return the values of ``field`` from the stored values that `stored_blobs` names."""
+    """Return the values of ``field``, converted from values of the field of `stored_blobs`."""
     kind = field.to_arrow().type
     if values.type.equals(kind):
         return values
@@ -180,7 +180,7 @@ def _as_v2(descriptors: pa.Array) -> pa.Array:
 def _resolved_items(
     field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
-    """Do the same with what is in lists."""
+    """Resolve the blobs in the items of lists."""
     kind = field.to_arrow().type
     ends = cast("pa.ListArray", values).offsets
     first, last = ends[0].as_py(), ends[-1].as_py()
@@ -197,9 +197,9 @@ def _resolved_items(
 def _logical(
     field: LanceField, descriptors: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
-    """Return blobs as they are written: bytes, or a place outside of the dataset.
+    """Return blob v2 values in their written form: bytes, or an external location.
 
-    Nothing outside is opened: such a place is only handed on.
+    External files are not opened: their locations are only passed on.
     """
     kind = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
     outside = (kind == _EXTERNAL) & pc.is_valid(descriptors).to_numpy(zero_copy_only=False)
@@ -235,7 +235,7 @@ def _where(wanted: NDArray[np.bool_], values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Where the bytes of a blob are; a size of ``None`` is all of the file.
+    """The location of a blob's bytes; a size of ``None`` is the whole file.
 
     `inline` blobs are in a data file, which may have checksums.
     """
@@ -262,12 +262,12 @@ class BlobPlace:
         return opened
 
     def count(self) -> int:
-        """Return the number of bytes; the file is asked if nothing else says it."""
+        """Return the number of bytes; opens the file if the size is unknown."""
         return self.open().size() if self.size is None else self.size
 
 
 def read_blobs(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
-    """Return the bytes at places; what lies in one file is read together."""
+    """Return the bytes of blobs; blobs in one file are read together."""
     found: list[bytes | None] = [None if place is None else b"" for place in places]
     by_file: dict[tuple[str, str], list[int]] = {}
     for at, place in enumerate(places):
@@ -286,11 +286,10 @@ def read_blobs(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
 def find_blobs(
     descriptors: pa.Array, source: FragmentSource, file_index: int
 ) -> Iterator[BlobPlace | None]:
-    """Yield the place of each descriptor of one data file, ``None`` where it is null.
+    """Yield the location of each descriptor of one data file, ``None`` where it is null.
 
-    Raises UntrustedBaseError: a descriptor points out of the dataset, to a place that is not
-        trusted.
-    Raises CorruptFileError: a descriptor of an unknown kind.
+    Raises UntrustedBaseError: a descriptor points to an external location that is not trusted.
+    Raises CorruptFileError: a descriptor is of an unknown kind.
     """
     file = source.files[file_index]
     rows = descriptors.to_pylist()
@@ -315,7 +314,7 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
     if kind == _EXTERNAL:
         return BlobPlace(_outside(_external(row, source), source), position, size or None)
     if kind == _MANAGED and row["blob_id"] == 0:
-        # the store is the base of the data file, whose blobs lie below it wherever its rows go
+        # the store is the base of the data file: its blobs stay below it wherever its rows move
         return BlobPlace(FileLocation(file.store, _managed_name(row, file)), position, size)
     if kind == _MANAGED_ELSEWHERE:
         base = source.location.base(_base_path(row, source))
@@ -343,7 +342,7 @@ def _outside(uri: str, source: FragmentSource) -> FileLocation:
     try:
         check_trusted_file(uri, source.location.root)
         store = source.location.base(folder or slash or ".")
-    except ValueError as error:  # of ours, or of Python for a path with a NUL
+    except ValueError as error:  # from lancekit, or from Python for a path with a NUL
         raise CorruptFileError(
             f"{source.where} has a blob at {uri!r}, which is no place: {error}", uri=uri
         ) from error
@@ -351,7 +350,7 @@ def _outside(uri: str, source: FragmentSource) -> FileLocation:
 
 
 def _external(row: dict[str, object], source: FragmentSource) -> str:
-    """Return where an external blob is: below a base path, or at a URI of its own."""
+    """Return the location of an external blob: a path below a base path, or a URI."""
     uri = str(row["blob_uri"])
     return f"{_base_path(row, source).rstrip('/')}/{uri}" if row["blob_id"] else uri
 

@@ -1,7 +1,7 @@
-"""Small fragments that lie behind each other, read as one.
+"""Joint reads of small adjacent fragments.
 
-What opening a file and decoding a page cost besides their bytes is shared by all of them: a
-hundred fragments of ten thousand rows take a fifth of the time that they take one by one.
+The fragments share the fixed cost of opening a file and decoding a page. A hundred fragments of ten
+thousand rows take a fifth of the time that separate reads take.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from lancekit.errors import FormatError
 
 Numbers = npt.NDArray[np.uint64]
 
-#: Files mapped at once.
+#: files that are mapped at once
 _MOST_FILES = 512
-#: More rows than this are not read together, and fewer are not worth a thread.
+#: more rows than the first are not read together, and fewer than the second are not worth a thread
 _JOINT_ROWS, _THREAD_ROWS = 1 << 18, 1 << 16
 
 
 class JointReader(FragmentReader):
-    """Several fragments whose files have the same columns; rows are numbered through.
+    """A reader of several fragments whose files have the same columns; rows are numbered through.
 
-    Offsets and addresses of deleted rows are counted as in a single fragment.  Columns that are
-    not stored are asked for by `hidden`.
+    Offsets and addresses of deleted rows are counted as in a single fragment. Columns that are not
+    stored are read by `hidden`.
     """
 
     def __init__(self, sources: Sequence[FragmentSource]) -> None:
@@ -54,7 +54,7 @@ class JointReader(FragmentReader):
         return BitMap.union(BitMap(), *(reader.deleted.shift(first) for reader, first in parts))
 
     def file(self, file_index: int) -> FileReader:
-        """Return the files at one place of all fragments, as one."""
+        """Return the files with one index in all fragments, concatenated."""
         joined = self._open.get(file_index)
         if joined is None:
             from lancekit._file.concatenated import join_files  # most fragments are read alone
@@ -75,7 +75,7 @@ class JointReader(FragmentReader):
             return pa.concat_tables(parts)
 
     def split(self, rows: Offsets) -> Iterator[tuple[FragmentReader, Offsets]]:
-        """Yield ascending rows by fragment, as offsets in it; of those that have any."""
+        """Yield ascending rows as offsets in their fragment, for fragments that have any."""
         cuts = np.searchsorted(rows, self.borders)
         for place in np.flatnonzero(np.diff(cuts)).tolist():
             part = rows[cuts[place] : cuts[place + 1]] - self.borders[place]
@@ -88,15 +88,15 @@ class JointReader(FragmentReader):
         return np.concatenate([reader.offsets_at(mine) + first for reader, first, mine in parts])
 
     def hidden(self, name: str, rows: Offsets) -> Numbers:
-        """Return a column that is not stored, of all fragments."""
+        """Return a hidden column of all fragments."""
         parts = [reader.hidden(name, part) for reader, part in self.split(rows)]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
 def rows_together(sources: Iterable[FragmentSource]) -> int:
-    """Return how many rows are to be read together: some for each thread if there are enough.
+    """Return how many rows to read together: a share for each thread, within fixed limits.
 
-    Large fragments gain nothing by it: what is decoded of several would not stay in the cache.
+    Large fragments gain nothing: the decoded pages of several do not stay in the processor's cache.
     """
     rows = sum(source.fragment.physical_rows for source in sources)
     share = -(-rows // decoding_threads())
@@ -106,11 +106,11 @@ def rows_together(sources: Iterable[FragmentSource]) -> int:
 def together(
     sources: Iterable[FragmentSource], most_rows: int
 ) -> Iterator[tuple[FragmentSource, ...]]:
-    """Yield all fragments, in order, those that can be read together in one tuple.
+    """Yield all fragments in order, as tuples of fragments that can be read together.
 
-    Fragments with blobs are not: a blob is found by its file.
+    Fragments with blobs stay alone: a blob is found by its file.
 
-    most_rows: more rows than this are not read together.
+    most_rows: the most rows of a tuple with several fragments.
     """
     group: list[FragmentSource] = []
     rows, kind, blobs = 0, None, None
@@ -134,15 +134,15 @@ def together(
 
 
 def open_together(sources: Sequence[FragmentSource]) -> FragmentReader:
-    """Return a reader of what `together` has put together."""
+    """Return a reader of fragments that `together` has grouped."""
     return FragmentReader(sources[0]) if len(sources) == 1 else JointReader(sources)
 
 
 def _kind(source: FragmentSource) -> tuple[object, ...] | None:
-    """Return what fragments must have in common; ``None`` for one that is read alone.
+    """Return the key that fragments must share; ``None`` for a fragment that is read alone.
 
-    Files elsewhere than on a local disk are not read together: there requests cost more than
-    decoding, and are sent in threads by fragment.
+    Files in an object store are not read together: there requests cost more than decoding, and each
+    fragment sends its own in a thread.
     """
     files = source.fragment.files
     if not source.on_disk or not files or not source.fragment.physical_rows:

@@ -1,4 +1,4 @@
-"""Blobs that no data file owns: which objects the data files of a fragment name.
+"""Managed blobs: blobs in objects that no data file owns, as named by a fragment's data files.
 
 See docs/format/data-files.md, 10.
 """
@@ -25,9 +25,9 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ManagedBlob:
-    """The object of a blob: its path below a base.
+    """The object of a managed blob: its path below a base.
 
-    The base is that of a data file, by its place in the fragment, or one with an id of its own.
+    The base belongs to the data file `file_index` of the fragment, or has the id `base_id`.
     """
 
     path: str
@@ -36,7 +36,7 @@ class ManagedBlob:
 
 
 def managed_blobs(source: FragmentSource) -> set[ManagedBlob]:
-    """Return the objects that hold the blobs of a fragment's rows, of those that a scan sees."""
+    """Return the objects that hold the managed blobs of a fragment's visible rows."""
     source = replace(source, schema=blob_view(source.schema))
     fields = [f for f in source.schema.fields if any(map(is_stored_v2, f.walk()))]
     reader = FragmentReader(source)

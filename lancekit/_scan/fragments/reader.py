@@ -1,6 +1,6 @@
-"""Reading one fragment: columns that lie in several files, deleted rows, row ids.
+"""Reader of one fragment: columns in several files, deleted rows, row ids.
 
-What there is to know of it without an open file is in `lancekit._scan.fragments.source`.
+`lancekit._scan.fragments.source` has the facts that need no open file.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ Offsets = npt.NDArray[np.int64]
 #: a scattered read pays below this share of a range's rows; above it, reading all is faster
 _SCATTERED_SHARE = 1 / 16
 
-#: of fragments with more rows than this the deleted ones are looked up block by block
+#: in fragments with more rows than this, deleted rows are looked up block by block
 _MANY_ROWS = 1 << 27
 
 
 class _Part(NamedTuple):
-    """What one file holds of a top-level field; `as_is` if that is what the field asks for."""
+    """The part of a top-level field in one file; `as_is` if it is stored in the requested form."""
 
-    held: LanceField
+    subset: LanceField
     file_index: int
     column: FileColumn
     as_is: bool
 
 
-# what is made for each row of a larger fragment, before a file is opened, would be above 128 MB
-_BELIEVED_ROWS = 1 << 24
+# in a larger fragment, arrays made before a file is opened would take more than 128 MB
+_TRUSTED_ROWS = 1 << 24
 
 
 class FragmentReader:
-    """An open fragment.  Rows are physical offsets, deleted ones included, unless said otherwise.
+    """An open fragment. Rows are physical offsets, deleted ones included, unless stated otherwise.
 
-    Files are opened when a column of theirs is first read.
+    A file is opened when one of its columns is first read.
     """
 
     def __init__(self, source: FragmentSource) -> None:
@@ -78,9 +78,9 @@ class FragmentReader:
 
     @cached_property
     def physical_rows(self) -> int:
-        """The number of rows in the files, which are asked before a huge one is believed."""
+        """The number of rows; a huge number in the manifest is first compared with a file."""
         claimed = self.source.fragment.physical_rows
-        if claimed > _BELIEVED_ROWS and self.source.files:
+        if claimed > _TRUSTED_ROWS and self.source.files:
             self.file(0)
         return claimed
 
@@ -94,7 +94,7 @@ class FragmentReader:
 
     @cached_property
     def live(self) -> Offsets | None:
-        """The offsets that are seen, ascending; ``None`` if none is deleted, or all are seen."""
+        """The visible offsets, ascending; ``None`` if all rows are visible."""
         if self.source.with_deleted or not self.deleted:
             return None
         mask = np.ones(self.physical_rows, bool)
@@ -103,7 +103,7 @@ class FragmentReader:
 
     def live_between(self, start: int, stop: int) -> Offsets | range:
         """Return the live offsets in a range, as a `range` where nothing in it is deleted."""
-        if self._gone_in_windows:
+        if self._lists_deleted_by_block:
             return self._live_in(start, stop)
         if self.live is None:
             return range(start, stop)
@@ -113,8 +113,8 @@ class FragmentReader:
         return self.live[first:last]
 
     @property
-    def _gone_in_windows(self) -> bool:
-        """Whether so many rows may be deleted that no more than a block of them is listed."""
+    def _lists_deleted_by_block(self) -> bool:
+        """True if deleted rows may be so many that they are listed for one block at a time only."""
         return self.physical_rows > _MANY_ROWS and not self.source.with_deleted
 
     def _live_in(self, start: int, stop: int) -> Offsets | range:
@@ -128,19 +128,19 @@ class FragmentReader:
     def offsets_at(self, positions: Offsets) -> Offsets:
         """Return the offsets of live rows by their positions in the whole dataset."""
         rows = positions - self.source.first_row
-        if self._gone_in_windows:
+        if self._lists_deleted_by_block:
             return np.array([self._offset_of(row) for row in rows.tolist()], np.int64)
         return rows if self.live is None else self.live[rows]
 
     def live_rows(self, window: range) -> Offsets | range:
-        """Return the offsets of some live rows, counted without those that are deleted."""
-        if self._gone_in_windows and window:
+        """Return the offsets of a range of live rows, numbered without deleted rows."""
+        if self._lists_deleted_by_block and window:
             first, last = (self._offset_of(row) for row in (window.start, window.stop - 1))
             return self._live_in(first, last + 1)
         return window if self.live is None else self.live[window.start : window.stop]
 
     def _offset_of(self, row: int) -> int:
-        """Return the offset of a live row: the first with so many live ones up to it."""
+        """Return the offset of a live row, numbered without deleted rows."""
         deleted = self.deleted
         return bisect_left(
             range(self.physical_rows), row + 1, key=lambda at: at + 1 - deleted.rank(at)
@@ -149,9 +149,9 @@ class FragmentReader:
     def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
         """Read columns of the given ascending offsets; hidden columns by their names.
 
-        A path such as ``s.x`` gives a column of that name; only what is asked for is read.
+        A path such as ``s.x`` gives a column of that name; only the requested part is read.
         """
-        step()  # wherever rows are read, between two blocks
+        step()  # a stop or a progress bar takes effect between two blocks
         if not columns:
             return rows_without_columns(len(rows))
         stored = self._read_stored([name for name in columns if name not in META_COLUMNS], rows)
@@ -168,7 +168,7 @@ class FragmentReader:
         return pa.table(arrays, schema=schema)
 
     def hidden(self, name: str, rows: Offsets) -> npt.NDArray[np.uint64]:
-        """Return a column that is not stored."""
+        """Return a hidden column, by its name."""
         return META_COLUMNS[name](self, rows)
 
     def _read_stored(
@@ -184,13 +184,13 @@ class FragmentReader:
         found: dict[str, pa.ChunkedArray] = {}
         for field in fields:
             arrays = [
-                column if part.as_is else resolve_blobs(part.held, column, self.source, index)
+                column if part.as_is else resolve_blobs(part.subset, column, self.source, index)
                 for part in parts[field.name]
                 for index in [part.file_index]
                 for column in [read[index][field.name]]
             ]
             found[field.name] = joined(field, arrays, len(rows))
-        if found.keys() == set(paths):  # nothing but whole columns
+        if found.keys() == set(paths):  # only whole columns
             return found
         return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
 
@@ -200,7 +200,7 @@ class FragmentReader:
         reader = self.file(file_index)
         around = range(0) if len(rows) == 0 else range(int(rows[0]), int(rows[-1]) + 1)
         if isinstance(rows, np.ndarray) and len(rows) == len(around) and (np.diff(rows) == 1).all():
-            rows = around  # all that they span: nothing has to be chosen
+            rows = around  # the rows are contiguous
         if isinstance(rows, range) or len(rows) <= len(around) * _SCATTERED_SHARE:
             table = reader.read(wanted, rows)
         else:
@@ -210,7 +210,7 @@ class FragmentReader:
     def bounds(
         self, name: str, rows: range
     ) -> tuple[pa.DataType, list[tuple[range, BlockBounds | None]]]:
-        """Return the stored type of a column, and what is remembered of blocks of its rows."""
+        """Return the stored type of a column, and the cached bounds of blocks of its rows."""
         parts = list(self._parts(self._pruned(name, [[]])))
         if len(parts) != 1:
             return pa.null(), []
@@ -222,25 +222,25 @@ class FragmentReader:
         return columns_of_files(self.source.fragment)
 
     def _pruned(self, top: str, paths: Sequence[Sequence[str]]) -> LanceField:
-        """Return what of a field paths lead to, and all of what is one column of a file."""
+        """Return a field with only the requested paths; structs that a file packs stay whole."""
         return pruned(as_stored(self.source.schema.field(top), self._columns_of_files), paths)
 
     def _parts(self, field: LanceField) -> Iterator[_Part]:
-        """Yield which files hold a field, or parts of it, and what of it they hold."""
+        """Yield each file's part of a field."""
         taken: set[int] = set()
         for file_index, columns in enumerate(self._columns_of_files):
-            held = stored_part(field, columns.keys(), taken)
-            if held is not None:
-                own = [f.id for f in held.walk() if f.id in columns]
+            subset = stored_part(field, columns.keys(), taken)
+            if subset is not None:
+                own = [f.id for f in subset.walk() if f.id in columns]
                 taken.update(own)
                 places = tuple(columns[field_id] for field_id in own)
-                stored = stored_blobs(held, self._v1_blobs(file_index, held))
+                stored = stored_blobs(subset, self._v1_blobs(file_index, subset))
                 column = FileColumn(stored.to_arrow(), places)
-                yield _Part(held, file_index, column, as_is=stored is held)
+                yield _Part(subset, file_index, column, as_is=stored is subset)
 
-    def _v1_blobs(self, file_index: int, held: LanceField) -> Collection[int]:
+    def _v1_blobs(self, file_index: int, subset: LanceField) -> Collection[int]:
         """Return the ids of blob v2 fields that a file stores as blob v1."""
-        if not held.children or not any(map(is_stored_v2, held.walk())):
+        if not subset.children or not any(map(is_stored_v2, subset.walk())):
             return ()
         found = self._v1_of_files.get(file_index)
         if found is None:
@@ -249,13 +249,13 @@ class FragmentReader:
             columns = self._columns_of_files[file_index]
             found = self._v1_of_files[file_index] = frozenset(
                 id_
-                for id_, at in columns.items()  # of which a damaged manifest may name any
+                for id_, at in columns.items()  # a damaged manifest may name any column
                 if at in owners and owners[at].logical_type == "large_binary"
             )
         return found
 
     def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
-        """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""
+        """Return the locations of a column's blobs; ``path`` is the path of its descriptors."""
         top, *rest = parse_path(path)
         for part in self._parts(self._pruned(top, [rest])):
             stored = self._read_file(part.file_index, [part.column], rows)[top]
@@ -264,7 +264,7 @@ class FragmentReader:
         return [None] * len(rows)
 
     def file(self, file_index: int) -> FileReader:
-        """Return one of the fragment's files, opened; its number of rows is checked."""
+        """Return one of the fragment's files, opened; its row count is checked."""
         reader = self._open.get(file_index)
         if reader is None:
             location = self.source.files[file_index]
@@ -286,7 +286,7 @@ class FragmentReader:
         return reader
 
     def split(self, rows: Offsets) -> Iterator[tuple[FragmentReader, Offsets]]:
-        """Yield ascending rows by fragment, as offsets in it; of those that have any."""
+        """Yield ascending rows as offsets in their fragment, for fragments that have any."""
         if len(rows):
             yield self, rows
 
@@ -298,7 +298,7 @@ class FragmentReader:
 
     @cached_property
     def stable_ids(self) -> RowIds | None:
-        """The row ids, where they are not the addresses."""
+        """The stable row ids; ``None`` if row ids are addresses."""
         if not self.source.stable_row_ids:
             return None
         from lancekit._format.row_ids import read_row_ids
@@ -313,7 +313,7 @@ class FragmentReader:
         return self.addresses(rows) if self.stable_ids is None else self.stable_ids.at(rows)
 
     def _gone(self, rows: Offsets) -> npt.NDArray[np.bool_] | None:
-        """Return which of some rows are deleted, if deleted rows are seen at all."""
+        """Return a mask of deleted rows, if deleted rows are read at all."""
         if not self.source.with_deleted:
             return None
         return np.isin(rows, to_offsets(self.deleted))
@@ -337,7 +337,7 @@ class FragmentReader:
         return read_row_versions(self._sequence(name), self.physical_rows, self.source.where)
 
     def _sequence(self, name: str) -> bytes | None:
-        """Return an encoded sequence over the rows, read from the file that holds it if need be."""
+        """Return an encoded sequence of the rows, from the manifest or the file that holds it."""
         from lancekit._versions.row_sequences import read_sequence
 
         source = self.source
@@ -376,10 +376,10 @@ def column_field(schema: LanceSchema, name: str) -> pa.Field:
 
 
 def as_offsets(rows: Offsets | range) -> Offsets:
-    """Return rows as an array."""
+    """Return rows as an array of offsets."""
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
 def rows_without_columns(count: int) -> pa.Table:
-    """Return a table that has rows and no column; most of Arrow's functions would forget them."""
+    """Return a table with rows but no columns; most functions of Arrow would lose the row count."""
     return pa.table({"_": pa.nulls(count)}).select([])

@@ -1,6 +1,6 @@
-"""Rows put together anew: in other batches or another order, with keys wide enough for all.
+"""Rows in other batches or another order, with dictionary keys wide enough for all values.
 
-Dictionaries whose values one key cannot tell apart stay in arrays of their own.
+Dictionaries with too many values for one key type stay in separate arrays.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from lancekit._format.arrow_parts import with_leaves
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of batches in batches of ``rows`` rows; only the last may have fewer.
 
-    Rows that no batch can hold together come in several.
+    Rows that do not fit into one batch come in several.
     """
-    held: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     missing = rows
     for batch in batches:
         start = 0
         while batch.num_rows - start >= missing:
-            yield from _joined([*held, batch.slice(start, missing)])
+            yield from _joined([*buffered, batch.slice(start, missing)])
             start += missing
-            held, missing = [], rows
+            buffered, missing = [], rows
         if start < batch.num_rows:
-            held.append(batch.slice(start))
+            buffered.append(batch.slice(start))
             missing -= batch.num_rows - start
-    if held:
-        yield from _joined(held)
+    if buffered:
+        yield from _joined(buffered)
 
 
 def _joined(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +47,7 @@ def _joined(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches in pieces of about ``size`` bytes at most, of one row at least."""
+    """Yield batches in slices of about ``size`` bytes at most, but at least one row."""
     for batch in batches:
         fitting = batch.num_rows * size // max(batch.nbytes, 1)
         rows = max(min(fitting, batch.num_rows), 1)
@@ -56,7 +56,7 @@ def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.R
 
 
 def cut_at(tables: Iterable[pa.Table], parts: Iterable[int]) -> Iterator[pa.Table]:
-    """Yield tables cut so that none has rows of two parts; ``parts`` are the rows of each."""
+    """Yield tables cut so that none has rows of two parts; ``parts`` are the row counts of each."""
     rest = filter(None, parts)
     left = 0
     for table in tables:
@@ -70,7 +70,7 @@ def cut_at(tables: Iterable[pa.Table], parts: Iterable[int]) -> Iterator[pa.Tabl
 
 
 def combined(table: pa.Table) -> pa.Table:
-    """Return a table in one chunk, or in several where no chunk can hold all rows."""
+    """Return a table in one chunk, or in several if one chunk cannot hold all rows."""
     try:
         return ak.combine_chunks(table)
     except pa.ArrowInvalid:
@@ -78,7 +78,7 @@ def combined(table: pa.Table) -> pa.Table:
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """Return a table without rows; ``empty_table`` would import pandas."""
+    """Return an empty table; ``empty_table`` would import pandas."""
     return pa.Table.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
@@ -102,19 +102,19 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
         return pa.Table.from_batches(parts, table.schema)
 
 
-# ---- columns of dictionaries whose keys are too narrow for the values of all chunks together
+# ---- dictionary columns whose keys are too narrow for the values of all chunks together
 #
-# pandas gives up to 127 categories keys of 8 bits. Each file has a dictionary of its own, so a
-# column is fine chunk by chunk, and Arrow refuses to make one array of it. Such chunks get wider
-# keys first, and the result is cut into chunks that fit the type of the column.
+# pandas gives up to 127 categories keys of 8 bits. Each file has its own dictionary, so each chunk
+# of a column is valid, but Arrow refuses to concatenate them. Such chunks get wider keys first, and
+# the result is cut into chunks that fit the type of the column.
 
 
 class _TooManyError(Exception):
-    """A dictionary has more values than its keys tell apart."""
+    """A dictionary has more values than its key type can number."""
 
 
 def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """Return arrays of a type as one, with wider keys where those of the type do not suffice."""
+    """Return arrays of a type as one, with wider keys if the type's keys do not suffice."""
     if not parts:
         return pa.array([], kind)
     try:
@@ -135,7 +135,7 @@ def taken_values(
 
 
 def fitted(array: pa.Array, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Return an array as its column's type: as it is, or in chunks whose keys suffice."""
+    """Return an array in its column's type: unchanged, or in chunks whose keys suffice."""
     return array if array.type == kind else pa.chunked_array(_cut(array, kind), kind)
 
 
@@ -146,7 +146,7 @@ def _cut(array: pa.Array, kind: pa.DataType) -> list[pa.Array]:
         if len(array) < 2:
             raise pa.ArrowInvalid(f"one value has too many categories for {kind}") from None
     half = len(array) // 2
-    # copied, so that parts have no items of other rows
+    # copies, so that parts have no items of other rows
     parts = (ak.take(array, np.arange(*ends)) for ends in ((half,), (half, len(array))))
     return [piece for part in parts for piece in _cut(part, kind)]
 

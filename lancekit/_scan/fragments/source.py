@@ -1,4 +1,4 @@
-"""Fragments as what reads them needs them, and the rows that have to be read of them."""
+"""Fragment sources, with the metadata and files of a fragment; and sets of rows to read."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentSource:
-    """A fragment of one version: its metadata and where its files lie.  Can be sent to a worker.
+    """A fragment of one version: its metadata and the locations of its files.
 
-    `first_row` is the position of the fragment's first live row in the dataset.  `schema` is the
-    dataset's own, or one that shows its blobs in another form.  With `with_deleted`, deleted rows
-    are read like others, but have no row id and no address.  With `compared` pages on a local disk
-    are compared with their checksums when they are first read.
+    Can be sent to a worker. `first_row` is the position of the fragment's first live row in the
+    dataset. `schema` is the dataset's schema, or a view that shows blobs in another form. With
+    `with_deleted`, deleted rows are read like others, but have no row id and no address. With
+    `compared`, pages on a local disk are verified against their checksums when they are first read.
     """
 
     fragment: Fragment
@@ -53,20 +53,20 @@ class FragmentSource:
 
     @property
     def on_disk(self) -> bool:
-        """Whether all its files are on a disk of this machine."""
+        """True if all files are on a local disk."""
         return all(isinstance(location.store, LocalStore) for location in self.files)
 
     @property
     def where(self) -> str:
-        """What to call the fragment in messages."""
+        """The fragment's name in messages."""
         return f"fragment {self.fragment.id} of version {self.version}"
 
 
 class FragmentSources(Sequence[FragmentSource]):
-    """The fragments of a version, in row order; each is made when it is looked at.
+    """The fragments of a version, in row order; each source is made when it is accessed.
 
     snapshot: the version.
-    schema: what to see in the fragments.
+    schema: the schema to read with, or a view that shows blobs in another form.
     """
 
     def __init__(self, snapshot: Snapshot, schema: LanceSchema) -> None:
@@ -76,7 +76,7 @@ class FragmentSources(Sequence[FragmentSource]):
 
     @property
     def stable_row_ids(self) -> bool:
-        """Whether row ids are not the addresses."""
+        """True if row ids are stable, and not the addresses."""
         return self._snapshot.manifest.has_stable_row_ids
 
     @property
@@ -86,26 +86,26 @@ class FragmentSources(Sequence[FragmentSource]):
 
     @property
     def num_rows(self) -> Numbers:
-        """The number of rows of each fragment that are still there."""
+        """The number of live rows of each fragment."""
         return self._fragments.num_rows
 
     @cached_property
     def ends(self) -> Offsets:
-        """The position behind the last row of each fragment."""
+        """The position after the last row of each fragment."""
         return np.cumsum(self._fragments.num_rows, dtype=np.int64)
 
     def with_addresses(self, addresses: Numbers) -> Offsets:
-        """Return the places of the fragments that some addresses are in."""
+        """Return the indices of the fragments that contain some addresses."""
         return np.flatnonzero(np.isin(self._fragments.ids, row_address.fragment_ids(addresses)))
 
     def with_row_ids(self, ids: Numbers) -> Offsets:
-        """Return the places of the fragments that may have a row of some ids, which ascend."""
+        """Return the indices of the fragments that may contain one of some ascending row ids."""
         if not self.stable_row_ids:
             return self.with_addresses(ids)
         return self._fragments.row_id_bounds.candidates(ids)
 
     def without(self, fragment_ids: BitMap) -> list[FragmentSource]:
-        """Return all fragments but some."""
+        """Return all fragments except some."""
         ids = enumerate(self._fragments.ids.tolist())
         return [self._at(place) for place, id_ in ids if id_ not in fragment_ids]
 
@@ -139,9 +139,9 @@ class FragmentSources(Sequence[FragmentSource]):
 
 
 class SomeSources(Sequence[FragmentSource]):
-    """Some fragments of a version; each is made when it is looked at.
+    """Some fragments of a version; each source is made when it is accessed.
 
-    sources, places: all fragments, and the places of some of them.
+    sources, places: all fragments, and the indices of the selected ones.
     """
 
     def __init__(self, sources: FragmentSources, places: Offsets) -> None:
@@ -155,7 +155,7 @@ class SomeSources(Sequence[FragmentSource]):
 
     @property
     def num_rows(self) -> Numbers:
-        """The number of rows of each fragment that are still there."""
+        """The number of live rows of each fragment."""
         return self._sources.num_rows[self._places]
 
     @overload
@@ -172,16 +172,16 @@ class SomeSources(Sequence[FragmentSource]):
 
 
 def sources_for(sources: FragmentSources, predicate: Predicate | None) -> Sequence[FragmentSource]:
-    """Return the fragments that may have rows which a filter selects, as far as row ids tell."""
+    """Return the fragments that a filter's row ids and addresses do not rule out."""
     if predicate is None:
         return sources
-    chosen: Sequence[int] = range(len(sources))
+    selected: Sequence[int] = range(len(sources))
     for column, places in _BY_NUMBER.items():
         points = predicate.points(column)
         if points is not None:
-            asked = np.array(sorted(point for point in points if point < 1 << 64), np.uint64)
-            chosen = np.intersect1d(chosen, places(sources, asked)).tolist()
-    return sources if len(chosen) == len(sources) else [sources[place] for place in chosen]
+            requested = np.array(sorted(point for point in points if point < 1 << 64), np.uint64)
+            selected = np.intersect1d(selected, places(sources, requested)).tolist()
+    return sources if len(selected) == len(sources) else [sources[place] for place in selected]
 
 
 _BY_NUMBER: Mapping[str, Callable[[FragmentSources, Numbers], Offsets]] = {
@@ -191,25 +191,25 @@ _BY_NUMBER: Mapping[str, Callable[[FragmentSources, Numbers], Offsets]] = {
 
 
 def fragment_sources(snapshot: Snapshot, schema: LanceSchema | None = None) -> FragmentSources:
-    """Return the fragments of a version, in row order; ``schema`` is what to see in them."""
+    """Return the fragments of a version, in row order, to be read with a schema or a view."""
     return FragmentSources(snapshot, snapshot.manifest.schema if schema is None else schema)
 
 
-# ---- which rows of a table's fragments have to be looked at: the one type that says so
+# ---- row sets: the one type for the rows to read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSet:
-    """Which rows of a table's fragments have to be looked at.  Can be sent to a worker.
+    """The rows to read in a table's fragments. Can be sent to a worker.
 
-    A fragment that is not mentioned is read whole, and each of its rows is filtered: the empty set
-    says "all rows".  So what is forgotten takes longer, and is never wrong.
+    A fragment that is in neither `rows` nor `skipped` is read and filtered as a whole, so the empty
+    set means "all rows". An omission costs time and is never wrong.
 
-    rows: offsets of physical rows by the ids of their fragments, deleted rows among them.  All rows
-        that are wanted are there; so may be others, unless the fragment is `exact`.
-    skipped: fragments that have no row to look at.
-    exact: fragments of `rows` whose offsets are just those of the rows that are wanted, so that no
-        filter has to look at them.
+    rows: offsets of physical rows by fragment id, which may include deleted rows. All matching rows
+        are there. Others may be, too, unless the fragment is `exact`.
+    skipped: fragments without a row to read.
+    exact: fragments in `rows` whose offsets are exactly the matching rows, so that no filter has to
+        run on them.
 
     Examples
     --------
@@ -226,15 +226,15 @@ class RowSet:
 
     @property
     def known(self) -> BitMap:
-        """The fragments of which something is said."""
+        """The fragments in this set: those in `rows` or `skipped`."""
         return self.skipped | BitMap(self.rows)
 
     def of(self, fragment_id: int) -> BitMap | None:
-        """Return the offsets to look at in a fragment; ``None`` for all of its rows."""
+        """Return the offsets to read in a fragment; ``None`` for all of its rows."""
         return BitMap() if fragment_id in self.skipped else self.rows.get(fragment_id)
 
     def only(self, fragment_ids: Iterable[int]) -> RowSet:
-        """Return what is said of some fragments."""
+        """Return the set restricted to some fragments."""
         ids = BitMap(fragment_ids)
         return RowSet(
             rows={id_: self.rows[id_] for id_ in ids if id_ in self.rows},
@@ -243,11 +243,11 @@ class RowSet:
         )
 
     def inexact(self) -> RowSet:
-        """Return the same rows, each to be filtered."""
+        """Return the same rows with no fragment exact, so that each row is filtered."""
         return RowSet(rows=self.rows, skipped=self.skipped)
 
     def filled_by(self, other: RowSet) -> RowSet:
-        """Return the set with what another one says of fragments of which this one says nothing."""
+        """Return the set, extended by fragments that only another set has."""
         more = other.only(other.known - self.known)
         return RowSet(
             rows={**self.rows, **more.rows},
@@ -256,7 +256,7 @@ class RowSet:
         )
 
     def __and__(self, other: RowSet) -> RowSet:
-        """Return the rows that both want; exact where both are."""
+        """Return the rows in both sets; exact where both are."""
         rows = {**self.rows, **other.rows}
         for id_ in self.rows.keys() & other.rows.keys():
             rows[id_] = self.rows[id_] & other.rows[id_]
@@ -266,12 +266,12 @@ class RowSet:
         return RowSet(rows=some, skipped=skipped, exact=self.exact & other.exact & BitMap(some))
 
     def __or__(self, other: RowSet) -> RowSet:
-        """Return the rows that one of both wants: all rows where one of them says nothing."""
+        """Return the rows in either set; a fragment that only one of them has is read whole."""
         rows = {**self.rows, **other.rows}
         for id_ in self.rows.keys() & other.rows.keys():
             rows[id_] = self.rows[id_] | other.rows[id_]
         both = self.known & other.known
         some = {id_: found for id_, found in rows.items() if id_ in both}
-        # a skipped fragment has none of the rows that are wanted: that is exact
+        # a skipped fragment has no matching rows: that is exact
         exact = (self.exact | self.skipped) & (other.exact | other.skipped)
         return RowSet(rows=some, skipped=self.skipped & other.skipped, exact=exact & BitMap(some))

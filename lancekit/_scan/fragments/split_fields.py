@@ -1,4 +1,4 @@
-"""One field in several files of a fragment: structs some of whose fields were added later."""
+"""Fields that are split over several files of a fragment: structs with fields added later."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from lancekit.options import options
 def stored_part(
     field: LanceField, ids: Collection[int], taken: Collection[int] = ()
 ) -> LanceField | None:
-    """Return what of a field lies in a file that has columns for ``ids``; ``None`` for nothing.
+    """Return the part of a field in a file that has columns for ``ids``; ``None`` for no part.
 
-    Fields without children that an earlier file has, `taken`, are read from there, as in the
-    reference.  Whether a struct is packed the columns tell: the schema's metadata may be newer.
+    Leaf fields that an earlier file has, `taken`, are read from there, as in the reference. The
+    columns decide whether a struct is packed: the schema's metadata may be newer.
 
-    Raises UnsupportedFeatureError: a file holds a part of what is in a map.
+    Raises UnsupportedFeatureError: a file holds a part of a map.
     """
-    if not field.children and field.logical_type != "struct":  # as most are
+    if not field.children and field.logical_type != "struct":  # the common case
         return field if field.id in ids and field.id not in taken else None
     if in_one_column(field, ids):
         return None if field.id in taken else repacked(field, packed=True)
     children = [stored_part(child, ids, taken) for child in field.children]
-    held = tuple(child for child in children if child is not None)
-    if not held:
+    present = tuple(child for child in children if child is not None)
+    if not present:
         return None
-    if field.logical_type not in _JOINED and held != field.children:
+    if field.logical_type not in _JOINED and present != field.children:
         raise UnsupportedFeatureError(
             f"Column {field.name!r} of type {field.logical_type} has its parts in several files.",
             hint="Leave the column out.",
             column=field.name,
         )
-    return repacked(replace(field, children=held), packed=False)
+    return repacked(replace(field, children=present), packed=False)
 
 
 def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField:
-    """Return a field of which structs are marked as packed that are so in some of the files."""
+    """Return a field with each struct marked as packed that is packed in one of the files."""
     if not field.children:
         return field
     children = tuple(as_stored(child, files) for child in field.children)
@@ -56,12 +56,12 @@ def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField
     return repacked(field, packed=True) if packed else field
 
 
-#: the types whose parts can be put together again
+#: the types whose parts can be joined
 _JOINED = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct"})
 
 
 def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
-    """Return a field of which each part is in one file; what no file has is null."""
+    """Return a field, joined from its parts in each file; a part that no file has is null."""
     kind = field.to_arrow().type
     if not parts:
         return pa.chunked_array([nulls_of(field.to_arrow(), rows)])
@@ -77,9 +77,9 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         return _join_lists(field, parts)
     children, names = [], [set(cast("pa.StructType", part.type).names) for part in parts]
     for child in field.children:
-        held = [part for part, own in zip(parts, names, strict=True) if child.name in own]
-        if held:
-            children.append(_join(child, [child_of(part, child.name) for part in held]))
+        present = [part for part, own in zip(parts, names, strict=True) if child.name in own]
+        if present:
+            children.append(_join(child, [child_of(part, child.name) for part in present]))
         else:
             children.append(nulls_of(child.to_arrow(), len(parts[0])))
     fields = [child.to_arrow() for child in field.children]
@@ -99,14 +99,14 @@ def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
     return make.from_arrays(starts, items, type=kind, mask=pc.is_null(first))
 
 
-# ---- columns that nobody has values of: nulls, unless one takes more memory than a page may
+# ---- columns without stored values: nulls, unless one takes more memory than a page may
 
 
 def nulls_of(field: pa.Field, rows: int) -> pa.Array:
-    """Return the nulls of a column that nobody has values of.
+    """Return the nulls of a column without stored values.
 
-    Raises MemoryLimitError: one of them would take more than a page may: a schema can say so of any
-        field.
+    Raises MemoryLimitError: one null would take more memory than a page may. A damaged schema can
+        claim that of any field.
     """
     each = null_bytes(field.type)
     if rows and each > options.page_memory_bytes:

@@ -1,4 +1,4 @@
-"""Search for the rows whose vectors are nearest: all are looked at, or those of an index."""
+"""Nearest-neighbour search in a column of vectors: exact over all rows, or by an index."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pyroaring import BitMap
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import item_field
 from lancekit._index.distances import METRICS_OF, Distances, Vectors, distances
-from lancekit._scan.address_map import POSITION, Narrowed, chosen_rows, fulfilling
+from lancekit._scan.address_map import POSITION, Narrowed, fetch_rows, matching_rows
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import Output, column_names
 from lancekit._scan.scan import Scan
-from lancekit._scan.search.vector_index import Best, IndexedVectors, Kept, Wanted
+from lancekit._scan.search.vector_index import IndexedVectors, RowFilter, TopK, Wanted
 from lancekit._scan.take import rows_at
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-#: how far a row is from the query
+#: the distance of a row from the query
 DISTANCE = pa.field("_distance", pa.float32())
-#: which of several queries a row is near to
+#: the number of the query that a row was found for
 QUERY_INDEX = pa.field("query_index", pa.int32(), nullable=False)
 
 #: bytes of vectors that are read at a time, for each thread
@@ -36,19 +36,18 @@ _BLOCK_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestSearch:
-    """Which rows are wanted: the ``k`` whose vectors are nearest to a query, or to each of several.
+    """A search for the ``k`` rows with the nearest vectors, to one query or to each of several.
 
     column: the path of the column of vectors.
-    queries: shape (queries, vectors of a query, dimensions), of the type that values are compared
-        as.
-    batched: whether the rows of each query are told apart, by ``query_index``.
-    prefilter: whether the scan's filter is asked before; if not, it is asked of the rows that are
-        found.
-    lower, upper: the least distance that counts, and the first that does not.
-    index: what proposes rows of the fragments that it covers; ``None`` if all vectors are looked
-        at.
-    among: what is asked of rows in any case, of no more of them than would be the nearest; others
-        take the places of those that do not count.
+    queries: shape (queries, vectors of a query, dimensions), in the type that distances are
+        computed in.
+    batched: whether the column ``query_index`` names the query that a row was found by.
+    prefilter: whether the scan's filter is applied before the search. Else it is applied to the
+        rows found.
+    lower, upper: the least distance that qualifies, and the first above it that does not.
+    index: proposes rows of the fragments that it covers. ``None`` if all vectors are compared.
+    among: a further condition that is only applied to rows that would be among the nearest. The
+        next nearest rows replace rows that fail it.
     """
 
     column: str
@@ -64,34 +63,34 @@ class NearestSearch:
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
-        """The columns that the search makes."""
+        """The columns that the search computes."""
         return (QUERY_INDEX, DISTANCE) if self.batched else (DISTANCE,)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that all rows are asked for."""
+        """The columns that are read for all rows."""
         return (self.column,)
 
     def columns(
-        self, asked: object, stored: list[str], *, scored: bool
+        self, given: object, stored: list[str], *, scored: bool
     ) -> list[str] | dict[str, str]:
-        """Return the columns of the result: those asked for, and those that the search makes.
+        """Return the columns of the result: requested columns and columns of the search.
 
-        asked: names, SQL expressions by names, or ``None`` for all that is ``stored``.
-        scored: whether the distance comes along if nobody asks for it.
+        given: names, SQL expressions by names, or ``None`` for all columns in ``stored``.
+        scored: whether to add the distance if it is not requested.
         """
-        if isinstance(asked, dict):
-            names = list(asked)
+        if isinstance(given, dict):
+            names = list(given)
         else:
-            names = list(stored) if asked is None else column_names(asked)
+            names = list(stored) if given is None else column_names(given)
         if scored and DISTANCE.name not in names:
             names.append(DISTANCE.name)
         if self.batched:
             names = [QUERY_INDEX.name, *(name for name in names if name != QUERY_INDEX.name)]
-        return {name: asked.get(name, name) for name in names} if isinstance(asked, dict) else names
+        return {name: given.get(name, name) for name in names} if isinstance(given, dict) else names
 
     def describe(self, scan: Scan) -> str:
-        """Say what is done."""
+        """Describe the search in a plan."""
         index, rows = self._index_of(scan), sum(source.num_rows for source in scan.sources)
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
         if index is not None and index.alone and not index.covered:
@@ -108,57 +107,57 @@ class NearestSearch:
         )
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
-        """Yield what the scan asks for of the rows that are nearest, nearest first."""
+        """Yield the scan's outputs of the nearest rows, nearest first."""
         if not scan.sources:
             return
         late = None if self.prefilter else scan.request.predicate
         wanted = self._find(scan).drop_columns([] if self.batched else [QUERY_INDEX.name])
-        yield from chosen_rows(scan, wanted, late)
+        yield from fetch_rows(scan, wanted, late)
 
     def _find(self, scan: Scan) -> pa.Table:
-        """Return the positions of the rows, with what the search makes of them."""
-        best = [Best(self.k, self.lower, self.upper) for _ in self.queries]
+        """Return the positions of the nearest rows, with the columns that the search computes."""
+        top = [TopK(self.k, self.lower, self.upper) for _ in self.queries]
         index = self._index_of(scan)
         covered = BitMap() if index is None else index.covered
         left = tuple(one for one in scan.sources if one.fragment.id not in covered)
         if index is not None and covered:
-            self._add_proposed(index, scan, best)
+            self._add_proposed(index, scan, top)
         if index is not None and index.alone:
             left = ()
-        kept = self._kept(scan)
+        row_filter = self._row_filter(scan)
         for table in (
             self._vectors(replace(scan, read=replace(scan.read, sources=left))) if left else ()
         ):
             vectors, ids, where = table.columns
             numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
-            for one, query in zip(best, self.queries, strict=True):
-                one.add(measured(self.metric, vectors, query), *numbers, kept)
-        queries = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
+            for one, query in zip(top, self.queries, strict=True):
+                one.add(measured(self.metric, vectors, query), *numbers, row_filter)
+        queries = np.repeat(np.arange(len(top), dtype=np.int32), [len(b.positions) for b in top])
         return pa.table(
             {
-                POSITION: np.concatenate([one.positions for one in best]),
+                POSITION: np.concatenate([one.positions for one in top]),
                 QUERY_INDEX.name: queries,
-                DISTANCE.name: np.concatenate([one.distances for one in best]),
+                DISTANCE.name: np.concatenate([one.distances for one in top]),
             }
         )
 
     def _index_of(self, scan: Scan) -> IndexedVectors | None:
         return self.index and self.index.with_tables(scan.read.tables)
 
-    def _add_proposed(self, index: IndexedVectors, scan: Scan, best: Sequence[Best]) -> None:
+    def _add_proposed(self, index: IndexedVectors, scan: Scan, top: Sequence[TopK]) -> None:
         """Add the rows that an index proposes, by the distances of their vectors."""
         sources = sorted(scan.sources, key=lambda source: source.first_row)
         fragments = BitMap([source.fragment.id for source in sources])
         wanted = Wanted(
             count=self.k * (1 if index.are_exact else index.probes.refine),
-            places=index.places(sources),
+            address_maps=index.address_maps(sources),
             allowed=self._allowed(scan, fragments & index.covered),
-            kept=self._kept(scan),
+            row_filter=self._row_filter(scan),
             lower=self.lower,
             upper=self.upper,
         )
         column = [Output(column_field(sources[0].schema, self.column), path=self.column)]
-        for one, query in zip(best, self.queries, strict=True):
+        for one, query in zip(top, self.queries, strict=True):
             for found in index.propose(query[0], wanted):
                 far = found.distances
                 if not index.are_exact and len(far):
@@ -167,7 +166,7 @@ class NearestSearch:
                 one.add(far, found.ids, found.positions)
 
     def _allowed(self, scan: Scan, fragments: BitMap) -> npt.NDArray[np.uint64] | None:
-        """Return the ids of the rows that the filter selects if it is asked first."""
+        """Return the ids of the rows that the filter selects if it is applied before the search."""
         early = self._early(scan)
         if early is None:
             return None
@@ -180,8 +179,8 @@ class NearestSearch:
     def _early(self, scan: Scan) -> Predicate | None:
         return scan.request.predicate if self.prefilter else None
 
-    def _kept(self, scan: Scan) -> Kept | None:
-        return self.among and partial(fulfilling, scan, predicate=self.among(None))
+    def _row_filter(self, scan: Scan) -> RowFilter | None:
+        return self.among and partial(matching_rows, scan, predicate=self.among(None))
 
     def _vectors(self, scan: Scan) -> Iterator[pa.Table]:
         schema = scan.sources[0].schema
@@ -201,7 +200,7 @@ class NearestSearch:
 
 @dataclass(frozen=True, slots=True)
 class VectorType:
-    """What a column of vectors holds: values of which type, how many, and whether in lists."""
+    """The type of a vector column: the type of its values, its dimension, and whether in lists."""
 
     value: str
     dimension: int
@@ -209,10 +208,10 @@ class VectorType:
 
     @classmethod
     def of(cls, field: pa.Field) -> VectorType:
-        """Return what a column holds.
+        """Return the vector type of a column.
 
-        Raises InvalidTypeError: it holds no vectors.
-        Raises InvalidArgumentError: it holds vectors of values that are not compared.
+        Raises InvalidTypeError: the column does not hold vectors.
+        Raises InvalidArgumentError: no metric exists for the type of its values.
         """
         kind = field.type
         in_lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
@@ -234,9 +233,10 @@ class VectorType:
 
 
 def measured(metric: str, column: pa.ChunkedArray, query: Vectors) -> Distances:
-    """Return how far the rows of a column are from a query; NaN where there is no vector.
+    """Return the distance of each row of a column from a query; NaN where there is no vector.
 
-    Of a row of several vectors the nearest counts, and of a query of several their sum.
+    The distance of a row with several vectors is the least one. For a query with several vectors,
+    the distances are added.
 
     query: shape (vectors, dimensions).
     """
@@ -266,14 +266,14 @@ def _nearest_in_lists(
     inner = rows.values.slice(ends[0], ends[-1] - ends[0])
     each = _measured(metric, inner, query[np.newaxis])
     out = np.full(len(rows), np.nan, np.float32)
-    held = np.flatnonzero(np.diff(ends))
-    if len(held):
-        out[held] = np.fmin.reduceat(each, ends[held] - ends[0])
+    filled = np.flatnonzero(np.diff(ends))
+    if len(filled):
+        out[filled] = np.fmin.reduceat(each, ends[filled] - ends[0])
     return out
 
 
 def _values(vectors: pa.FixedSizeListArray) -> Vectors:
-    """Return vectors as rows of an array; a value that is null is 0, as in the reference."""
+    """Return vectors as rows of an array; null values are 0, as in the reference."""
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size)
     flat = _bare(values)
@@ -283,7 +283,7 @@ def _values(vectors: pa.FixedSizeListArray) -> Vectors:
 
 
 def _bare(values: pa.Array) -> Vectors:
-    """Return what numbers are, or stand behind nulls, without a copy."""
+    """Return the values of an array, also those behind nulls, without a copy."""
     buffers = [None, values.buffers()[1]]
     bare = pa.Array.from_buffers(values.type, len(values), buffers, offset=values.offset)
     return bare.to_numpy()

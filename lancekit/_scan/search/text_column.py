@@ -1,4 +1,4 @@
-"""The texts of a column: those that an index knows, and those that are read."""
+"""The texts of a column: in full-text indices, and in rows that no index covers."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.outputs import Output
 from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
-from lancekit._scan.unused_indices import opened_or_told
+from lancekit._scan.unused_indices import open_or_warn
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
 _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
-#: tells of documents of a partition, which ascend, which count
+#: returns which of ascending documents of a partition qualify
 _PartitionCheck = Callable[[Partition, npt.NDArray[np.uint32]], npt.NDArray[np.bool_]]
 
 #: bytes of text that are read at a time, for each thread
 _BLOCK_BYTES = 16 << 20
-#: how words are compared that may be spelt otherwise: no stems, no small letters, as in pylance
+#: the tokenizer for other spellings: no stems, no lower-casing, as in pylance
 _AS_WRITTEN = AnalyzerSettings(
     max_token_length=None,
     lower_case=False,
@@ -58,19 +58,19 @@ _AS_WRITTEN = AnalyzerSettings(
     remove_stop_words=False,
     ascii_folding=False,
 )
-#: how many times as many documents as are wanted are looked at first, and then again, since some
-#: may be gone, or not count
+#: factor by which more documents are visited, repeatedly, since some may be deleted or may not
+#: qualify
 _MARGIN = 4
 
 
 def text_indices(snapshot: Snapshot, column: str) -> tuple[IndexMetadata, ...]:
-    """Return the segments of the first full-text index of a column; there may be none."""
+    """Return the segments of the first full-text index of a column; empty without one."""
     return first_of(INVERTED, snapshot.indices, find_field(snapshot.manifest.schema, column)[-1].id)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Documents:
-    """Texts, and the positions of their rows; -1 is a row that is gone."""
+    """Texts, and the positions of their rows; -1 for a deleted row."""
 
     partition: Partition
     positions: npt.NDArray[np.int64]
@@ -80,14 +80,14 @@ class Documents:
 class TextColumn:
     """A column of text, in some fragments of a version.
 
-    texts: all that is asked of the column: other words are not kept of rows that no index covers.
-        Without it all are.
-    predicate: what rows that no index covers have to fulfil.
-    indexed_only: whether these rows are passed over, if there is an index.
-    default: how text becomes tokens if no index says it.
-    reads_all: whether indices are passed over, but for how they make tokens.
-    tables: tables that are read as fragments.  Their rows are scored as those that no index covers,
-        but where they have an index that makes tokens alike, that has them.
+    texts: all texts that the column is searched for. Rows that no index covers keep only their
+        words. ``None`` keeps all words.
+    predicate: a filter for rows that no index covers.
+    indexed_only: whether to skip these rows if there is an index.
+    default: the tokenizer settings if there is no index.
+    reads_all: whether to ignore indices except for their tokenizer settings.
+    tables: external tables. Their rows are scored like rows that no index covers. Their own index
+        is used if it has the same tokenizer settings.
     """
 
     snapshot: Snapshot
@@ -108,16 +108,16 @@ class TextColumn:
         spelling: Spelling | None = None,
         most: int | None = None,
     ) -> Scored:
-        """Return the rows with words of a text: with all of them, or with one.
+        """Return the rows with words of a text: with all words, or with one.
 
-        spelling: which other words count for each; without it none do.
-        most: how many of the best are wanted at least; others may be left out.
+        spelling: the other spellings of a word that match. ``None`` for exact words only.
+        most: the number of best rows that are needed at least. Other rows may be left out.
         """
         if spelling is None:
-            words = _asked(self.analyzer.tokens(text))
+            words = _distinct_words(self.analyzer.tokens(text))
             all_of = all_of and not self.analyzer.in_pieces
             return self._search(words, all_tokens if all_of else any_token, most)
-        words = _asked(analyzer(_AS_WRITTEN).tokens(text))
+        words = _distinct_words(analyzer(_AS_WRITTEN).tokens(text))
         partitions: list[Partition] = [partition for partition, _ in self._stored]
         partitions += self._later
         groups = alternatives(words, [partition.words() for partition in partitions], spelling)
@@ -125,9 +125,9 @@ class TextColumn:
         return self._search([word for group in groups for word in group], search, most)
 
     def phrase(self, text: str, slop: int, most: int | None = None) -> Scored:
-        """Return the rows in which the words of a text follow each other; ``most`` as above.
+        """Return the rows in which the words of a text follow each other; ``most`` as in `match`.
 
-        Raises InvalidArgumentError: the index does not know where words are.
+        Raises InvalidArgumentError: the index has no positions of words.
         """
         tokens = self.analyzer.tokens(text)
         for _, segment in self._segments:
@@ -139,7 +139,7 @@ class TextColumn:
                     column=self.column,
                 )
         if self.analyzer.in_pieces:
-            return self._search(_asked(tokens), any_token, most)
+            return self._search(_distinct_words(tokens), any_token, most)
         holds = partial(with_phrase, phrase=tokens, slop=slop)
         return self._search([token.text for token in tokens], all_tokens, most, holds)
 
@@ -150,40 +150,40 @@ class TextColumn:
         most: int | None,
         holds: _PartitionCheck | None = None,
     ) -> Scored:
-        """Return the rows that a search finds, and `holds` says to count."""
+        """Return the rows that a search finds and that satisfy `holds`."""
         if not words:
             return nothing()
         known = Statistics.of([partition for partition, _ in self._stored], words)
         of_all = known + Statistics.of(self._later, words)
         parts = []
         for stored, statistics in ((self._stored, known), (self._of_tables, of_all)):
-            for partition, places in stored:
+            for partition, address_map in stored:
                 found = search(partition, words, statistics)
-                here = _Located(partition, places, holds)
+                here = _Located(partition, address_map, holds)
                 parts.append(here.best(found, most))
         if self._uncovered:
-            found = _counted(self._fresh, search(self._fresh, words, of_all), holds)
+            found = _qualifying(self._fresh, search(self._fresh, words, of_all), holds)
             parts.append(Scored.of(self._fresh.rows[found.docs], found.scores))
         return added(parts)
 
     def documents(self) -> list[Documents]:
-        """Return all texts, those that are indexed and others."""
+        """Return all texts, indexed or not."""
         found = [
-            Documents(partition, places.positions(partition.row_ids))
-            for partition, places in (*self._stored, *self._of_tables)
+            Documents(partition, address_map.positions(partition.row_ids))
+            for partition, address_map in (*self._stored, *self._of_tables)
         ]
         return [*found, Documents(self._fresh, self._fresh.rows)] if self._uncovered else found
 
-    # ---- what an index knows
+    # ---- indexed texts
 
     @property
     def analyzer(self) -> Analyzer:
-        """What makes tokens of its text: as its index says, or by the defaults."""
-        return analyzer(self.said or self.default or AnalyzerSettings())
+        """The tokenizer of the column's index, or the default one."""
+        return analyzer(self.index_settings or self.default or AnalyzerSettings())
 
     @property
-    def said(self) -> AnalyzerSettings | None:
-        """How its index makes tokens of text; ``None`` if there is none."""
+    def index_settings(self) -> AnalyzerSettings | None:
+        """The tokenizer settings of the column's index; ``None`` without an index."""
         return self._opened[1]
 
     @property
@@ -192,7 +192,7 @@ class TextColumn:
 
     @cached_property
     def _opened(self) -> tuple[list[tuple[BitMap, OpenSegment]], AnalyzerSettings | None]:
-        """The segments that are used, each with what it covers, and how text becomes tokens."""
+        """The usable segments with the fragments that they cover, and their tokenizer settings."""
         found: list[tuple[BitMap, OpenSegment]] = []
         settings: AnalyzerSettings | None = None
         for index in text_indices(self.snapshot, self.column):
@@ -211,7 +211,7 @@ class TextColumn:
 
     @cached_property
     def _stored(self) -> list[tuple[StoredPartition, AddressMap]]:
-        """The documents that are indexed, and where their rows are."""
+        """The indexed documents, with the positions of their rows."""
         found: list[tuple[StoredPartition, AddressMap]] = []
         for covered, segment in self._segments:
             mine = [source for source in self.sources if source.fragment.id in covered]
@@ -221,7 +221,7 @@ class TextColumn:
 
     @cached_property
     def _of_tables(self) -> list[tuple[StoredPartition, AddressMap]]:
-        """The documents that indices of external tables have."""
+        """The documents in indices of external tables."""
         return [
             (partition, AddressMap([table.source], table))
             for table, segment in self._table_segments
@@ -238,15 +238,15 @@ class TextColumn:
                 opened = _opened(table.snapshot, index)
                 if opened is None or opened.has_positions < positions:
                     continue
-                if opened.settings == (self.said or self.default or AnalyzerSettings()):
+                if opened.settings == (self.index_settings or self.default or AnalyzerSettings()):
                     found.append((table, opened))
         return found
 
-    # ---- what no index knows
+    # ---- texts without an index
 
     @property
     def _later(self) -> list[Partition]:
-        """What the statistics of the table's own index lack."""
+        """The partitions that the statistics of the table's own index lack."""
         found: list[Partition] = [partition for partition, _ in self._of_tables]
         return [*found, self._fresh] if self._uncovered else found
 
@@ -282,114 +282,114 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> OpenSegment | None:
     def opened() -> OpenSegment:
         store, kept = snapshot.base_store(index.base_id), snapshot.location.open_files
         segment = open_segment(Segment(index, INVERTED, store, kept))
-        analyzer(segment.settings)  # which may be one that is not known
+        analyzer(segment.settings)  # raises if the settings are not supported
         return segment
 
-    return opened_or_told(index, INVERTED, opened)
+    return open_or_warn(index, INVERTED, opened)
 
 
-def _asked(tokens: Sequence[Token]) -> list[str]:
-    """Return what is looked for: the same at the same place counts once."""
+def _distinct_words(tokens: Sequence[Token]) -> list[str]:
+    """Return the distinct words to look for: a token counts once for each place in the text."""
     return [token.text for token in dict.fromkeys(tokens)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Located:
-    """Finds the rows of documents that count, of which it asks no more than it has to."""
+    """A partition with the positions of its rows; visits no more documents than necessary."""
 
     partition: StoredPartition
-    places: AddressMap
+    address_map: AddressMap
     holds: _PartitionCheck | None
 
     def best(self, found: Matches, most: int | None) -> Scored:
-        """Return the rows of documents; of many that are found at least the ``most`` best."""
-        asked = _MARGIN * (most or len(found.docs))
-        while asked < len(found.docs):
-            some = _best_places(found.scores, asked)
+        """Return the rows of matching documents; of many, at least the ``most`` best."""
+        count = _MARGIN * (most or len(found.docs))
+        while count < len(found.docs):
+            some = _top_indices(found.scores, count)
             rows = self._live(Matches(found.docs[some], found.scores[some]))
             if most is not None and len(rows.positions) >= most:
                 return rows
-            asked *= _MARGIN
+            count *= _MARGIN
         return self._live(found)
 
     def _live(self, found: Matches) -> Scored:
-        found = _counted(self.partition, found, self.holds)
-        positions = self.places.positions(self.partition.row_ids[found.docs])
+        found = _qualifying(self.partition, found, self.holds)
+        positions = self.address_map.positions(self.partition.row_ids[found.docs])
         here = positions >= 0
         return Scored.of(positions[here], found.scores[here])
 
 
-def _counted(partition: Partition, found: Matches, holds: _PartitionCheck | None) -> Matches:
-    """Return the documents that count."""
+def _qualifying(partition: Partition, found: Matches, holds: _PartitionCheck | None) -> Matches:
+    """Return the documents that satisfy `holds`."""
     if holds is None or not len(found.docs):
         return found
     kept = holds(partition, found.docs)
     return Matches(found.docs[kept], found.scores[kept])
 
 
-# ---- rows with scores, and how those of several queries are put together
+# ---- rows with scores, and combinations of them
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 
-#: of how many scores one is looked at first
+#: the scores are first reduced by a partition of one in so many of them
 _PART = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scored:
-    """Positions of rows in the dataset, ascending, and their scores."""
+    """Ascending positions of rows in the dataset, and their scores."""
 
     positions: Positions
     scores: Scores
 
     @classmethod
     def of(cls, positions: Positions, scores: Scores) -> Scored:
-        """Put rows in order."""
+        """Return rows sorted by position."""
         if (positions[1:] > positions[:-1]).all():
             return cls(positions, scores)
         order = np.argsort(positions)
         return cls(positions[order], scores[order])
 
     def among(self, others: Scored) -> npt.NDArray[np.bool_]:
-        """Return which rows others have, too."""
+        """Return a mask of the rows that are also in another result."""
         return among(self.positions, others.positions)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> Scored:
-        """Return some of the rows."""
+        """Return the rows that a mask selects, with their scores."""
         return Scored(self.positions[wanted], self.scores[wanted])
 
     def first(self, most: int) -> Scored:
-        """Return the first rows."""
+        """Return the first `most` rows."""
         return Scored(self.positions[:most], self.scores[:most])
 
     def best(self, most: int | None) -> Scored:
-        """Return the rows of the highest scores, the best first, equal ones as they come."""
+        """Return the rows with the highest scores, in descending order; ties keep their order."""
         positions, scores = self.positions, self.scores
         if most is not None and most < len(scores):
             if not most:
                 return Scored(positions[:0], scores[:0])
-            likely = _best_places(scores, most)
-            positions, scores = positions[likely], scores[likely]
+            candidates = _top_indices(scores, most)
+            positions, scores = positions[candidates], scores[candidates]
         order = np.argsort(-scores, kind="stable")[:most]
         return Scored(positions[order], scores[order])
 
 
-def _best_places(scores: Scores, most: int) -> npt.NDArray[np.intp]:
-    """Return where the highest of many scores are, and those equal to the least of them.
+def _top_indices(scores: Scores, most: int) -> npt.NDArray[np.intp]:
+    """Return the indices of the `most` highest scores, and of ties with the least of these.
 
     Examples
     --------
-    >>> _best_places(np.array([1, 3, 2, 3, 2], np.float32), 3).tolist()
+    >>> _top_indices(np.array([1, 3, 2, 3, 2], np.float32), 3).tolist()
     [1, 2, 3, 4]
     """
     part = scores[: len(scores) // _PART]
-    enough = len(part) > most  # then it tells of most that they are not among them
-    likely = np.flatnonzero(scores >= _least(part, most)) if enough else np.arange(len(scores))
-    if len(likely) > most:
-        asked = scores[likely]
-        likely = likely[asked >= _least(asked, most)]
-    return likely
+    enough = len(part) > most  # then it rules out most scores
+    candidates = np.flatnonzero(scores >= _least(part, most)) if enough else np.arange(len(scores))
+    if len(candidates) > most:
+        count = scores[candidates]
+        candidates = candidates[count >= _least(count, most)]
+    return candidates
 
 
 def _least(scores: Scores, most: int) -> np.float32:
@@ -398,22 +398,22 @@ def _least(scores: Scores, most: int) -> np.float32:
 
 
 def nothing() -> Scored:
-    """Return no rows."""
+    """Return an empty result."""
     return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def added(parts: Sequence[Scored]) -> Scored:
-    """Return the rows of one of some queries, their scores added."""
+    """Return the rows of any of some results, with the sums of their scores."""
     return _joined(parts, np.add)
 
 
 def best_of(parts: Sequence[Scored]) -> Scored:
-    """Return the rows of one of some queries, with the best of their scores."""
+    """Return the rows of any of some results, with the best of their scores."""
     return _joined(parts, np.maximum)
 
 
 def required(parts: Sequence[Scored]) -> Scored:
-    """Return the rows of all of some queries, their scores added."""
+    """Return the rows in all of some results, with the sums of their scores."""
     kept = parts[0]
     for part in parts[1:]:
         kept = kept.where(kept.among(part))
@@ -424,7 +424,7 @@ def required(parts: Sequence[Scored]) -> Scored:
 
 
 def lessened(rows: Scored, by: Scored, factor: float) -> Scored:
-    """Take from the scores of rows a part of those that they have in another query."""
+    """Subtract a share of the scores in another result from the scores of rows."""
     scores = rows.scores.copy()
     mine = np.flatnonzero(rows.among(by))
     theirs = by.scores[np.searchsorted(by.positions, rows.positions[mine])]
@@ -432,16 +432,16 @@ def lessened(rows: Scored, by: Scored, factor: float) -> Scored:
     return Scored(rows.positions, scores)
 
 
-def _joined(parts: Sequence[Scored], put_together: np.ufunc) -> Scored:
+def _joined(parts: Sequence[Scored], combine: np.ufunc) -> Scored:
     filled = [part for part in parts if len(part.positions)]
     if len(filled) < 2:
         return filled[0] if filled else nothing()
     positions = np.sort(np.concatenate([part.positions for part in filled]))
     positions = positions[np.append(True, positions[1:] != positions[:-1])]
-    total = np.zeros(len(positions), np.float32)  # no score of a row is below 0, but in `lessened`
+    total = np.zeros(len(positions), np.float32)  # scores are never negative, but for `lessened`
     known = np.zeros(len(positions), bool)
     for part in filled:
         at = np.searchsorted(positions, part.positions)
-        total[at] = np.where(known[at], put_together(total[at], part.scores), part.scores)
+        total[at] = np.where(known[at], combine(total[at], part.scores), part.scores)
         known[at] = True
     return Scored(positions, total)

@@ -1,4 +1,4 @@
-"""What a full-text search may ask, by the names that pylance has for it."""
+"""Full-text queries, by pylance's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedEr
 
 
 class FullTextQueryType(Enum):
-    """The kinds of queries."""
+    """The kinds of full-text queries."""
 
     MATCH = "match"
     MATCH_PHRASE = "match_phrase"
@@ -27,21 +27,21 @@ class FullTextQueryType(Enum):
 
 
 class FullTextOperator(Enum):
-    """Whether a row is to have all words of a query, or one of them."""
+    """The words of a query that a row must have: all of the words, or any."""
 
     AND = "AND"
     OR = "OR"
 
 
 class DocumentGranularity(StrEnum):
-    """What is scored: a row, or each text of a list of texts, which lancekit does not offer."""
+    """The unit of scoring: a row, or each text of a list of texts, which is not supported."""
 
     ROW = "row"
     LIST_ELEMENT = "list_element"
 
 
 class Occur(Enum):
-    """Whether a row may answer to a part of a query, has to, or must not."""
+    """The role of a query in a `BooleanQuery`: a row may, must, or must not match it."""
 
     SHOULD = "SHOULD"
     MUST = "MUST"
@@ -49,14 +49,14 @@ class Occur(Enum):
 
 
 class FullTextQuery:
-    """A question of texts; ``one & other`` and ``one | other`` put two together."""
+    """A full-text query; ``one & other`` and ``one | other`` combine two."""
 
     def query_type(self) -> FullTextQueryType:
         """Return the kind of the query."""
         return _TYPES[type(self)]
 
     def parts(self) -> tuple[FullTextQuery, ...]:
-        """Return the queries that it is made of, none if it asks a column itself."""
+        """Return the queries that this one combines; empty if it searches a column itself."""
         return ()
 
     def __and__(self, other: FullTextQuery) -> FullTextQuery:
@@ -68,7 +68,7 @@ class FullTextQuery:
 
 @dataclass(frozen=True)
 class MatchQuery(FullTextQuery):
-    """The rows that have words of a text.
+    """A query for rows that have words of a text.
 
     Parameters
     ----------
@@ -77,22 +77,22 @@ class MatchQuery(FullTextQuery):
     column
         The path of a column of text.
     boost
-        What scores are multiplied with.
+        The factor of the scores.
     operator
-        Whether one of the words is enough.
+        Whether a row must have all words or any word.
     fuzziness
-        How many letters of words may be more, less or others; ``None`` is 0, as for pylance.
+        The most letters that may be added, missing or changed; ``None`` is 0, as in pylance.
     max_expansions
-        So many words are looked for in the place of all in ``query``, the first by their letters.
+        The most words that replace those in ``query``; the first in alphabetical order are used.
     prefix_length
-        How many bytes at the beginning of each word may not differ.
+        The number of bytes at the start of each word that must be equal.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        An argument cannot be used.
+        An argument is invalid.
     NotOfferedError
-        ``document_granularity`` asks for texts of lists one by one.
+        ``document_granularity`` is ``LIST_ELEMENT``.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class MatchQuery(FullTextQuery):
 
 @dataclass(frozen=True)
 class PhraseQuery(FullTextQuery):
-    """The rows that have words one behind the other.
+    """A query for rows that have some words one after the other.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class PhraseQuery(FullTextQuery):
     column
         The path of a column of text.
     slop
-        How many more words there may be between a word and the next.
+        The most other words that may be between one word and the next.
 
     Raises
     ------
@@ -156,21 +156,21 @@ class PhraseQuery(FullTextQuery):
 
 @dataclass(frozen=True)
 class BoostQuery(FullTextQuery):
-    """The rows that answer to a query, those worse that answer to another one, too.
+    """A query for rows that match one query, with lower scores if they also match another.
 
     Parameters
     ----------
     positive
-        What the rows answer to.
+        The query that rows must match.
     negative
-        What takes from their scores.
+        The query that lowers the scores of rows that match it.
     negative_boost
-        How much of the score of ``negative`` is taken away.
+        The share of the score of ``negative`` that is subtracted.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        An argument cannot be used.
+        An argument is invalid.
     """
 
     positive: FullTextQuery
@@ -190,7 +190,9 @@ class BoostQuery(FullTextQuery):
 
 @dataclass(frozen=True)
 class MultiMatchQuery(FullTextQuery):
-    """The rows that have words of a text in one of several columns; the best column counts.
+    """A query for rows that have words of a text in one of several columns.
+
+    The score of a row is the score of its best column.
 
     Parameters
     ----------
@@ -199,14 +201,14 @@ class MultiMatchQuery(FullTextQuery):
     columns
         The paths of columns of text.
     boosts
-        What the scores of each column are multiplied with.
+        The factor of the scores of each column.
     operator
-        Whether one of the words is enough.
+        Whether a row must have all words or any word.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        An argument cannot be used.
+        An argument is invalid.
     """
 
     query: str
@@ -231,31 +233,31 @@ class MultiMatchQuery(FullTextQuery):
         object.__setattr__(self, "_matches", tuple(matches))
 
     def parts(self) -> tuple[FullTextQuery, ...]:
-        """Return a query of each column."""
+        """Return a query for each column."""
         return self._matches
 
 
 @dataclass(frozen=True)
 class CombinedFieldsQuery(MultiMatchQuery):
-    """The rows that have words of a text in several columns, which count as one (BM25F).
+    """A query for rows that have words of a text in several columns, scored as one (BM25F).
 
-    With `FullTextOperator.AND` each word has to be in one of the columns, no matter which.
+    With `FullTextOperator.AND`, each word must be in at least one of the columns.
 
     Parameters
     ----------
     query
         The words.
     columns
-        The paths of columns of text, whose indices have the same settings.
+        The paths of columns of text; their indices must have the same settings.
     boosts
-        How much the words of each column weigh, 1 or more.
+        The weight of each column's words, 1 or more.
     operator
-        Whether one of the words is enough.
+        Whether a row must have all words or any word.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        An argument cannot be used.
+        An argument is invalid.
 
     Examples
     --------
@@ -282,17 +284,17 @@ class CombinedFieldsQuery(MultiMatchQuery):
 
 @dataclass(frozen=True)
 class BooleanQuery(FullTextQuery):
-    """The rows that answer to several queries.
+    """A combination of several queries.
 
     Parameters
     ----------
     queries
-        Pairs of an `Occur` and a query.  Scores of what has to be and of what may be are added.
+        Pairs of an `Occur` and a query.  The scores of ``MUST`` and ``SHOULD`` queries are added.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        They are no such pairs, or none says what rows are wanted.
+        The queries are not such pairs, or all of them are ``MUST_NOT``.
     """
 
     queries: Sequence[tuple[Occur, FullTextQuery]]
@@ -316,11 +318,11 @@ class BooleanQuery(FullTextQuery):
         return tuple(query for _, query in self.queries)
 
     def of(self, occur: Occur) -> list[FullTextQuery]:
-        """Return the queries that are to occur so."""
+        """Return the queries with an `Occur`."""
         return [query for wanted, query in self.queries if wanted is occur]
 
 
-#: how much more than once a column may weigh
+#: the highest weight of a column
 _HEAVIEST = 1 << 20
 
 _TYPES = {

@@ -1,4 +1,4 @@
-"""Search for words: the best rows are found by what is asked, then they are read."""
+"""Full-text search: finds the rows with the best scores, then reads their columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancekit._index.inverted.bm25 import Statistics, weights
 from lancekit._index.inverted.fst import Spelling
 from lancekit._legible import warn
-from lancekit._scan.address_map import POSITION, Narrowed, chosen_rows, fulfilling
+from lancekit._scan.address_map import POSITION, Narrowed, fetch_rows, matching_rows
 from lancekit._scan.fragment_rows import ScanRequest
 from lancekit._scan.fragments.reader import column_field
 from lancekit._scan.outputs import Output, column_names
@@ -42,14 +42,14 @@ from lancekit._scan.search.text_queries import (
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
 
-#: how well a row answers
+#: the score of a row
 SCORE = pa.field("_score", pa.float32())
-#: how many times as many rows are looked for if some may not count, and then again
+#: factor by which a search is widened, repeatedly, while some rows may not qualify
 _MORE = 2
 
 
 def leaves(query: FullTextQuery) -> list[MatchQuery | PhraseQuery]:
-    """Return the queries of single columns that a query is made of.
+    """Return the queries of single columns in a query.
 
     Examples
     --------
@@ -63,15 +63,15 @@ def leaves(query: FullTextQuery) -> list[MatchQuery | PhraseQuery]:
 
 @dataclass(frozen=True, kw_only=True)
 class FullTextSearch:
-    """Which rows are wanted: those that answer to a query, the best first.
+    """A search for the rows that match a full-text query, by descending score.
 
-    query: what is asked.
-    snapshot: the version, whose indices are searched.
-    prefilter: whether the scan's filter is asked before; if not, it is asked of the rows that are
-        found.
-    indexed_only: whether rows that no index covers are passed over.
-    among: what is asked of rows in any case: of those that an index has, of no more of them than
-        would be the best.
+    query: the query.
+    snapshot: the version whose indices are searched.
+    prefilter: whether the scan's filter is applied before the search. Else it is applied to the
+        rows found.
+    indexed_only: whether to skip rows that no index covers.
+    among: a condition on all rows. For rows from an index, it is only applied to the best
+        candidates.
     """
 
     query: FullTextQuery
@@ -82,30 +82,30 @@ class FullTextSearch:
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
-        """The columns that the search makes."""
+        """The columns that the search computes."""
         return (SCORE,)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that rows are asked for which no index covers."""
+        """The columns that are read for rows that no index covers."""
         return tuple(dict.fromkeys(leaf.column for leaf in leaves(self.query)))
 
     def columns(
-        self, asked: object, stored: list[str], *, scored: bool
+        self, given: object, stored: list[str], *, scored: bool
     ) -> list[str] | dict[str, str]:
-        """Return the columns of the result: those asked for, and the score.
+        """Return the columns of the result: the requested ones and the score.
 
-        asked: names, SQL expressions by names, or ``None`` for all that is ``stored``.
-        scored: whether the score comes along if nobody asks for it.
+        given: names, SQL expressions by names, or ``None`` for all columns in ``stored``.
+        scored: whether to add the score if it is not requested.
         """
         mine = {SCORE.name: SCORE.name} if scored else {}
-        if isinstance(asked, dict):
-            return {**asked, **{name: own for name, own in mine.items() if name not in asked}}
-        names = list(stored) if asked is None else column_names(asked)
+        if isinstance(given, dict):
+            return {**given, **{name: own for name, own in mine.items() if name not in given}}
+        names = list(stored) if given is None else column_names(given)
         return [*names, *(name for name in mine if name not in names)]
 
     def describe(self, scan: Scan) -> str:
-        """Say what is done."""
+        """Describe the search in a plan."""
         rows = sum(source.num_rows for source in scan.sources)
         return (
             f"full-text search over {rows:,} rows in {', '.join(self.reads)}: what an index "
@@ -113,35 +113,35 @@ class FullTextSearch:
         )
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
-        """Yield what the scan asks for of the rows that answer, the best first."""
+        """Yield the scan's outputs of the matching rows, the best first."""
         if not scan.sources:
             return
         late = None if self.prefilter else scan.request.predicate
         most = None if scan.limit is None else scan.limit + scan.offset
-        best = self._best(scan, most)
+        best = self._top_rows(scan, most)
         wanted = pa.table({POSITION: best.positions, SCORE.name: best.scores})
-        yield from chosen_rows(scan, wanted, late)
+        yield from fetch_rows(scan, wanted, late)
 
-    def _best(self, scan: Scan, most: int | None) -> Scored:
-        """Return the best rows that count, the best first."""
-        asked = most if most is None or self.among is None else _MORE * most
+    def _top_rows(self, scan: Scan, most: int | None) -> Scored:
+        """Return the best rows that satisfy `among`, the best first."""
+        limit = most if most is None or self.among is None else _MORE * most
         while True:
-            best = self._find(scan, asked or None).best(asked)
+            best = self._find(scan, limit or None).best(limit)
             if self.among is None:
                 return best
-            kept = best.where(fulfilling(scan, best.positions, self.among(None)))
-            if most is None or asked is None:
+            kept = best.where(matching_rows(scan, best.positions, self.among(None)))
+            if most is None or limit is None:
                 return kept
-            if len(kept.positions) >= most or len(best.positions) < asked:
+            if len(kept.positions) >= most or len(best.positions) < limit:
                 return kept.first(most)
-            asked *= _MORE
+            limit *= _MORE
 
     def _find(self, scan: Scan, most: int | None) -> Scored:
         early = scan.request.predicate if self.prefilter else None
         read = early if self.among is None else self.among(early)
-        asked: dict[str, list[MatchQuery | PhraseQuery]] = {}
+        leaves_of: dict[str, list[MatchQuery | PhraseQuery]] = {}
         for leaf in leaves(self.query):
-            asked.setdefault(leaf.column, []).append(leaf)
+            leaves_of.setdefault(leaf.column, []).append(leaf)
         columns = {
             name: TextColumn(
                 self.snapshot,
@@ -152,28 +152,28 @@ class FullTextSearch:
                 self.indexed_only,
                 tables=scan.read.tables,
             )
-            for name, mine in asked.items()
+            for name, mine in leaves_of.items()
         }
         if early is not None or self.query.parts():
             most = None
         try:
-            found = _answer(self.query, columns, most)
+            found = _matches(self.query, columns, most)
         except (CorruptFileError, UnsupportedFeatureError) as error:
             warn(f"Full-text indices are not used, all rows are looked at: {error}")
             columns = {name: replace(one, reads_all=True) for name, one in columns.items()}
-            found = _answer(self.query, columns, most)
-        return found if early is None else found.where(_fulfilling(scan)[found.positions])
+            found = _matches(self.query, columns, most)
+        return found if early is None else found.where(_filter_mask(scan)[found.positions])
 
 
-def _texts(asked: Sequence[MatchQuery | PhraseQuery]) -> tuple[str, ...] | None:
-    """Return what is asked of a column; ``None`` if words that are spelt otherwise are, too."""
-    if any(isinstance(leaf, MatchQuery) and leaf.fuzziness for leaf in asked):
+def _texts(queries: Sequence[MatchQuery | PhraseQuery]) -> tuple[str, ...] | None:
+    """Return the texts of a column's queries; ``None`` if one of them allows other spellings."""
+    if any(isinstance(leaf, MatchQuery) and leaf.fuzziness for leaf in queries):
         return None
-    return tuple(leaf.query for leaf in asked)
+    return tuple(leaf.query for leaf in queries)
 
 
-def _fulfilling(scan: Scan) -> npt.NDArray[np.bool_]:
-    """Return of all rows of the dataset which fulfil the filter of a scan."""
+def _filter_mask(scan: Scan) -> npt.NDArray[np.bool_]:
+    """Return a mask of the dataset's rows that match the filter of a scan."""
     position = Output(column_field(scan.sources[0].schema, "_rowoffset"))
     request = ScanRequest(outputs=(position,), predicate=scan.request.predicate)
     out = np.zeros(max(source.first_row + source.num_rows for source in scan.sources), bool)
@@ -182,10 +182,10 @@ def _fulfilling(scan: Scan) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _answer(
+def _matches(
     query: FullTextQuery, columns: Mapping[str, TextColumn], most: int | None = None
 ) -> Scored:
-    """Return the rows that answer to a query; of one column's at least the ``most`` best."""
+    """Return the rows that match a query; from one column, at least the ``most`` best rows."""
     if isinstance(query, MatchQuery):
         all_of = query.operator is FullTextOperator.AND
         found = columns[query.column].match(
@@ -198,7 +198,7 @@ def _answer(
 
 
 def _spelling(query: MatchQuery) -> Spelling | None:
-    """Return which words are looked for, too; ``None`` if they are to be as they are spelt."""
+    """Return the spellings that a query allows; ``None`` if only the exact one."""
     if not query.fuzziness:
         return None
     return Spelling(query.fuzziness, query.prefix_length, query.max_expansions)
@@ -214,13 +214,13 @@ def _as_one(query: CombinedFieldsQuery, columns: Mapping[str, TextColumn]) -> Sc
 
 
 def _boosted(query: BoostQuery, columns: Mapping[str, TextColumn]) -> Scored:
-    positive, negative = (_answer(part, columns) for part in query.parts())
+    positive, negative = (_matches(part, columns) for part in query.parts())
     return lessened(positive, negative, query.negative_boost)
 
 
 def _combined(query: BooleanQuery, columns: Mapping[str, TextColumn]) -> Scored:
     must, may, never = (
-        [_answer(part, columns) for part in query.of(occur)]
+        [_matches(part, columns) for part in query.of(occur)]
         for occur in (Occur.MUST, Occur.SHOULD, Occur.MUST_NOT)
     )
     found = added(may)
@@ -233,7 +233,7 @@ def _combined(query: BooleanQuery, columns: Mapping[str, TextColumn]) -> Scored:
 
 
 _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]], Scored]] = {
-    MultiMatchQuery: lambda query, columns: best_of([_answer(q, columns) for q in query.parts()]),
+    MultiMatchQuery: lambda query, columns: best_of([_matches(q, columns) for q in query.parts()]),
     BoostQuery: _boosted,
     CombinedFieldsQuery: _as_one,
     BooleanQuery: _combined,
@@ -241,9 +241,9 @@ _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]],
 
 # ---- several columns, searched as if their texts were one: BM25 over fields (BM25F)
 #
-# A row has a token as often as all columns together have it, and is as long as all of them, each
-# with its weight.  Of how many rows there are, and how many have a token, the column counts that
-# has most.
+# The count of a token in a row is the sum of its counts in all columns, each times the column's
+# weight. The length of a row is the same sum of lengths. The number of rows, and of rows with a
+# token, is the largest of all columns.
 
 _Sums = npt.NDArray[np.float32]
 
@@ -251,13 +251,13 @@ _Sums = npt.NDArray[np.float32]
 def _combined_fields(
     text: str, columns: Sequence[TextColumn], boosts: Sequence[float], *, all_of: bool
 ) -> Scored:
-    """Return the rows with words of a text in some columns: with all of them, or with one.
+    """Return the rows with words of a text in some columns: with all words, or with one.
 
-    boosts: how much the words of each column weigh.
+    boosts: the weight of each column's words.
 
-    Raises InvalidArgumentError: the columns' indices make tokens of text in different ways.
+    Raises InvalidArgumentError: the columns' indices have different tokenizer settings.
     """
-    columns = _alike(columns)
+    columns = _with_one_tokenizer(columns)
     words = list(dict.fromkeys(token.text for token in columns[0].analyzer.tokens(text)))
     fields = [column.documents() for column in columns]
     known = _statistics(fields, boosts, words)
@@ -282,17 +282,17 @@ def _combined_fields(
     return Scored(positions, total[positions])
 
 
-def _alike(columns: Sequence[TextColumn]) -> list[TextColumn]:
-    """Return the columns so that all make tokens as those do that have an index."""
-    said = {column.said for column in columns} - {None}
-    if len(said) > 1:
+def _with_one_tokenizer(columns: Sequence[TextColumn]) -> list[TextColumn]:
+    """Return the columns with one tokenizer: columns without an index get it from the others."""
+    settings = {column.index_settings for column in columns} - {None}
+    if len(settings) > 1:
         raise InvalidArgumentError(
             "The columns "
             f"{', '.join(repr(column.column) for column in columns)} have indices with different "
             "settings.",
             hint="Make indices of them with the same settings.",
         )
-    default = said.pop() if said else None
+    default = settings.pop() if settings else None
     return [replace(column, default=default) for column in columns]
 
 
@@ -310,6 +310,6 @@ def _statistics(
 def _add(
     sums: _Sums, positions: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32], boost: float
 ) -> None:
-    """Add numbers to those of some rows, each of which comes once; -1 is no row."""
+    """Add numbers to the sums of distinct rows; position -1 is no row."""
     here = positions >= 0
     sums[positions[here]] += numbers[here] * np.float32(boost)

@@ -1,4 +1,4 @@
-"""Rows that indices of vectors propose: those of the partitions that are nearest to a query."""
+"""Candidate rows from vector indices: the rows of the partitions nearest to a query."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from lancekit._lazy import cached_property
 from lancekit._scan.address_map import AddressMap, MovedRows
 from lancekit._scan.external_table import ExternalTable
 from lancekit._scan.fragments.source import FragmentSource
-from lancekit._scan.unused_indices import opened_or_told
+from lancekit._scan.unused_indices import open_or_warn
 from lancekit._versions.snapshot import Snapshot
 
 Numbers = npt.NDArray[np.uint64]
 
-#: partitions that are looked at if nothing is said: about as many as the reference looks at
+#: partitions that are searched by default: about as many as in the reference
 _FIRST = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """How much of an index is looked at.
+    """The part of an index to search, and the precision.
 
-    least: partitions that are looked at in any case, of each segment.
-    most: partitions that are looked at while too few rows are found; ``None`` for all.
-    effort: from 0, for the least, to 1, for all at once; ``None`` for as many as so many rows want.
-    refine: how many times as many rows as asked for are compared by their vectors, where an index
-        has codes for these.
+    least: partitions of each segment that are always searched.
+    most: the most partitions to search while too few rows are found. ``None`` for all.
+    effort: from 0, for the least, to 1, for all at once. ``None`` chooses by the number of rows.
+    refine: how many times the requested number of rows are compared by their vectors, if the index
+        stores codes instead of vectors.
     """
 
     least: int = 1
@@ -48,7 +48,7 @@ class Probes:
     refine: int = 1
 
     def first(self, partitions: int, count: int) -> int:
-        """Return how many partitions are looked at at first, if so many rows are wanted."""
+        """Return how many partitions are searched first, for a requested number of rows."""
         least, most = min(self.least, partitions), self.last(partitions)
         wanted: float = max(_FIRST, sqrt(count))
         if self.effort is not None:
@@ -56,41 +56,43 @@ class Probes:
         return min(max(ceil(wanted), least), most)
 
     def last(self, partitions: int) -> int:
-        """Return how many are looked at at most."""
+        """Return how many partitions are searched at most."""
         return partitions if self.most is None else min(self.most, partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wanted:
-    """Which rows count, and how many are wanted.
+    """The number of rows to propose, and the conditions on them.
 
-    count: how many.
-    places: where rows that count are, for each segment.
-    allowed: the ids of the rows that count, ascending; ``None`` if all do.
-    kept: is asked in addition of those that would be among the nearest.
-    lower, upper: the least distance that counts, and the first that does not.
+    count: the number of rows.
+    address_maps: the address maps of qualifying rows, for each segment.
+    allowed: the ascending ids of the rows that qualify. ``None`` if all do.
+    row_filter: a further condition that is only applied to rows that would be among the nearest.
+    lower, upper: the least distance that qualifies, and the first above it that does not.
     """
 
     count: int
-    places: tuple[AddressMap, ...]
+    address_maps: tuple[AddressMap, ...]
     allowed: Numbers | None = None
-    kept: Kept | None = None
+    row_filter: RowFilter | None = None
     lower: float | None = None
     upper: float | None = None
 
-    def leave_out(self, far: Distances, error: float, looked: _Looked, places: AddressMap) -> None:
-        """Make NaN of the distances of rows that do not count, if they may be wrong by so much."""
+    def leave_out(
+        self, far: Distances, error: float, searched: _Searched, address_map: AddressMap
+    ) -> None:
+        """Set distances of rows that do not qualify to NaN; distances may be off by `error`."""
         if self.lower is not None:
             far[far < self.lower - error] = np.nan
         if self.upper is not None:
             far[far >= self.upper + error] = np.nan
         if self.allowed is not None:
-            far[~among(places.ids(looked.ids()), self.allowed)] = np.nan
+            far[~among(address_map.ids(searched.ids()), self.allowed)] = np.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposed:
-    """Rows that may be the nearest ones, each by its id and its position."""
+    """Candidates for the nearest rows, each with its id and its position."""
 
     ids: Numbers
     positions: npt.NDArray[np.int64]
@@ -98,8 +100,8 @@ class Proposed:
 
 
 @dataclass(slots=True, eq=False)
-class _Looked:
-    """The rows of the partitions that were looked at."""
+class _Searched:
+    """The rows of the partitions that were searched."""
 
     parts: list[Neighbours] = field(default_factory=list)
 
@@ -108,19 +110,19 @@ class _Looked:
         return np.concatenate([np.empty(0, np.uint64), *(part.ids for part in self.parts)])
 
     def distances(self) -> tuple[Distances, float]:
-        """Return the distances of all rows, and by how much they may be wrong."""
+        """Return the distances of all rows, and the largest error that they may have."""
         parts = [part.compared for part in self.parts]
         far = np.concatenate([np.empty(0, np.float32), *(part.distances for part in parts)])
         return far, max((part.error for part in parts), default=0.0)
 
-    def exactly(self, places: npt.NDArray[np.intp], far: Distances) -> tuple[Numbers, Distances]:
-        """Return the ids and the distances of some rows, of which `far` are about those."""
+    def exactly(self, indices: npt.NDArray[np.intp], far: Distances) -> tuple[Numbers, Distances]:
+        """Return the ids and exact distances of some rows; `far` are their estimated distances."""
         ends = np.cumsum([len(part.ids) for part in self.parts])
-        owners = np.searchsorted(ends, places, "right")
-        ids, near = np.empty(len(places), np.uint64), far.copy()
+        owners = np.searchsorted(ends, indices, "right")
+        ids, near = np.empty(len(indices), np.uint64), far.copy()
         for one in np.unique(owners).tolist():
             part, mine = self.parts[one], owners == one
-            inside = places[mine] - (ends[one] - len(part.ids))
+            inside = indices[mine] - (ends[one] - len(part.ids))
             ids[mine] = part.ids[inside]
             if part.compared.exactly is not None:
                 near[mine] = part.compared.exactly(inside)
@@ -129,11 +131,11 @@ class _Looked:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedVectors:
-    """The segments of an index of vectors, in a version.
+    """The segments of a vector index, in a version.
 
-    metric: what rows are to be compared by; segments that compare by another are passed over.
-    only: whether rows that no index covers are left out.
-    tables: tables that are read as fragments, with indices of their own.
+    metric: the metric to compare by. Segments with another metric are ignored.
+    only: whether to leave out rows that no index covers.
+    tables: external tables, with indices of their own.
     """
 
     snapshot: Snapshot
@@ -144,12 +146,12 @@ class IndexedVectors:
     tables: tuple[ExternalTable, ...] = ()
 
     def with_tables(self, tables: tuple[ExternalTable, ...]) -> IndexedVectors:
-        """Return the same with the indices of some tables that are read as fragments."""
+        """Return the index together with the indices of external tables."""
         return replace(self, tables=tables) if tables else self
 
     @cached_property
     def opened(self) -> tuple[tuple[VectorSegment, BitMap, MovedRows | None], ...]:
-        """What can be used, each with the fragments that it covers, and where its rows are."""
+        """The usable segments, each with its covered fragments and the map of its moved rows."""
         live = BitMap(self.snapshot.manifest.fragments.ids.tolist())
         found = []
         for index in self.indices:
@@ -175,7 +177,7 @@ class IndexedVectors:
 
     @property
     def alone(self) -> bool:
-        """Whether no other rows are found: not, if there is an index that cannot be used."""
+        """True if only the index finds rows; False if there is an index but none can be used."""
         return self.only and bool(self.covered or not self.indices)
 
     @cached_property
@@ -184,11 +186,11 @@ class IndexedVectors:
 
     @property
     def are_exact(self) -> bool:
-        """Whether the distances that are proposed are those of the vectors."""
+        """True if the proposed distances are computed from the vectors, not from codes."""
         return all(segment.codes.are_exact for segment, *_ in self.opened)
 
     def describe(self, count: int) -> str:
-        """Say what is looked at if so many rows are wanted."""
+        """Describe the partitions to search for a requested number of rows."""
         names = sorted({index.name for index in self.indices})
         parts = sum(len(segment.centroids) for segment, *_ in self.opened)
         first = sum(self.probes.first(len(one.centroids), count) for one, *_ in self.opened)
@@ -197,34 +199,34 @@ class IndexedVectors:
         return f"index {', '.join(names)}, the {first:,} nearest of {parts:,} partitions{more}"
 
     def propose(self, query: npt.NDArray[np.generic], wanted: Wanted) -> Iterator[Proposed]:
-        """Yield the nearest rows of each segment, as many as are wanted, if it has them.
+        """Yield the nearest rows of each segment: the requested number, if it has that many.
 
         query: shape (dimensions,).
         """
         count = wanted.count
-        for (segment, *_), places in zip(self.opened, wanted.places, strict=True):
+        for (segment, *_), address_map in zip(self.opened, wanted.address_maps, strict=True):
             order = segment.by_distance(query)
             most, stop = self.probes.last(len(order)), self.probes.first(len(order), count)
-            looked, best, done = _Looked(), None, 0
+            searched, best, done = _Searched(), None, 0
             while done < stop:
-                looked.parts += segment.search(query, order[done:stop])
-                best = _best(looked, wanted, places)
+                searched.parts += segment.search(query, order[done:stop])
+                best = _nearest(searched, wanted, address_map)
                 done, stop = stop, stop if len(best.ids) >= count else min(2 * stop, most)
             if best is not None:
                 yield best
 
-    def places(self, sources: Sequence[FragmentSource]) -> tuple[AddressMap, ...]:
-        """Return where the rows of each segment are, in some fragments."""
+    def address_maps(self, sources: Sequence[FragmentSource]) -> tuple[AddressMap, ...]:
+        """Return the address map of each segment, for some fragments."""
         return tuple(
             AddressMap([one for one in sources if one.fragment.id in covered], moves)
             for _, covered, moves in self.opened
         )
 
 
-def _best(looked: _Looked, wanted: Wanted, places: AddressMap) -> Proposed:
-    """Return the nearest rows that there are."""
-    far, error = looked.distances()
-    wanted.leave_out(far, error, looked, places)
+def _nearest(searched: _Searched, wanted: Wanted, address_map: AddressMap) -> Proposed:
+    """Return the nearest rows of the partitions searched so far."""
+    far, error = searched.distances()
+    wanted.leave_out(far, error, searched, address_map)
     count = wanted.count
     size = 2 * count
     while True:
@@ -234,21 +236,21 @@ def _best(looked: _Looked, wanted: Wanted, places: AddressMap) -> Proposed:
         if np.isnan(limit):
             limit = np.float32(np.inf)
         some = np.flatnonzero(far <= limit)
-        ids, near = looked.exactly(some, far[some])
-        positions = places.positions(ids)
-        there = np.flatnonzero(_counted(near, wanted.lower, wanted.upper) & (positions >= 0))
-        if wanted.kept is not None:
-            there = there[wanted.kept(positions[there])]
+        ids, near = searched.exactly(some, far[some])
+        positions = address_map.positions(ids)
+        there = np.flatnonzero(_qualifying(near, wanted.lower, wanted.upper) & (positions >= 0))
+        if wanted.row_filter is not None:
+            there = there[wanted.row_filter(positions[there])]
         kept = there[np.lexsort((ids[there], near[there]))][:count]
-        # of the rows left out none is nearer
+        # no row that was left out is nearer
         whole = len(kept) == count and near[kept[-1]] <= limit - error
         if whole or limit == np.inf:
-            return Proposed(places.ids(ids[kept]), positions[kept], near[kept])
+            return Proposed(address_map.ids(ids[kept]), positions[kept], near[kept])
         size *= 4
 
 
 def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | None:
-    """Return what an index compares by, as the manifest says it, or its files; ``None`` without."""
+    """Return the metric of an index, from the manifest or else its files; ``None`` without one."""
     for index in indices:
         segment = None if index.metric else _opened(snapshot, index)
         if found := index.metric or (segment and segment.metric):
@@ -262,24 +264,24 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
         files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
         return VectorSegment.open(*files)
 
-    return opened_or_told(index, VECTORS, opened, "all vectors are looked at")
+    return open_or_warn(index, VECTORS, opened, "all vectors are looked at")
 
 
 def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ...]:
-    """Return the segments of the first index of vectors of a column; nothing else is looked at."""
+    """Return the segments of the first vector index of a column; reads nothing."""
     return first_of(VECTORS, snapshot.indices, field_id)
 
 
-# ---- the best rows of those that came so far
+# ---- the k nearest rows so far
 
-#: tells of rows, by their positions, which count
-Kept: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+#: returns a mask of the positions that qualify
+RowFilter: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 
 
-def _counted(
+def _qualifying(
     distances: Distances, lower: float | None, upper: float | None
 ) -> npt.NDArray[np.bool_]:
-    """Return which distances count: from the lower one on, below the upper one, and no NaN."""
+    """Return a mask of the distances that qualify: from `lower` on, below `upper`, not NaN."""
     wanted = ~np.isnan(distances)
     if lower is not None:
         wanted &= distances >= np.float32(lower)
@@ -288,11 +290,11 @@ def _counted(
     return wanted
 
 
-class Best:
-    """The rows of the least distances, nearest first, and by row ids where these are equal.
+class TopK:
+    """The rows of the least distances, nearest first, with ties in the order of row ids.
 
-    most: how many there are to be.
-    lower, upper: the least distance that counts, and the first that does not; NaN never does.
+    most: the number of rows to keep.
+    lower, upper: the least distance that qualifies, and the first that does not. NaN never does.
     """
 
     def __init__(self, most: int, lower: float | None = None, upper: float | None = None) -> None:
@@ -306,35 +308,35 @@ class Best:
         distances: Distances,
         row_ids: npt.NDArray[np.uint64],
         positions: npt.NDArray[np.int64],
-        kept: Kept | None = None,
+        row_filter: RowFilter | None = None,
     ) -> None:
-        """Look at more rows.
+        """Merge more rows into the nearest ones.
 
-        distances: becomes NaN where a row is found not to count.
-        kept: is asked of those that would be among the best; ``None`` if all count.
+        distances: overwritten with NaN for rows that are found not to qualify.
+        row_filter: a condition that is only applied to rows that would be among the nearest.
         """
-        chosen = self._chosen(distances)
-        while kept is not None and len(chosen):
-            gone = chosen[~kept(positions[chosen])]
+        candidates = self._candidates(distances)
+        while row_filter is not None and len(candidates):
+            gone = candidates[~row_filter(positions[candidates])]
             if not len(gone):
                 break
-            distances[gone] = np.nan  # others take their places
-            chosen = self._chosen(distances)
-        if not len(chosen):
+            distances[gone] = np.nan  # the next nearest rows replace them
+            candidates = self._candidates(distances)
+        if not len(candidates):
             return
-        found = np.concatenate([self.distances, distances[chosen]])
-        ids = np.concatenate([self.row_ids, row_ids[chosen]])
-        where = np.concatenate([self.positions, positions[chosen]])
+        found = np.concatenate([self.distances, distances[candidates]])
+        ids = np.concatenate([self.row_ids, row_ids[candidates]])
+        where = np.concatenate([self.positions, positions[candidates]])
         order = np.lexsort((ids, found))[: self.most]
         self.distances, self.row_ids, self.positions = found[order], ids[order], where[order]
 
-    def _chosen(self, distances: Distances) -> npt.NDArray[np.intp]:
-        """Return which rows may be among the best: not many more than there are to be."""
-        wanted = _counted(distances, self.lower, self.upper)
+    def _candidates(self, distances: Distances) -> npt.NDArray[np.intp]:
+        """Return the rows that may be among the nearest: not many more than `most`."""
+        wanted = _qualifying(distances, self.lower, self.upper)
         if len(self.distances) == self.most:
             wanted &= distances <= self.distances[-1]  # at the same distance its id may be less
-        chosen = np.flatnonzero(wanted)
-        if len(chosen) > self.most:
-            asked = distances[chosen]
-            chosen = chosen[asked <= np.partition(asked, self.most - 1)[self.most - 1]]
-        return chosen
+        candidates = np.flatnonzero(wanted)
+        if len(candidates) > self.most:
+            near = distances[candidates]
+            candidates = candidates[near <= np.partition(near, self.most - 1)[self.most - 1]]
+        return candidates
