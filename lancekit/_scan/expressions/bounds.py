@@ -57,10 +57,10 @@ def may_hold(expr: Expr, column: str, least: pa.Array, greatest: pa.Array) -> np
             if isinstance(arg, FieldRef) and arg.path == column:
                 may &= applied.function.may_hold(place, least, greatest)  # type: ignore[attr-defined]
     for comparison in comparisons(expr, column):
-        for asked, values in zip(comparison.asked(), (least, greatest), strict=True):
-            if asked is not None:
+        for condition, values in zip(comparison.for_bounds(), (least, greatest), strict=True):
+            if condition is not None:
                 try:
-                    may &= flags_of(mask(asked, pa.table({column: values})))
+                    may &= flags_of(mask(condition, pa.table({column: values})))
                 except LancekitError:  # reading the values raises the same error
                     return np.ones(len(least), bool)
     return may
@@ -81,7 +81,7 @@ class Comparison(NamedTuple):
     column: str
     expr: Call
 
-    def asked(self) -> list[Call | None]:
+    def for_bounds(self) -> list[Call | None]:
         """Return the conditions on the least and the greatest value; ``None`` for no condition."""
         names = _BOUND_CHECKS[self.expr.function]
         return [replace(self.expr, function=name) if name else None for name in names]
