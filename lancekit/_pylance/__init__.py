@@ -1,1 +1,1 @@
-"""What is there because pylance has it; nothing else in lancekit needs it."""
+"""Modules that exist for compatibility with pylance; no other room of lancekit imports them."""

@@ -1,8 +1,8 @@
-"""Floats of 16 bits with the exponent of those of 32: ``bfloat16`` as a type of Arrow and pandas.
+"""The ``bfloat16`` type for Arrow and pandas: 16-bit floats with the exponent of a float32.
 
-A column holds two bytes in a row, the upper half of the float, under the extension's name that the
-reference gives it.  Names follow ``lance.arrow``.  Importing this module makes the type known to
-Arrow and pandas: from then on such columns are read as it, and not as bytes.
+A column stores two bytes a row, the upper half of the float32, under the extension name of the
+reference.  Names follow ``lance.arrow``.  Importing this module registers the type with Arrow and
+pandas.  From then on such columns are read with this type, and not as bytes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedEr
 if TYPE_CHECKING:
     import builtins
 
-#: the name of the extension, to Arrow and to pandas
+#: the name of the extension type in Arrow and pandas
 NAME = "lance.bfloat16"
 
 
 def _halves(floats: NDArray[np.float64]) -> NDArray[np.uint16]:
-    """Return the upper halves of floats, rounded to the nearest, to the even one of two."""
+    """Return the upper halves of floats, rounded to nearest, ties to even."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = np.ascontiguousarray(floats, "<f4").view("<u4")
     odd = (bits >> 16) & 1
@@ -44,20 +44,20 @@ def _halves(floats: NDArray[np.float64]) -> NDArray[np.uint16]:
 
 
 def _stored_halves(array: pa.ExtensionArray) -> NDArray[np.uint16]:
-    """Return what an array holds, of nulls anything."""
+    """Return the stored 16-bit values; the values of null items are arbitrary."""
     data = array.storage.buffers()[1]
     return np.frombuffer(data or b"", "<u2", len(array), 2 * array.offset if data else 0)
 
 
 def _wide(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return floats of 32 bits from their upper halves."""
+    """Convert upper halves to float32."""
     return (halves.astype("<u4") << 16).view("<f4")
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, init=False)
 class BFloat16:
-    """One such float.
+    """A ``bfloat16`` number.
 
     Examples
     --------
@@ -74,13 +74,13 @@ class BFloat16:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BFloat16:
-        """Return the float of two bytes, the lower first."""
+        """Decode a number from two bytes in little-endian order."""
         if len(data) != 2:
             raise InvalidArgumentError(f"A bfloat16 has 2 bytes, not {len(data)}.")
         return cls(struct.unpack("<f", b"\0\0" + data)[0])
 
     def as_float(self) -> float:
-        """Return the value as a float of Python."""
+        """Return the value as a Python float."""
         return self._value
 
     __float__ = as_float
@@ -89,12 +89,12 @@ class BFloat16:
         return self._value < other._value if isinstance(other, BFloat16) else NotImplemented
 
     def __repr__(self) -> str:
-        # every digit that is needed, and no exponent
+        # the shortest digits that identify the value, without an exponent
         return np.format_float_positional(np.float32(self._value), trim="-").replace("nan", "NaN")
 
 
 class BFloat16Array(pa.ExtensionArray):
-    """An array of `BFloat16`, to Arrow two bytes each."""
+    """An Arrow array of `BFloat16`, stored as two bytes each."""
 
     def __repr__(self) -> str:
         return f"<lancekit.arrow.BFloat16Array object at {id(self):#018x}>\n{self}"
@@ -108,7 +108,7 @@ class BFloat16Array(pa.ExtensionArray):
     def to_numpy(
         self, zero_copy_only: bool = False, writable: bool = False
     ) -> np.ndarray[Any, Any]:
-        """Return the values as an array of ``ml_dtypes.bfloat16``, of which none may be null."""
+        """Return the values as an array of ``ml_dtypes.bfloat16``.  Nulls are not allowed."""
         del zero_copy_only
         if self.null_count:
             raise InvalidArgumentError(
@@ -119,7 +119,7 @@ class BFloat16Array(pa.ExtensionArray):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any]) -> BFloat16Array:
-        """Return an array of the values of a flat array of ``ml_dtypes.bfloat16``."""
+        """Convert a one-dimensional array of ``ml_dtypes.bfloat16``."""
         if array.dtype != _ml_dtype() or array.ndim != 1:
             raise InvalidArgumentError(
                 f"The array is of {array.dtype} in {array.ndim} dimensions.",
@@ -132,7 +132,7 @@ class BFloat16Scalar(pa.ExtensionScalar):
     """One value of a `BFloat16Array`."""
 
     def as_py(self, **kwargs: Any) -> BFloat16 | None:
-        """Return it as a `BFloat16`."""
+        """Return the value as a `BFloat16`, or ``None`` if it is null."""
         data = None if self.value is None else self.value.as_py(**kwargs)
         return None if data is None else BFloat16.from_bytes(data)
 
@@ -143,11 +143,11 @@ class BFloat16Scalar(pa.ExtensionScalar):
             other = BFloat16(float(other))
         return bool(self.as_py() == other)
 
-    __hash__ = None  # type: ignore[assignment]  # equal to what hashes otherwise
+    __hash__ = None  # type: ignore[assignment]  # equals values that have other hashes
 
 
 class BFloat16Type(pa.ExtensionType):
-    """The type of Arrow."""
+    """The Arrow extension type of `BFloat16`."""
 
     def __init__(self) -> None:
         super().__init__(pa.binary(2), NAME)
@@ -167,13 +167,13 @@ class BFloat16Type(pa.ExtensionType):
         return BFloat16Scalar
 
     def to_pandas_dtype(self) -> PandasBFloat16Type:
-        """Return the type of pandas."""
+        """Return the pandas type of the column."""
         return PandasBFloat16Type()
 
 
 @pd.api.extensions.register_extension_dtype
 class PandasBFloat16Type(pd.api.extensions.ExtensionDtype):
-    """The type of pandas."""
+    """The pandas extension type of `BFloat16`."""
 
     kind = "f"
     na_value: ClassVar[None] = None
@@ -186,19 +186,19 @@ class PandasBFloat16Type(pd.api.extensions.ExtensionDtype):
 
     @classmethod
     def construct_array_type(cls) -> builtins.type[PandasBFloat16Array]:
-        """Return the class of arrays."""
+        """Return the class of pandas arrays of this type."""
         return PandasBFloat16Array
 
 
 class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
-    """A column of pandas, held as one of Arrow."""
+    """A pandas array of `BFloat16` that wraps an Arrow array."""
 
     def __init__(self, data: pa.Array | pa.ChunkedArray) -> None:
         self.data: pa.Array = ak.combine_chunks(data) if isinstance(data, pa.ChunkedArray) else data
 
     @property
     def dtype(self) -> PandasBFloat16Type:
-        """The type of pandas."""
+        """The pandas type of the array."""
         return PandasBFloat16Type()
 
     @classmethod
@@ -227,25 +227,25 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         return len(self.data)
 
     def isna(self) -> NDArray[np.bool_]:
-        """Tell which are null."""
+        """Return a mask of the null items."""
         return np.asarray(self.data.is_null())
 
     def take(
         self, indices: object, *, allow_fill: bool = False, fill_value: object = None
     ) -> PandasBFloat16Array:
-        """Return the values at positions; with ``allow_fill`` -1 is null."""
+        """Return the values at the given positions; with ``allow_fill``, position -1 gives null."""
         at = np.asarray(indices, "i8")
         del fill_value
         at = np.where(at < 0, -1, at) if allow_fill else np.arange(len(self))[at]
         return type(self)(ak.take(self.data, pa.array(at, mask=at < 0)))
 
     def copy(self) -> PandasBFloat16Array:
-        """Return it: nothing changes the values."""
+        """Return a new array that shares the immutable data."""
         return type(self)(self.data)
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are taken."""
+        """The size of the data in bytes."""
         return int(self.data.nbytes)
 
     def to_numpy(self, *args: object, **kwargs: object) -> np.ndarray[Any, Any]:
@@ -259,7 +259,7 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any]) -> PandasBFloat16Array:
-        """Return a column of the values of an array of ``ml_dtypes.bfloat16``."""
+        """Convert an array of ``ml_dtypes.bfloat16``."""
         return cls(BFloat16Array.from_numpy(array))
 
 
@@ -270,7 +270,7 @@ def _array(halves: NDArray[np.uint16], valid: pa.Buffer | None = None) -> BFloat
 
 
 def _of_floats(floats: pa.Array) -> BFloat16Array:
-    """Return floats of Arrow as this type; nulls stay null."""
+    """Convert an Arrow array of floats; nulls stay null."""
     values = floats.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     mask = pa.array(np.asarray(floats.is_valid()))
     return _array(_halves(values), mask.buffers()[1] if floats.null_count else None)
@@ -278,7 +278,7 @@ def _of_floats(floats: pa.Array) -> BFloat16Array:
 
 @checked
 def bfloat16_array(values: Iterable[object]) -> BFloat16Array:
-    """Make an array of numbers, each rounded to the nearest; ``None`` is null.
+    """Convert numbers to a `BFloat16Array`, each rounded to nearest; ``None`` becomes null.
 
     Examples
     --------
@@ -303,21 +303,27 @@ def _is_bfloat16(kind: object) -> bool:
 
 
 def cast(arr: Any, target_type: object, *args: Any, **kwargs: Any) -> Any:
-    """Cast an array, as `pyarrow.compute.cast` does; also from floats to `bfloat16` and back.
+    """Cast an array like `pyarrow.compute.cast`, and also between floats and ``bfloat16``.
 
     Parameters
     ----------
     arr
-        The array; of fixed-size lists, whose size stays, the items are cast.
+        The array.  Of fixed-size lists the items are cast, and the list size stays.
     target_type
-        A type of Arrow; ``"bfloat16"`` and ``"bf16"`` are `BFloat16Type`.
+        An Arrow type.  ``"bfloat16"`` and ``"bf16"`` mean `BFloat16Type`.
     args, kwargs
-        What `pyarrow.compute.cast` takes; nothing where `bfloat16` is one of the two.
+        Further arguments of `pyarrow.compute.cast`.  They are ignored if either type is
+        ``bfloat16``.
+
+    Returns
+    -------
+    pyarrow.Array
+        The array in the target type.
 
     Raises
     ------
     InvalidArgumentError
-        One of the two is `bfloat16` and the other no float, or lists are of different sizes.
+        One type is ``bfloat16`` and the other is no float, or the list sizes differ.
 
     Examples
     --------
@@ -365,7 +371,7 @@ def _ml_dtype() -> np.dtype[np.generic]:
 def _register() -> None:
     try:
         pa.register_extension_type(BFloat16Type())
-    except pa.ArrowKeyError:  # pylance, which has one of the name, did so before
+    except pa.ArrowKeyError:  # pylance has registered a type of this name
         return
 
 

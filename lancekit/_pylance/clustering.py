@@ -1,4 +1,4 @@
-"""`KMeans`, and whether vectors are found by their index.  Names follow ``lance.util``."""
+"""`KMeans`, and a check that an index finds its vectors.  Names follow ``lance.util``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from lancekit.errors import InvalidArgumentError
 
 @checked_methods
 class KMeans:
-    """Clusters of vectors of float32.
+    """K-means clustering of float32 vectors.
 
     Parameters
     ----------
     k
-        How many.
+        The number of clusters.
     metric_type
         ``"l2"``, ``"cosine"`` or ``"dot"``.
     max_iters
-        Rounds at most.
+        The highest number of iterations.
     centroids
-        Fixed-size lists: the middles, if they are known.
+        The centroids, if they are known, as fixed-size lists.
 
     Examples
     --------
@@ -60,38 +60,38 @@ class KMeans:
 
     @property
     def centroids(self) -> pa.FixedShapeTensorArray | None:
-        """The middles of the clusters, ``None`` before `fit`."""
+        """The centroids of the clusters, or ``None`` before `fit`."""
         found = self._centroids
         return None if found is None else pa.FixedShapeTensorArray.from_numpy_ndarray(found)
 
     def fit(self, data: object) -> None:
-        """Find the clusters.
+        """Compute the clusters.
 
         Parameters
         ----------
         data
-            Fixed-size lists, tensors or an array of two dimensions, of float32.
+            Fixed-size lists, tensors or a two-dimensional array, of float32.
 
         Raises
         ------
         InvalidArgumentError
-            It is something else, or has fewer rows than there are to be clusters.
+            The data has another type, or fewer rows than clusters.
         """
         rows = self._as_compared(_vectors(data))
         if len(rows) < self.k:
             raise InvalidArgumentError(f"{len(rows)} rows do not make {self.k} clusters.")
-        some = -(-len(rows) // self.k)  # all of them
+        some = -(-len(rows) // self.k)  # the whole data is the sample
         self._centroids = trained_centroids(
             rows, self.k, self._metric, sampled=some, rounds=self._rounds
         )[0]
 
     def predict(self, data: object) -> pa.Array:
-        """Return the cluster of each row.
+        """Return the number of the cluster of each row.
 
         Raises
         ------
         InvalidArgumentError
-            There are no clusters yet, or ``data`` is none.
+            There are no clusters yet, or ``data`` has no vectors.
         """
         if self._centroids is None:
             raise InvalidArgumentError("There are no clusters yet.", hint="Call fit() first.")
@@ -119,7 +119,7 @@ def _vectors(data: object) -> NDArray[np.float32]:
     return data
 
 
-# ---- whether the vectors of a column are found by their index; a name of ``lance.util``
+# ---- a check that an index finds the vectors of its column; a name of ``lance.util``
 
 
 @checked
@@ -130,38 +130,38 @@ def validate_vector_index(
     sample_size: int | None = None,
     pass_threshold: float = 1.0,
 ) -> None:
-    """Search for vectors of a column: each is to find itself, or one at no distance.
+    """Search for vectors of a column, and check that each finds itself or one at distance 0.
 
     Parameters
     ----------
     dataset, column
-        Where the vectors are; nulls, and those with NaN, are left out.
+        The vectors.  Nulls and vectors with NaN are left out.
     refine_factor
-        As in a search; one partition is looked at.
+        As in a search; each search visits one partition.
     sample_size
-        How many vectors, chosen at random; all by default.
+        The number of vectors, sampled at random; all by default.
     pass_threshold
-        The least share of them that must be found.
+        The smallest fraction of the vectors that must be found.
 
     Raises
     ------
     InvalidArgumentError
-        Fewer are found.
+        The searches find a smaller fraction.
     """
     rows = (
         dataset.to_table([column]) if sample_size is None else dataset.sample(sample_size, [column])
     )
     vectors = [np.asarray(vector) for vector in rows[column].to_pylist() if vector is not None]
-    asked = [vector for vector in vectors if not np.isnan(vector).any()]
+    queries = [vector for vector in vectors if not np.isnan(vector).any()]
     search = {"column": column, "k": 1, "nprobes": 1, "refine_factor": refine_factor}
     found = 0
-    for vector in asked:
+    for vector in queries:
         nearest = dataset.to_table([column], nearest={**search, "q": vector})
         found += any(abs(distance) < 1e-6 for distance in nearest["_distance"].to_pylist())
-    if found < pass_threshold * len(asked):
+    if found < pass_threshold * len(queries):
         raise InvalidArgumentError(
-            f"Of {len(asked)} vectors {found} find themselves.",
+            f"Of {len(queries)} vectors {found} find themselves.",
             hint="Search more partitions, or make the index anew.",
             found=found,
-            asked=len(asked),
+            asked=len(queries),
         )

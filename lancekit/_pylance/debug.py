@@ -1,7 +1,7 @@
-"""What manifests and transactions hold, as text (``lance.debug``), and the logger of pylance's.
+"""Text forms of manifests and transactions (``lance.debug``), and pylance's logger settings.
 
-The shape of the text is the reference's, its names are those of lancekit's own records.  It is
-for people: nothing should be read back from it.
+The layout of the text follows the reference; the names are those of lancekit's records.  The text
+is for people: no program should parse it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import clean, shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
 
-#: what records and members are called, where the reference has another name
+#: names of records and members that differ in the reference
 _NAMES = {
     "LanceSchema": "Schema",
     "LanceField": "Field",
@@ -33,7 +33,7 @@ _NAMES = {
     "writer_flags": "writer_feature_flags",
     "writer": "writer_version",
 }
-#: members that come first, in this order
+#: members that are printed first, in this order
 _FIRST: Mapping[type, Sequence[str]] = {
     LanceField: ("name", "id", "parent_id", "logical_type"),
     Manifest: ("schema", "version", "branch", "writer", "fragments"),
@@ -42,7 +42,7 @@ _FIRST: Mapping[type, Sequence[str]] = {
 
 @checked
 def format_schema(dataset: LanceDataset) -> str:
-    """Return all of a dataset's schema, as it is stored.
+    """Return the complete stored schema of a dataset as text.
 
     Examples
     --------
@@ -59,17 +59,17 @@ def format_schema(dataset: LanceDataset) -> str:
 
 @checked
 def format_manifest(dataset: LanceDataset) -> str:
-    """Return all of the manifest of the handle's version."""
+    """Return the complete manifest of the handle's version as text."""
     return _text(dataset._snapshot.manifest)
 
 
 @checked
 def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
-    """Return all of a fragment, with the fields that each of its files has."""
+    """Return a complete fragment as text, with the fields of each of its files."""
     schema = dataset._snapshot.manifest.schema
     files = []
     for file in fragment.files:
-        schema_of = LanceSchema(_held(schema.fields, frozenset(file.fields)))
+        schema_of = LanceSchema(_pruned(schema.fields, frozenset(file.fields)))
         members: list[tuple[str, object]] = [("path", file.path), ("fields", file.fields)]
         members += [("column_indices", file.column_indices), ("schema", schema_of)]
         members += [("major_version", file.file_major_version)]
@@ -82,9 +82,10 @@ def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
 
 @checked
 def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list[str]:
-    """Return all of what the latest commits did, the newest first.
+    """Return the transactions of the latest commits as text, the newest first.
 
-    What is not recorded is left out; a version that was cleaned up ends the list.
+    Versions without a recorded transaction are left out.  A version that was cleaned up ends the
+    list.
     """
     count = check_count("max_transactions", max_transactions)
     return [_text(one) for one in dataset.get_transactions(count) if one is not None]
@@ -92,7 +93,7 @@ def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list
 
 @checked
 def manifest_needs_migration(dataset: LanceDataset) -> bool:
-    """Tell whether a release too old left out what the next commit has to fill in."""
+    """Return True if the next commit must add data that an old release left out."""
     manifest = dataset._snapshot.manifest
     if manifest.writer is None:
         return True
@@ -102,9 +103,9 @@ def manifest_needs_migration(dataset: LanceDataset) -> bool:
     return any(file is not None and not file.num_deleted_rows for file in deletions)
 
 
-def _held(children: Sequence[LanceField], ids: AbstractSet[int]) -> tuple[LanceField, ...]:
-    """Return the fields that a file has, and those above them."""
-    below = [replace(child, children=_held(child.children, ids)) for child in children]
+def _pruned(children: Sequence[LanceField], ids: AbstractSet[int]) -> tuple[LanceField, ...]:
+    """Return the fields with the given ids, and their parents."""
+    below = [replace(child, children=_pruned(child.children, ids)) for child in children]
     return tuple(child for child in below if child.id in ids or child.children)
 
 
@@ -127,7 +128,7 @@ def _text(value: object) -> str:
 
 
 def _members(record: Any) -> Iterator[tuple[str, str]]:
-    """Yield the names of a record's members, and what is to be shown of each."""
+    """Yield the names of a record's members, with the text of each."""
     first = _FIRST.get(type(record), ())
     kinds = {one.name: str(one.type) for one in fields(record)}
     for name in [*first, *(name for name in kinds if name not in first)]:
@@ -157,8 +158,7 @@ def _lines(brackets: str, texts: list[str]) -> str:
     return f"{brackets[0]}\n{inner}\n{brackets[1]}"
 
 
-# ---- the logger that pylance's code asks for; lancekit itself tells it little: what samplers
-# read
+# ---- the logger of pylance's interface; lancekit itself only logs the reads of samplers
 
 ENV_NAME_PYLANCE_LOGGING_LEVEL = "LANCE_LOG"
 
@@ -167,7 +167,7 @@ _FORMAT = "%(asctime)s %(name)s [%(levelname)s] %(filename)s:%(lineno)d %(funcNa
 
 @checked
 def get_python_log_level(rust_log_level: str) -> str:
-    """Return Python's name of a level: the finest of Rust has none of its own.
+    """Convert a Rust log level to Python's name; Python has no ``"trace"``.
 
     Examples
     --------
@@ -178,9 +178,9 @@ def get_python_log_level(rust_log_level: str) -> str:
 
 
 def get_log_level() -> str:
-    """Return the level that the environment asks for: the first that is not of one module alone."""
-    asked = os.environ.get(ENV_NAME_PYLANCE_LOGGING_LEVEL, "").upper().split(",")
-    general = [level for level in asked if level and "=" not in level]
+    """Return the log level of the environment: the first level without a module name."""
+    levels = os.environ.get(ENV_NAME_PYLANCE_LOGGING_LEVEL, "").upper().split(",")
+    general = [level for level in levels if level and "=" not in level]
     return get_python_log_level(general[0]) if general else "INFO"
 
 
@@ -197,20 +197,27 @@ def set_logger(
     format_string: str | None = None,
     log_handler: logging.Handler | None = None,
 ) -> None:
-    """Send what is logged to a file, or to a handler.
+    """Send log messages to a file or a handler.
 
     Parameters
     ----------
     file_path
-        The file, which is appended to; not looked at if there is a handler.
+        The file, to which lines are appended; ignored if there is a handler.
     name
-        The logger's name, as `logging.getLogger` takes it.
+        The name of the logger, as for `logging.getLogger`.
     level
-        What is less urgent is left out.
+        The lowest level that is logged.
     format_string
-        The form of a line, as `logging.Formatter` takes it.
+        The format of a line, as for `logging.Formatter`.
     log_handler
-        Where lines go instead of the file.
+        A handler to use instead of the file.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
+    InvalidArgumentError, InvalidTypeError
+        ``level`` or ``format_string`` is invalid, or ``log_handler`` is no handler.
     """
     if not isinstance(log_handler, logging.Handler | None):
         raise InvalidTypeError(
@@ -218,7 +225,7 @@ def set_logger(
         )
     try:
         form = logging.Formatter(format_string or _FORMAT)
-        logging.Handler(level)  # is one, before a file is opened
+        logging.Handler(level)  # check the level before a file is opened
         handler = log_handler or logging.FileHandler(os.fspath(file_path or "lancekit.log"))
         handler.setLevel(level)
         logger = logging.getLogger(name)

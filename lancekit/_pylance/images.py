@@ -1,9 +1,9 @@
-"""Images as types of Arrow: where they are, their files' bytes, or their pixels.
+"""Arrow types for images: URIs, encoded files, or pixels.
 
-Three extension types, under the names that the reference gives them, and the ways between them.
-Names follow ``lance.arrow``.  Importing this module makes the types known to Arrow: from then on
-such columns are read as them.  Pillow is needed only where no function is given that decodes or
-encodes.
+Three extension types under the names of the reference, and the conversions between them.  Names
+follow ``lance.arrow``.  Importing this module registers the types with Arrow.  From then on such
+columns are read with these types.  Pillow is needed only where the caller passes no decoder or
+encoder.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _TEXT, _BYTES = pa.string(), pa.binary()
 
 
 class ImageScalar(pa.ExtensionScalar):
-    """One image of an array."""
+    """An image of an array."""
 
     def as_py(self, **kwargs: Any) -> Any:
-        """Return what is stored of it."""
+        """Return the image in its storage form."""
         return None if self.value is None else self.value.as_py(**kwargs)
 
 
 class ImageURIScalar(ImageScalar):
-    """Where one image is."""
+    """The URI of an image."""
 
 
 class EncodedImageScalar(ImageScalar):
-    """The bytes of one image's file."""
+    """The bytes of an image file."""
 
 
 class FixedShapeImageTensorScalar(ImageScalar):
-    """The pixels of one image."""
+    """The pixels of an image."""
 
 
 class ImageArray(pa.ExtensionArray):
-    """What the arrays of images have in common."""
+    """Base class of the arrays of images."""
 
     def __repr__(self) -> str:
         return f"<lancekit.arrow.{type(self).__name__} object at {id(self):#018x}>\n{self._shown()}"
@@ -68,12 +68,12 @@ class ImageArray(pa.ExtensionArray):
 
     @classmethod
     def from_array(cls, images: object) -> ImageArray:
-        """Return images as the array that fits: of URIs, of bytes, or of tensors.
+        """Convert images to an array of their kind: URIs, encoded files, or tensors.
 
         Raises
         ------
         InvalidTypeError
-            It is neither an array of one of these, nor URIs.
+            ``images`` is neither an array of one of these kinds, nor a list of URIs.
         """
         if isinstance(images, ImageArray):
             return images
@@ -88,11 +88,11 @@ class ImageArray(pa.ExtensionArray):
 
 
 class ImageURIArray(ImageArray):
-    """Where images are: URIs of files, of object stores, or of the web."""
+    """URIs of images: in file systems, in object stores, or on the web."""
 
     @classmethod
     def from_uris(cls, uris: object) -> ImageURIArray:
-        """Make an array of URIs or paths: an array of text, or anything to go through.
+        """Convert URIs or paths to an array: from a string array or an iterable.
 
         Examples
         --------
@@ -107,17 +107,22 @@ class ImageURIArray(ImageArray):
         return array
 
     def read_uris(self, storage_type: pa.DataType = _BYTES) -> EncodedImageArray:
-        """Read the files.
+        """Read the image files.
 
         Parameters
         ----------
         storage_type
-            Binary by default; large binary for more than 2 GiB.
+            The storage type, binary by default; use large binary for more than 2 GiB.
+
+        Returns
+        -------
+        EncodedImageArray
+            The bytes of the files.
 
         Raises
         ------
         StorageError
-            A file is not there, or cannot be read.
+            A file does not exist or cannot be read.
         """
         kind = EncodedImageType(storage_type)
         files = [None if uri is None else _read(uri) for uri in self.storage.to_pylist()]
@@ -126,7 +131,7 @@ class ImageURIArray(ImageArray):
 
 
 class EncodedImageArray(ImageArray):
-    """The bytes of images' files, of any format, which only they themselves tell."""
+    """The bytes of image files.  The format is not stored: it follows from the bytes."""
 
     def _shown(self) -> str:
         return repr([None if data is None else data[:30] for data in self.to_pylist()[:1]])
@@ -134,18 +139,23 @@ class EncodedImageArray(ImageArray):
     def to_tensor(
         self, decoder: Callable[[pa.Array], Any] | None = None
     ) -> FixedShapeImageTensorArray:
-        """Decode images, which are all of one size.
+        """Decode images of equal size.
 
         Parameters
         ----------
         decoder
-            Makes of an array of bytes a NumPy array whose first dimension is the images, or an
-            array of tensors; Pillow by default.
+            A function that turns an array of bytes into pixels; Pillow by default.  It returns an
+            array of tensors, or a NumPy array whose first dimension is the images.
+
+        Returns
+        -------
+        FixedShapeImageTensorArray
+            The pixels.
 
         Raises
         ------
         InvalidArgumentError
-            Images differ in size, or one is null.
+            The images differ in size, or one is null.
         """
         pixels = (decoder or _decoded)(self.storage)
         if not isinstance(pixels, pa.FixedShapeTensorArray):
@@ -156,12 +166,12 @@ class EncodedImageArray(ImageArray):
 
 
 class FixedShapeImageTensorArray(ImageArray):
-    """The pixels of images of one size."""
+    """The pixels of images of equal size."""
 
     def to_numpy(
         self, zero_copy_only: bool = False, writable: bool = False
     ) -> np.ndarray[Any, Any]:
-        """Return the pixels; the first dimension is the images, of which none may be null."""
+        """Return the pixels; the first dimension is the images.  Nulls are not allowed."""
         del zero_copy_only
         kind = cast("FixedShapeImageTensorType", self.type)
         tensor = pa.fixed_shape_tensor(kind.arrow_type, kind.shape)
@@ -178,9 +188,15 @@ class FixedShapeImageTensorArray(ImageArray):
         Parameters
         ----------
         encoder
-            Makes of an array of pixels an array of bytes; by default files of PNG, by Pillow.
+            A function that turns an array of pixels into an array of bytes; by default Pillow
+            writes PNG.
         storage_type
-            Binary by default; large binary for more than 2 GiB.
+            The storage type, binary by default; use large binary for more than 2 GiB.
+
+        Returns
+        -------
+        EncodedImageArray
+            The bytes of the files.
         """
         kind = EncodedImageType(storage_type)
         files = (encoder or _encoded)(self.to_numpy()).cast(kind.storage_type)
@@ -189,7 +205,7 @@ class FixedShapeImageTensorArray(ImageArray):
 
 
 class _ImageType(pa.ExtensionType):
-    """A type without parameters, of what is stored in one of two widths."""
+    """An extension type without parameters, for one of two storage types (normal and large)."""
 
     _stored_as: ClassVar[tuple[str, Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]]
     _name: ClassVar[str]
@@ -219,7 +235,7 @@ class _ImageType(pa.ExtensionType):
 
 
 class ImageURIType(_ImageType):
-    """The type of URIs of images, stored as text."""
+    """The Arrow type of image URIs, stored as strings."""
 
     _stored_as = ("text", pt.is_string, pt.is_large_string)
     _name = "lance.arrow.image_uri"
@@ -230,7 +246,7 @@ class ImageURIType(_ImageType):
 
 
 class EncodedImageType(_ImageType):
-    """The type of images' files, stored as bytes."""
+    """The Arrow type of image files, stored as binary values."""
 
     _stored_as = ("binary type", pt.is_binary, pt.is_large_binary)
     _name = "lance.arrow.encoded_image"
@@ -241,7 +257,7 @@ class EncodedImageType(_ImageType):
 
 
 class FixedShapeImageTensorType(pa.ExtensionType):
-    """The type of pixels of images of one size, stored as lists of a fixed size."""
+    """The Arrow type of the pixels of images of equal size, stored as fixed-size lists."""
 
     def __init__(self, arrow_type: pa.DataType, shape: Iterable[int]) -> None:
         self.arrow_type: pa.DataType = arrow_type
@@ -274,7 +290,7 @@ def _stored(kind: pa.BaseExtensionType, storage: pa.Array) -> Any:
 def _read(uri: str) -> bytes:
     try:
         if urlparse(uri).scheme in ("http", "https"):
-            with urlopen(uri) as answer:  # noqa: S310  # of the web, by the test above
+            with urlopen(uri) as answer:  # noqa: S310  # http or https only
                 data: bytes = answer.read()
         else:
             files, path = fs.FileSystem.from_uri(uri)
@@ -324,7 +340,7 @@ def _register() -> None:
     for kind in (ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), [0])):
         try:
             pa.register_extension_type(kind)
-        except pa.ArrowKeyError:  # pylance, which has one of the name, did so before
+        except pa.ArrowKeyError:  # pylance has registered a type of this name
             continue
 
 

@@ -1,4 +1,4 @@
-"""`IndicesBuilder`, `VectorIndexReader`: an index of vectors made in steps, and looked into."""
+"""`IndicesBuilder` makes a vector index in steps; `VectorIndexReader` reads its partitions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Floats: TypeAlias = NDArray[np.floating | np.uint8]
 
 @checked_methods
 class IndicesBuilder:
-    """Makes an ``IVF_PQ`` index in steps, which may run in several processes.
+    """Makes an ``IVF_PQ`` index in steps, which can run in several processes.
 
     `create_index` does the same in one call.
 
@@ -51,14 +51,14 @@ class IndicesBuilder:
     dataset
         The dataset.
     column
-        Its column of vectors.
+        The name of its vector column.
 
     Raises
     ------
     ColumnNotFoundError
-        There is no such column.
+        The column does not exist.
     InvalidTypeError
-        It holds no vectors.
+        The column has no vectors.
 
     Examples
     --------
@@ -93,25 +93,30 @@ class IndicesBuilder:
         max_iters: int = _ROUNDS,
         fragment_ids: list[int] | None = None,
     ) -> IvfModel:
-        """Find the middles of partitions, by k-means in a sample.
+        """Train the centroids of the partitions by k-means on a sample.
 
         Parameters
         ----------
         num_partitions
-            By default about the square root of the number of rows.
+            The number of partitions; by default about the square root of the number of rows.
         distance_type
-            What vectors are compared by.
+            The metric of the distances.
         sample_rate
-            Rows that are looked at for each partition.
+            The number of sampled rows for each partition.
         max_iters
-            Rounds at most.
+            The highest number of iterations.
         fragment_ids
-            The fragments whose rows are looked at, all by default.
+            The ids of the fragments to sample; all by default.
+
+        Returns
+        -------
+        IvfModel
+            The centroids and the metric.
 
         Raises
         ------
         InvalidArgumentError
-            There are fewer rows than the sample wants.
+            There are fewer rows than the sample needs.
         """
         refuse("train_ivf", accelerator=accelerator)
         count = self._rows(fragment_ids)
@@ -139,23 +144,28 @@ class IndicesBuilder:
         num_bits: int = 8,
         fragment_ids: list[int] | None = None,
     ) -> PqModel:
-        """Find the words for the parts of vectors, by k-means in a sample.
+        """Train the codebook of a product quantization by k-means on a sample.
 
         Parameters
         ----------
         ivf_model
-            Partitions, whose middles are taken away from the vectors.
+            The partitions; their centroids are subtracted from the vectors.
         num_subvectors
-            Into how many parts a vector is cut; by default of 16 numbers each, or 8.
+            The number of subvectors of a vector; by default subvectors have 16 dimensions, or 8.
         sample_rate, max_iters, fragment_ids
-            As in `train_ivf`, the rate for each word.
+            As in `train_ivf`; the rate is for each code word.
         num_bits
-            Of a code, 8 or 4.
+            The number of bits of a code, 8 or 4.
+
+        Returns
+        -------
+        PqModel
+            The codebook.
 
         Raises
         ------
         InvalidArgumentError
-            There are fewer rows than the sample wants, or parts would differ in length.
+            There are fewer rows than the sample needs, or the subvectors would differ in length.
         """
         parts = self._parts(num_subvectors)
         _check_rate(sample_rate, 1 << num_bits, self._rows(fragment_ids))
@@ -182,7 +192,7 @@ class IndicesBuilder:
         num_bits: int = 8,
         fragment_ids: list[int] | None = None,
     ) -> dict[str, pa.FixedSizeListArray]:
-        """Find both models, as `create_index_uncommitted` takes them.
+        """Train both models in the form that `create_index_uncommitted` takes.
 
         Returns
         -------
@@ -208,23 +218,23 @@ class IndicesBuilder:
         fragments: Sequence[LanceFragment] | None = None,
         partition_ds_uri: str | None = None,
     ) -> None:
-        """Write a file with the partition and the codes of each vector.
+        """Write a file with the partition and the code of each vector.
 
         Parameters
         ----------
         dest_uri
-            The file; columns are ``_rowid``, ``__ivf_part_id`` and ``__pq_code``.
+            The file; its columns are ``_rowid``, ``__ivf_part_id`` and ``__pq_code``.
         fragments
-            The fragments whose rows these are, all by default.
+            The fragments to read, all by default.
         """
         refuse("transform_vectors", precomputed_partition_dataset=partition_ds_uri)
         if fragments is not None and not fragments:
             raise InvalidArgumentError("fragments must be a non-empty list or None.")
-        chosen = None if fragments is None else [one.fragment_id for one in fragments]
+        ids = None if fragments is None else [one.fragment_id for one in fragments]
         tables = transformed(
             self.dataset._snapshot,
             self.column,
-            self._fragments(chosen),
+            self._fragments(ids),
             *self._models(ivf, pq),
         )
         folder, _, name = dest_uri.rpartition("/")
@@ -237,7 +247,7 @@ class IndicesBuilder:
         ivf: IvfModel,
         shuffle_output_root_filename: str | None = "sorted",
     ) -> list[str]:
-        """Put what `transform_vectors` wrote in the order of partitions.
+        """Sort the output of `transform_vectors` by partition, into one new file.
 
         Parameters
         ----------
@@ -246,7 +256,7 @@ class IndicesBuilder:
         dir_path
             The folder.
         shuffle_output_root_filename
-            What the new file is called, before ``_0.lance``.
+            The name of the new file, before ``_0.lance``.
 
         Returns
         -------
@@ -266,7 +276,7 @@ class IndicesBuilder:
         pq: PqModel,
         index_name: str | None = None,
     ) -> None:
-        """Make an index of what `shuffle_transformed_vectors` wrote of all fragments.
+        """Commit an index from the output of `shuffle_transformed_vectors` for all fragments.
 
         Raises
         ------
@@ -298,9 +308,9 @@ class IndicesBuilder:
         fragments = self.dataset._snapshot.manifest.fragments
         return sum(one.num_rows for one in fragments if one.id in wanted)
 
-    def _parts(self, asked: int | None) -> int:
+    def _parts(self, requested: int | None) -> int:
         size = self.dimension
-        parts = asked or next((size // one for one in (16, 8) if size % one == 0), None)
+        parts = requested or next((size // one for one in (16, 8) if size % one == 0), None)
         if parts is None:
             raise InvalidArgumentError(
                 f"vector dimension {size} is not divisible by 16 or 8.", hint="Pass num_subvectors."
@@ -341,19 +351,19 @@ def _read(folder: str, names: object) -> list[pa.Table]:
     return [reader.read_all().to_table() for reader in readers]
 
 
-# ---- `VectorIndexReader`: what an index of vectors has in each of its partitions
+# ---- `VectorIndexReader`: reads the partitions of a vector index
 
 
 @checked_methods
 class VectorIndexReader:
-    """Reads the partitions of an index of vectors.
+    """Reads the partitions of a vector index.
 
     Raises
     ------
     IndexNotFoundError
-        There is no index of the name.
+        There is no index of this name.
     InvalidArgumentError
-        It is none of vectors.
+        The index is not a vector index.
 
     Examples
     --------
@@ -375,7 +385,7 @@ class VectorIndexReader:
         vector_segments(dataset._snapshot, index_name)
 
     def num_partitions(self) -> int:
-        """Return how many partitions the first segment has; 0 before it has vectors."""
+        """Return the number of partitions of the first segment; 0 before it has vectors."""
         count: int = self.stats["indices"][0].get("num_partitions", 0)
         return count
 
@@ -385,19 +395,19 @@ class VectorIndexReader:
         Parameters
         ----------
         partition_id
-            From 0 on.
+            The number of the partition, from 0 on.
         with_vector
-            Whether what the index has of their vectors is read: these, or their codes.
+            Whether to read the stored vectors, or their codes, too.
 
         Returns
         -------
         pyarrow.Table
-            ``_rowid``: an id where the table has such, else an address.
+            ``_rowid``: the stable row id if the table has them, otherwise the row address.
 
         Raises
         ------
         PartitionOutOfRangeError
-            There is no such partition.
+            The partition does not exist.
         """
         if not 0 <= partition_id < self.num_partitions():
             raise PartitionOutOfRangeError(

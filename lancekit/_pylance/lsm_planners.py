@@ -1,4 +1,4 @@
-"""Planners of look-ups by key and of vector searches over a table and its shards, and plans."""
+"""Planners of point lookups and vector searches over a table and its shards, and their plans."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 @checked_methods
 class LsmPointLookupPlanner(Displayed):
-    """Plans look-ups of single rows by their primary key: in shards, then in the table.
+    """Plans lookups of single rows by primary key: in the shards, then in the table.
 
     Parameters
     ----------
     dataset
         The table; its newest version is read.
     shard_snapshots
-        The generations to look in; those that the table has merged are left out.
+        The generations to search; those that the table has merged are left out.
     pk_columns
-        The columns of the primary key, in its order; nothing else is taken.
+        The columns of the primary key, in its order.  No other columns are accepted.
 
     Raises
     ------
     InvalidArgumentError
-        The table has no primary key, or another one.
+        The table has no primary key, or a different one.
 
     Examples
     --------
@@ -80,22 +80,27 @@ class LsmPointLookupPlanner(Displayed):
         self._schema = dataset._snapshot.manifest.schema
 
     def plan_lookup(self, pk_value: pa.Array, columns: list[str] | None = None) -> ExecutionPlan:
-        """Plan the look-up of one key.
+        """Plan the lookup of one key.
 
         Parameters
         ----------
         pk_value
-            An array of one value; for a key of several columns, of one struct with a field for
-            each.
+            An array of one value.  For a key of several columns, the value is a struct with a field
+            for each column.
         columns
-            What to return; the key comes along.
+            The columns to return; the key columns are always added.
+
+        Returns
+        -------
+        ExecutionPlan
+            The lookup, to be run.
 
         Raises
         ------
         InvalidArgumentError
-            It is not one value, or none of the key's type.
+            ``pk_value`` does not have exactly one value, or its type does not fit the key.
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         """
         key = _key(self._schema.primary_key, pk_value)
 
@@ -117,7 +122,7 @@ class LsmPointLookupPlanner(Displayed):
 
 
 def _key(fields: tuple[LanceField, ...], given: object) -> tuple[pa.Array, ...]:
-    """Return a key as columns of its types."""
+    """Cast a key to the types of the key columns."""
     if isinstance(given, pa.ChunkedArray):
         given = ak.combine_chunks(given)
     if not isinstance(given, pa.Array):
@@ -156,24 +161,24 @@ def _cast(value: pa.Array, field: LanceField) -> pa.Array:
 class LsmVectorSearchPlanner(Displayed):
     """Plans searches for the nearest vectors among the newest rows of a table and its shards.
 
-    Of each key only the newest row is searched.  The table's index proposes rows of the table if
-    it has one, and those of generations theirs; of what has none all vectors are looked at.
+    Of each key only the newest row is searched.  Where the table or a generation has an index, the
+    index proposes its rows.  Where there is none, all vectors are read.
 
     Parameters
     ----------
     dataset
         The table; its newest version is read.
     shard_snapshots
-        The generations to look in; those that the table has merged are left out.
+        The generations to search; those that the table has merged are left out.
     vector_column
         The column of vectors.
     pk_columns
-        The columns of the primary key, in its order; nothing else is taken.
+        The columns of the primary key, in its order.  No other columns are accepted.
     distance_type
-        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``; by default that of the index, or
+        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``; by default the metric of the index, or
         ``"l2"``.
     filter
-        SQL that is asked before the search.
+        A filter in SQL that is applied before the search.
     """
 
     def __init__(
@@ -205,15 +210,22 @@ class LsmVectorSearchPlanner(Displayed):
         Parameters
         ----------
         query
-            The vector.
+            The query vector.
         nprobes
-            How many partitions of the table's index are looked at.
+            The number of partitions of the table's index to visit.
         columns
-            What to return; the key and ``_distance`` come along.
+            The columns to return; the key columns and ``_distance`` are always added.
         refine_base_table
-            Read the vectors of what the index proposes, and measure them again.
+            Whether to read the vectors of the rows that the index proposes, and compute exact
+            distances.
         overfetch_factor
-            1.0 or more: rows that newer ones replace take no place here, so it changes nothing.
+            1.0 or more.  It changes nothing: rows that newer ones replace take no place in the
+            result.
+
+        Returns
+        -------
+        ExecutionPlan
+            The search, to be run.
 
         Raises
         ------
@@ -249,60 +261,60 @@ class LsmVectorSearchPlanner(Displayed):
         )
 
 
-# ---- `ExecutionPlan`: what a planner has planned, to be run
+# ---- `ExecutionPlan`: the result of a planner
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """A look-up or search that is planned; each run reads what there is then.
+    """A planned lookup or search; each run reads the newest state.
 
     Attributes
     ----------
     schema
         The schema of the result.
     dataset_schema
-        That of the table.
+        The schema of the table.
     """
 
     schema: pa.Schema
     dataset_schema: pa.Schema
-    _told: Callable[[], str]
+    _describe: Callable[[], str]
     _run: Callable[[], pa.Table]
 
     def explain(self) -> str:
-        """Tell what a run would read."""
-        return self._told()
+        """Describe what a run reads."""
+        return self._describe()
 
     def to_table(self) -> pa.Table:
-        """Run it, and return the rows."""
+        """Run the plan, and return the rows."""
         return self._run()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Run it, and return the rows as an Arrow reader."""
+        """Run the plan, and return the rows as an Arrow reader."""
         return self.to_table().to_reader()
 
     def to_batches(self) -> list[pa.RecordBatch]:
-        """Run it, and return the rows in batches."""
+        """Run the plan, and return the rows in batches."""
         return self.to_table().to_batches()
 
 
-# ---- rows by their primary keys, from a table and its shards: no more is read than the rows
+# ---- point lookups in a table and its shards
 
 
 @dataclass(frozen=True, slots=True)
 class _HasKey:
-    """Tells of rows whether they have a key, which is the only one of a table."""
+    """A predicate that is true for rows with the only key of a key table."""
 
     keys: KeyTable
 
     def may_hold(self, place: int, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
-        """Tell of blocks of rows whether one may have the key, by one of its columns."""
+        """Return for each block of rows whether it can have the key, by the range of one column."""
         key = self.keys.columns[place][0]
         may = pc.and_(pc.less_equal(least, key), pc.greater_equal(greatest, key))
         return flags_of(may) & flags_of(may.is_valid())
 
     def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
-        """Tell for each row whether it has the key."""
+        """Return for each row whether it has the key."""
         rows, found = self.keys.find(0, columns[0])
         codes = np.full(len(columns[0]), -1)
         codes[rows] = found
@@ -312,7 +324,7 @@ class _HasKey:
 
 
 def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...]) -> pa.Table:
-    """Return the row of a key, or none.
+    """Return the row with a primary key, or no row.
 
     Parameters
     ----------

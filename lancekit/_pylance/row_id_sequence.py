@@ -1,4 +1,4 @@
-"""The stable row ids of one fragment's rows, made and read by hand (docs/format/table.md, 5.2).
+"""The stable row ids of a fragment's rows, for hand-made transactions (docs/format/table.md, 5.2).
 
 Names follow ``lance.fragment``.
 """
@@ -23,7 +23,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRang
 
 U64Array = npt.NDArray[np.uint64]
 
-#: no row has an id as high as this
+#: the first value above all row ids
 _END = 1 << 64
 
 _AT_ONCE = 1 << 16
@@ -32,24 +32,24 @@ _HINT = "Pass a range, whole numbers, or an Arrow array of them."
 
 
 class RowIdSequence:
-    """The stable row ids of one fragment's rows, in their order.
+    """The stable row ids of one fragment's rows, in row order.
 
-    A fragment that a transaction made by hand brings keeps with them the ids of rows that it
-    moves.  There may be fewer ids than rows: they are those of the first rows, and the commit gives
-    out ids for the others.  The ids have to be ones that the table has, of rows that the same
-    transaction takes away where they were; that is not looked up.
+    A fragment of a hand-made transaction carries the ids of rows that it moves.  There can be fewer
+    ids than rows: they belong to the first rows, and the commit assigns ids to the others.  The ids
+    must exist in the table, and the same transaction must delete the rows at their old place.
+    Neither is checked.
 
     Parameters
     ----------
     row_ids
-        Whole numbers, all different.  A range with steps of one is not expanded.
+        Whole numbers, all different.  A range with step 1 is not expanded.
 
     Raises
     ------
     InvalidTypeError
-        Something is no whole number.
+        A value is not a whole number.
     InvalidArgumentError
-        An id is null or there twice.
+        An id is null or a duplicate.
     RowOutOfRangeError
         An id is negative, or needs more than 64 bits.
 
@@ -77,12 +77,12 @@ class RowIdSequence:
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
-        """Return the ids of a fragment's ``row_id_meta``.
+        """Decode the ids of a fragment's ``row_id_meta``.
 
         Raises
         ------
         CorruptFileError
-            They cannot be read.
+            The bytes cannot be decoded.
         """
         if not isinstance(metadata, RowIdMeta):
             raise InvalidTypeError(
@@ -95,7 +95,7 @@ class RowIdSequence:
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:
-        """Return the ids as a fragment's ``row_id_meta``."""
+        """Encode the ids as a fragment's ``row_id_meta``."""
         return RowIdMeta(self._data)
 
     def to_pyarrow(self) -> pa.Array:
@@ -106,7 +106,7 @@ class RowIdSequence:
         return len(self._ids)
 
     def __iter__(self) -> Iterator[int]:
-        # by pieces: a range may be longer than memory
+        # in pieces: an expanded range can exceed the memory
         for start in range(0, len(self), _AT_ONCE):
             piece = np.arange(start, min(start + _AT_ONCE, len(self)))
             yield from self._ids.at(piece).tolist()
@@ -116,7 +116,7 @@ class RowIdSequence:
             return NotImplemented
         if self._data == other._data:
             return True
-        # other writers may have cut the same ids into other segments
+        # other writers may divide the same ids into other segments
         return len(self) == len(other) and all(map(int.__eq__, self, other))
 
     def __repr__(self) -> str:
@@ -129,11 +129,11 @@ class RowIdSequence:
 
 
 def _checked(row_ids: object) -> range | U64Array:
-    """Return ids that fit, without one that is there twice."""
+    """Return valid ids; duplicates are an error."""
     if isinstance(row_ids, range):
         for bound in (row_ids[0], row_ids[-1]) if row_ids else ():
             _check_bound(bound)
-        # a range that is stored names the id behind its last
+        # a stored range has an exclusive end
         if row_ids.step == 1 and row_ids.stop < _END:
             return row_ids
         return np.fromiter(row_ids, np.uint64, len(row_ids))

@@ -1,6 +1,6 @@
-"""Batches for training, each process's share of them, and rows chosen at random.
+"""Batches for training, the share of each process, and random samples of rows.
 
-Names follow ``lance.sampler``.  Orders that a seed chooses are those of the reference.
+Names follow ``lance.sampler``.  Seeded orders are the same as in the reference.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 T = TypeVar("T")
 Columns = list[str] | dict[str, str] | None
 
-#: batches that wait to be drawn at random, of a stream whose length nobody knows
-_WAITING = 256
+#: the size of the shuffle buffer, in batches, for a stream of unknown length
+_BUFFERED = 256
 
 
 class Sampler(ABC):
-    """What yields batches of a dataset, in an order of its own."""
+    """Base class of samplers, which yield batches of a dataset in an order of their own."""
 
     @abstractmethod
     def __call__(
@@ -55,7 +55,7 @@ class Sampler(ABC):
 
 
 class FragmentSampler(Sampler):
-    """Scans the fragments that `iter_fragments` yields, in its order."""
+    """Base class of samplers that scan the fragments of `iter_fragments`, in its order."""
 
     def __call__(
         self,
@@ -83,11 +83,11 @@ class FragmentSampler(Sampler):
     def iter_fragments(
         self, dataset: LanceDataset, *args: object, **kwargs: object
     ) -> Iterator[LanceFragment]:
-        """Yield fragments."""
+        """Yield the fragments to scan."""
 
 
 class FullScanSampler(FragmentSampler):
-    """Scans all, in the dataset's order."""
+    """Scans all fragments, in the dataset's order."""
 
     def iter_fragments(
         self, dataset: LanceDataset, *_: object, **__: object
@@ -97,7 +97,7 @@ class FullScanSampler(FragmentSampler):
 
 
 class _Sharded:
-    """Which share is this process's, and how it is shuffled."""
+    """The share of one process, and its shuffling."""
 
     def __init__(self, rank: int, world_size: int, randomize: bool = False, seed: int = 0) -> None:
         _check_share(rank, world_size)
@@ -105,7 +105,7 @@ class _Sharded:
         self._randomize, self._seed, self._epoch = randomize, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which run over the rows comes next: the seed is counted on by it."""
+        """Set the number of the epoch, which is added to the seed."""
         self._epoch = epoch
 
     def _mixed(self, items: list[T], seed: int) -> list[T]:
@@ -115,43 +115,44 @@ class _Sharded:
 
 
 class ShardedFragmentSampler(_Sharded, FragmentSampler):
-    """Scans every ``world_size``-th fragment, from number ``rank`` on.
+    """Scans every ``world_size``-th fragment, starting at number ``rank``.
 
     Parameters
     ----------
     rank, world_size
-        The number of this process, and how many there are.
+        The number of this process, and the number of processes.
     randomize, seed
-        Whether fragments are shuffled first, and how: the same for every process.
+        Whether to shuffle the fragments first, and the seed.  They must be equal in all processes.
     """
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
-        """Return that of this process of PyTorch's."""
+        """Return the sampler for this process of PyTorch's distributed group."""
         return ShardedFragmentSampler(*_torch_share(), randomize=randomize, seed=seed)
 
     def iter_fragments(
         self, dataset: LanceDataset, *_: object, **__: object
     ) -> Iterator[LanceFragment]:
-        """Yield this process's fragments."""
+        """Yield the fragments of this process."""
         fragments = self._mixed([*dataset.get_fragments()], self._seed)
         yield from fragments[self._rank :: self._world_size]
 
 
 class ShardedBatchSampler(_Sharded, Sampler):
-    """Reads every ``world_size``-th batch, or with a filter every such row of those it selects.
+    """Reads every ``world_size``-th batch; with a filter, every such row of the result.
 
     Parameters
     ----------
     rank, world_size
-        The number of this process, and how many there are.
+        The number of this process, and the number of processes.
     randomize, seed
-        Whether this process's batches are shuffled, and how; with a filter some of them at a time.
+        Whether to shuffle the batches of this process, and the seed.  With a filter, batches are
+        shuffled within a buffer.
     """
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
-        """Return that of this process of PyTorch's."""
+        """Return the sampler for this process of PyTorch's distributed group."""
         return ShardedBatchSampler(*_torch_share(), randomize=randomize, seed=seed)
 
     def __call__(
@@ -165,7 +166,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
         with_row_id: bool | None = None,
         **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches; without a filter there are no row ids."""
+        """Yield batches; row ids need a filter."""
         del args, kwargs
         check_count("batch_size", batch_size, least=1)
         if filter is not None:
@@ -182,7 +183,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
         return _taken(dataset, self._mixed(ranges, self._seed), columns)
 
     def _share(self, rows: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Yield every so many-th row, in batches of a size."""
+        """Yield every ``world_size``-th row, in batches of ``size`` rows."""
         skip, held, waiting = self._rank, 0, []
         for batch in rows:
             mine = ak.take(batch, np.arange(skip, batch.num_rows, self._world_size))
@@ -197,30 +198,30 @@ class ShardedBatchSampler(_Sharded, Sampler):
             yield _one_batch(pa.Table.from_batches(waiting))
 
     def _drawn(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches at random, of those that were read ahead."""
+        """Yield batches in random order, from a shuffle buffer."""
         if not self._randomize:
             yield from batches
             return
         rng, waiting = random.Random(self._seed + self._epoch), []  # noqa: S311
         for batch in batches:
             waiting.append(batch)
-            if len(waiting) > _WAITING:
+            if len(waiting) > _BUFFERED:
                 yield waiting.pop(rng.randrange(len(waiting)))
         rng.shuffle(waiting)
         yield from waiting
 
 
 class ShardedFixedBatchSampler(ShardedBatchSampler):
-    """Yields lists of positions: each process has a run of rows of its own, cut into batches.
+    """Yields lists of positions: each process has its own range of rows, cut into batches.
 
     Parameters
     ----------
     rank, world_size, randomize, seed
         As in `ShardedBatchSampler`.
     batch_size
-        Rows of a batch; the last may have fewer.
+        The number of rows of a batch; the last batch can have fewer.
     total_num_rows
-        Rows of the dataset.
+        The number of rows of the dataset.
 
     Examples
     --------
@@ -249,12 +250,12 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
     def from_torch(  # type: ignore[override]  # as the reference has it
         batch_size: int, total_num_rows: int, randomize: bool = False, seed: int = 0
     ) -> ShardedFixedBatchSampler:
-        """Return that of this process of PyTorch's."""
+        """Return the sampler for this process of PyTorch's distributed group."""
         share = _torch_share()
         return ShardedFixedBatchSampler(*share, randomize, seed, batch_size, total_num_rows)
 
     def __len__(self) -> int:
-        """Return the most batches that a process has."""
+        """Return the largest number of batches of any process."""
         return self._most
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -265,18 +266,18 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
 
 @checked_methods
 class ShardedBatchIterator:
-    """Yields this process's share of a dataset; the reference has samplers in its place now.
+    """Yields this process's share of a dataset.  In the reference, samplers have replaced it.
 
     Parameters
     ----------
     data
-        A handle, or where the dataset is.
+        A handle, or the path or URI of the dataset.
     rank, world_size
-        The number of this process, and how many there are.
+        The number of this process, and the number of processes.
     columns, batch_size, batch_readahead, with_row_id
         As in `LanceDataset.scanner`.
     granularity
-        ``"fragment"`` or ``"batch"``: of what it is every ``world_size``-th.
+        ``"fragment"`` or ``"batch"``: the unit that is distributed over the processes.
     """
 
     def __init__(
@@ -317,7 +318,7 @@ class ShardedBatchIterator:
         batch_readahead: int = 8,
         with_row_id: bool = False,
     ) -> ShardedBatchIterator:
-        """Return that of this process of PyTorch's."""
+        """Return the iterator for this process of PyTorch's distributed group."""
         return ShardedBatchIterator(
             data,
             *_torch_share(),
@@ -345,7 +346,7 @@ def _check_share(rank: int, world_size: int) -> None:
 
 
 def _ranges(total: int, size: int, rank: int, world_size: int) -> list[range]:
-    """Return the positions of every so many-th batch."""
+    """Return the positions of the rows of every ``world_size``-th batch."""
     starts = range(rank * size, total, world_size * size)
     return [range(start, min(start + size, total)) for start in starts]
 
@@ -366,7 +367,7 @@ def _torch_share() -> tuple[int, int]:
     return distributed.get_rank(), distributed.get_world_size()
 
 
-# ---- rows chosen at random, of a dataset or of a stream; names of ``lance.sampler``
+# ---- random samples of a dataset or a stream; names of ``lance.sampler``
 
 
 @checked
@@ -378,22 +379,22 @@ def maybe_sample(
     max_takes: int = 2048,
     filt: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows chosen at random, each at most once; all of them if there are no more than ``n``.
+    """Yield ``n`` random rows, each at most once; all rows if there are no more than ``n``.
 
     Parameters
     ----------
     dataset
-        A handle, or where the dataset is.
+        A handle, or the path or URI of the dataset.
     n
-        How many rows.
+        The number of rows.
     columns
-        As in `LanceDataset.take`; one may be named alone.
+        As in `LanceDataset.take`; a single name is allowed.
     batch_size
         The most rows of a batch.
     max_takes
-        The most places that are read: above so many rows, these come in runs.
+        The most random reads.  If ``n`` is larger, rows are read in contiguous runs.
     filt
-        Only rows that it selects; their ids are looked up first.
+        A filter; the ids of its rows are looked up first.
 
     Examples
     --------
@@ -424,7 +425,7 @@ def _sampled(
         return
     rng = np.random.default_rng()
     if filt is None:
-        rows = _places(rng, total, n, max_takes)
+        rows = _sample_positions(rng, total, n, max_takes)
     else:
         ids = ds.to_table(columns=[], filter=filt, with_row_id=True)["_rowid"].to_numpy()
         rows = rng.permutation(ids)[:n]
@@ -434,15 +435,17 @@ def _sampled(
         yield _one_batch(take(pa.array(rows[start : start + batch_size]), columns))
 
 
-def _places(rng: np.random.Generator, total: int, n: int, max_takes: int) -> NDArray[np.int64]:
-    """Return positions of rows: anywhere, or in so many runs, one in each part of the rows."""
+def _sample_positions(
+    rng: np.random.Generator, total: int, n: int, max_takes: int
+) -> NDArray[np.int64]:
+    """Return random positions: single rows, or one run in each of ``max_takes`` parts."""
     if n <= max_takes:
         return rng.choice(total, n, replace=False)
     return rows_of_runs(*spread_runs(rng, total, n, max_takes))
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    """Return a table as one batch."""
+    """Combine a table into one batch."""
     batches = ak.combine_chunks(table).to_batches()
     empty = pa.RecordBatch.from_pylist([], table.schema)
     return batches[0] if batches else empty
@@ -450,6 +453,6 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 @checked
 def reservoir_sampling(stream: Iterable[T], k: int) -> list[T]:
-    """Return ``k`` things of a stream, each as likely as any other; all if there are fewer."""
+    """Return ``k`` random items of a stream, all equally likely; all items if there are fewer."""
     drawn = ((random.random(), at, item) for at, item in enumerate(stream))  # noqa: S311
     return [item for _, _, item in heapq.nlargest(k, drawn)]

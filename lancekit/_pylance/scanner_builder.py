@@ -1,4 +1,4 @@
-"""`ScannerBuilder`: a scan that is set up step by step."""
+"""`ScannerBuilder` sets up a scan step by step."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
             "distance_range": distance_range,
             "search_effort": search_effort,
         }
-        nearest_search(given, self._ds._snapshot)  # what is wrong is told here
+        nearest_search(given, self._ds._snapshot)  # raise errors here, not when the scan runs
         return self._set("nearest", given)
 
     def full_text_search(
@@ -139,10 +139,10 @@ class ScannerBuilder(Displayed, PartOfPylance):
     ) -> ScannerBuilder:
         """Set ``full_text_query`` of `LanceDataset.scanner`.
 
-        A query that is no text names its columns itself.
+        A query object names its columns itself, so ``columns`` applies to text only.
         """
         given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
-        full_text_search(given, self._ds._snapshot)  # what is wrong is told here
+        full_text_search(given, self._ds._snapshot)  # raise errors here, not when the scan runs
         return self._set("full_text_query", given)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
