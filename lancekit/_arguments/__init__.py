@@ -1,1 +1,1 @@
-"""What calls take: records of arguments, and the checks of single ones."""
+"""Arguments of public calls: records of parameters, and checks of single arguments."""

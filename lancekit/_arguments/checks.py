@@ -1,4 +1,4 @@
-"""Arguments that follow pylance's signatures: checked, accepted as hints, or refused by name."""
+"""Checks of arguments that follow pylance's signatures: valid, ignored as hints, or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedEr
 
 T = TypeVar("T")
 
-#: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
+#: the reason why each argument of pylance is refused; no such argument is silently ignored
 REFUSED: Mapping[str, str] = {
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
     "precomputed_partition_dataset": "rows are put into partitions here",
@@ -45,7 +45,7 @@ def refuse(method: str, **arguments: object) -> None:
 
 
 def refused_argument(method: str, name: str, why: str) -> NotOfferedError:
-    """Return the error for an argument that is not offered."""
+    """Return the error for an argument that is not supported."""
     return NotOfferedError(
         f"{method}({name}=...) is not offered: {why}.",
         hint="Leave the argument out, or use pylance for this call.",
@@ -57,7 +57,7 @@ def refused_argument(method: str, name: str, why: str) -> NotOfferedError:
 def refuse_more(
     method: str, arguments: Iterable[str], hint: str = "Leave the argument out."
 ) -> None:
-    """Raise ``InvalidArgumentError`` for arguments that a method only takes to do nothing."""
+    """Raise ``InvalidArgumentError`` for arguments that a method has only to refuse them."""
     for name in arguments:
         raise InvalidArgumentError(
             f"{method}({name}=...) is not offered.", hint=hint, method=method, argument=name
@@ -65,7 +65,7 @@ def refuse_more(
 
 
 def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: str) -> None:
-    """Raise ``InvalidTypeError`` for an argument that is none of a method's."""
+    """Raise ``InvalidTypeError`` for an argument that the method does not have."""
     allowed = set(known)
     for name in given:
         if name not in allowed:
@@ -79,7 +79,7 @@ def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: 
 
 
 def check_count(name: str, value: Any, *, least: int = 0) -> int:
-    """Return a whole number that is at least ``least``."""
+    """Return a whole number, checked to be at least ``least``."""
     if not is_whole(value):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.",
@@ -98,7 +98,7 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def check_wait(name: str, value: timedelta) -> timedelta:
-    """Return a time that is not negative."""
+    """Return a duration, checked to be non-negative."""
     if not isinstance(value, timedelta):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.",
@@ -116,12 +116,12 @@ def check_wait(name: str, value: timedelta) -> timedelta:
 
 
 def check_callback(name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
-    """Return what is to be called, if anything is.
+    """Return a callback or ``None``.
 
     Raises
     ------
     InvalidArgumentError
-        It cannot be called; pylance raises a ``ValueError``, too.
+        The value is not callable; pylance raises a ``ValueError``, too.
     """
     if function is not None and not callable(function):
         raise InvalidArgumentError(
@@ -133,7 +133,7 @@ def check_callback(name: str, function: Callable[..., T] | None) -> Callable[...
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
+    """Return a flag as a bool; ``InvalidTypeError`` for any other value."""
     if not is_flag(value):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name
@@ -142,7 +142,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_names_or_flag(name: str, value: object) -> None:
-    """Raise ``InvalidTypeError`` for what is neither column names nor a flag."""
+    """Raise ``InvalidTypeError`` if the value is neither column names nor a flag."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         check_flag(name, value)
     else:
@@ -150,7 +150,7 @@ def check_names_or_flag(name: str, value: object) -> None:
 
 
 def check_mapping(name: str, value: object) -> Mapping[Any, object]:
-    """Return a mapping; ``InvalidTypeError`` if it is anything else."""
+    """Return a mapping; ``InvalidTypeError`` for any other value."""
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
@@ -159,7 +159,7 @@ def check_mapping(name: str, value: object) -> Mapping[Any, object]:
 
 
 def check_session(name: str, value: object) -> None:
-    """Raise ``InvalidTypeError`` for what is no session of pylance's, or of its kind."""
+    """Raise ``InvalidTypeError`` if the value is not a session, pylance's or lancekit's."""
     if not hasattr(type(value), "is_same_as"):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name
@@ -167,14 +167,14 @@ def check_session(name: str, value: object) -> None:
 
 
 def check_read_params(name: str, value: object) -> None:
-    """Raise for what are no parameters of reading: two names, and flags."""
+    """Raise if the value is not a dictionary of read parameters: two known keys, with flags."""
     for key, flag in check_mapping(name, value).items():
         check_choice(f"a key of {name}", key, ["cache_repetition_index", "validate_on_decode"])
         check_flag(f"{name}[{key!r}]", flag)
 
 
-#: arguments of pylance that change no result here and are in no record (sizes, tuning of the work),
-#: and what they may be
+#: arguments of pylance that change no result (sizes, tuning) and that no record has, with their
+#: checks
 _HINTS: Mapping[str, Callable[[str, object], object]] = {
     **dict.fromkeys(
         [
@@ -198,14 +198,14 @@ _HINTS: Mapping[str, Callable[[str, object], object]] = {
 
 
 def check_hints(**given: object) -> None:
-    """Raise ``InvalidTypeError`` for a hint that is no hint; ``None`` asks for nothing."""
+    """Check the values of hints; ``None`` means that a hint is not set."""
     for name, value in given.items():
         if value is not None:
             _HINTS[name](name, value)
 
 
 def check_list(name: str, value: object, of: str) -> list[Any]:
-    """Return a list of anything that can be gone through; ``InvalidTypeError`` for one text."""
+    """Return an iterable as a list; ``InvalidTypeError`` for a single string."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint=f"Pass a list of {of}.", argument=name
@@ -214,7 +214,7 @@ def check_list(name: str, value: object, of: str) -> list[Any]:
 
 
 def check_items(name: str, value: object, kind: type[T], of: str) -> list[T]:
-    """Return a list of things of one class; ``InvalidTypeError`` if it is anything else."""
+    """Return a list of instances of one class; ``InvalidTypeError`` for any other value."""
     listed = check_list(name, value, of)
     for item in listed:
         if not isinstance(item, kind):
@@ -225,7 +225,7 @@ def check_items(name: str, value: object, kind: type[T], of: str) -> list[T]:
 
 
 def check_names(argument: str, names: object) -> tuple[str, ...]:
-    """Return column names: none, one, or several in their order."""
+    """Return column names as a tuple; ``None`` gives an empty one, and a string a single name."""
     if names is None:
         return ()
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
@@ -238,7 +238,7 @@ def check_names(argument: str, names: object) -> tuple[str, ...]:
 
 
 def check_place(uri: object) -> Any:
-    """Return a dataset's place; ``InvalidArgumentError`` if none was given."""
+    """Return a dataset's path or URI; ``InvalidArgumentError`` if it is ``None``."""
     if uri is None:
         raise InvalidArgumentError(
             "No path or URI was given.", hint="Pass one, for example 'flights.lance'."

@@ -1,4 +1,4 @@
-"""What an index of vectors is made with."""
+"""The arguments of calls that create vector indices."""
 
 from __future__ import annotations
 
@@ -20,51 +20,53 @@ def _check_file_version(name: str, value: object) -> None:
 
 
 class VectorIndexArguments(Arguments):
-    """How an index of a column of vectors is made.
+    """The parameters of a vector index.
 
     Parameters
     ----------
     column
-        A name, or the path of a field of structs: fixed-size lists of floats.
+        The name of the column, or the path of a nested field.  Its type is a fixed-size list of
+        floats.
     index_type
-        Vectors in partitions of those near to each other: ``"IVF_FLAT"`` as they are,
-        ``"IVF_SQ"`` with a byte for each number, ``"IVF_PQ"`` with a code for each part.
+        ``"IVF_FLAT"``, ``"IVF_SQ"`` or ``"IVF_PQ"``.  All of them divide the vectors into
+        partitions of near vectors.  They store full vectors, one byte a dimension, or one code a
+        subvector.
     name
-        Of the index, by default the column's with ``_idx``.
+        The name of the index, by default the column name with ``_idx``.
     metric
-        ``"l2"`` (or ``"euclidean"``), ``"cosine"`` or ``"dot"``; of uint8 ``"hamming"``.
+        ``"l2"`` (or ``"euclidean"``), ``"cosine"`` or ``"dot"``; for uint8 ``"hamming"``.
     replace
-        Whether it may take the place of an index of the same name on the column.
+        Whether to replace an index of the same name on the column.
     num_partitions
-        By default one for some 4,096 rows, of codes 8,192.
+        By default one for about 8,192 rows, in ``"IVF_FLAT"`` one for about 4,096.
     ivf_centroids
-        The middles of the partitions, shape (partitions, dimensions), instead of those that
-        k-means finds in a sample.
+        The centroids of the partitions, shape (partitions, dimensions).  By default k-means
+        computes them from a sample.
     pq_codebook
-        Of ``"IVF_PQ"``, the words for each part, shape (parts, words, numbers of a part); it
-        needs ``ivf_centroids``.
+        The code words of each subvector of ``"IVF_PQ"``, shape (subvectors, words, dimensions of a
+        subvector).  It needs ``ivf_centroids``.
     num_sub_vectors
-        Of ``"IVF_PQ"``, into how many parts a vector is cut.
+        The number of subvectors of a vector in ``"IVF_PQ"``.
     target_partition_size
-        Rows of a partition, about, instead of ``num_partitions``.
+        The approximate number of rows of a partition, instead of ``num_partitions``.
     num_bits
-        Of the codes of ``"IVF_PQ"``, 8 or 4.
+        The number of bits of a code in ``"IVF_PQ"``, 8 or 4.
     train
         ``False`` makes an index that covers no rows yet.
     index_uuid
-        The folder of its files.
+        The name of the folder of the index files.
     progress_callback
-        Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
-        when they are.
+        A function that is called with an `lancekit.progress.IndexProgress` before and after rows
+        are indexed.
     index_cache_size, storage_options, filter_nan, skip_transpose, max_iters, sample_rate, \
 index_file_version
-        They change nothing.
+        Hints: they are checked, and change no result.
     shuffle_partition_batches, shuffle_partition_concurrency
-        They change nothing.
+        Hints: they are checked, and change no result.
     streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
-        They change nothing.
+        Hints: they are checked, and change no result.
     fragment_ids, accelerator, ivf_centroids_file, precomputed_partition_dataset, rabitq_model
-        They are not offered; `LanceDataset.create_index_uncommitted` makes an index of fragments.
+        Not supported.  `LanceDataset.create_index_uncommitted` makes an index of single fragments.
     """
 
     column: str | Sequence[str]

@@ -1,8 +1,9 @@
-"""Records of arguments: a call's parameters are the fields of a class, declared in one place.
+"""Argument records: the fields of a class declare the parameters of a call in one place.
 
-A field has a type, by which its argument is checked (`lancekit._checked`), and a default.  It is
-used; or a **hint**, which is checked and changes no result; or **refused**, with the reason.  What
-the fields mean stands in the docstring of the class, once for all calls that take the record.
+A field has a type, which its argument is checked against (`lancekit._checked`), and a default.  A
+field is used, or a **hint**, or **refused**.  A hint is checked and changes no result.  A refused
+field has a reason.  The docstring of the class documents the fields, once for all calls that take
+the record.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ K = TypeVar("K", bound="Arguments")
 
 
 class _Field:
-    """What a field is declared by, where that is more than its default."""
+    """The declaration of a hint or a refused field."""
 
     def __init__(
         self, default: object, check: Callable[[str, object], object] | None, why: str = ""
@@ -56,16 +57,16 @@ class _Field:
 
 
 def hint(*, default: T, check: Callable[[str, object], object]) -> T:
-    """Declare a field that changes no result; what is passed is checked."""
+    """Declare a field whose value is checked and changes no result."""
     return cast("T", _Field(default, check))
 
 
 def refused(*, default: T, why: str) -> T:
-    """Declare a field that is not offered; ``False`` and what is empty ask for nothing."""
+    """Declare an unsupported field; ``False`` and empty values are accepted."""
     return cast("T", _Field(default, None, why))
 
 
-def _asks_for_nothing(value: object, default: object) -> bool:
+def _is_unset(value: object, default: object) -> bool:
     if isinstance(value, str):
         return value == default
     return isinstance(value, bool | list | tuple | dict | bytes) and not value
@@ -73,18 +74,18 @@ def _asks_for_nothing(value: object, default: object) -> bool:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(hint, refused))
 class Arguments:
-    """The arguments of a call: those that were given, and defaults for the others.
+    """The arguments of a call: the passed values, and defaults for the others.
 
-    A class that inherits from this one has a parameter for each of its annotations; those after
-    ``_: KW_ONLY`` are given by name alone.  It is no dataclass, because dataclasses of so many
-    fields take milliseconds of each process.
+    A subclass has a parameter for each of its annotations.  Parameters after ``_: KW_ONLY`` are
+    keyword-only.  The class is no dataclass, because dataclasses with so many fields add
+    milliseconds to the start of each process.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        An argument is none of what its annotation says, or there is no such parameter.
+        An argument does not match its annotation, or the parameter does not exist.
     NotOfferedError
-        A refused argument was given.
+        A refused argument was passed.
 
     Examples
     --------
@@ -119,26 +120,27 @@ class Arguments:
 
     @classmethod
     def parameters(cls) -> inspect.Signature:
-        """Return the parameters that the fields declare."""
+        """Return the parameters that the fields declare, as a signature."""
         if cls not in _PARAMETERS_OF:
             _PARAMETERS_OF[cls] = _parameters(cls)
         return _PARAMETERS_OF[cls]
 
     @classmethod
     def of(cls, given: Mapping[str, object], taker: str, method: str) -> Self:
-        """Return a record of arguments that came by name.
+        """Return a record of keyword arguments, after checking them.
 
         Raises
         ------
         InvalidTypeError
-            There is no such argument; the error names who takes none, and whose are taken.
+            An argument does not exist.  The error names the function, and the method whose
+            arguments it takes.
         """
         check_known(taker, given, cls.parameters().parameters, method)
         return cls.checked(_check_of(cast("Any", cls))((), dict(given)), method.removesuffix("()"))
 
     @classmethod
     def checked(cls, given: Mapping[str, object], method: str) -> Self:
-        """Return a record of arguments whose types were looked at, which a method was given."""
+        """Return a record of arguments whose types have been checked already."""
         record = cls.__new__(cls)
         record._fill(given, method)
         return record
@@ -150,33 +152,33 @@ class Arguments:
                 continue
             if one.check is not None:
                 one.check(name, value)
-            elif not _asks_for_nothing(value, one.default):
+            elif not _is_unset(value, one.default):
                 raise refused_argument(method, name, one.why)
         self.__dict__.update(given)
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments that ask for something, by their names."""
+        """The arguments that are not ``None``, by name."""
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
     def as_(self, kind: type[K], **more: object) -> K:
-        """Return those of the arguments that another record has, and more."""
+        """Convert to another record: the arguments that it has, and more."""
         known = kind.parameters().parameters
         mine = {name: value for name, value in self.given.items() if name in known}
         return kind.checked({**mine, **more}, kind.__name__)
 
     def but(self, **changes: object) -> Self:
-        """Return the record with other arguments, which are not checked."""
+        """Return a copy with other arguments, which are not checked."""
         record = type(self).__new__(type(self))
         record.__dict__.update(self.__dict__, **changes)
         return record
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
-        return f"{type(self).__name__}({told})"
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f"{type(self).__name__}({fields})"
 
 
-_BY_PLACE = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _PARAMETERS_OF: dict[type, inspect.Signature] = {}
 
 
@@ -189,7 +191,7 @@ def _parameters(record: type) -> inspect.Signature:
                 by_name = True
             elif not name.startswith("_"):
                 default = getattr(record, name, inspect.Parameter.empty)
-                how = inspect.Parameter.KEYWORD_ONLY if by_name else _BY_PLACE
+                how = inspect.Parameter.KEYWORD_ONLY if by_name else _POSITIONAL
                 found[name] = inspect.Parameter(name, how, default=default, annotation=annotation)
     return inspect.Signature(sorted(found.values(), key=lambda one: one.kind))
 
@@ -199,19 +201,19 @@ def _check_of(record: type[Arguments]) -> Callable[..., Mapping[str, object]]:
     return checks_of(record.__name__, record.parameters())
 
 
-class takes(Generic[P, A]):  # noqa: N801  # a decorator
-    """Let a function take the arguments of a record: it gets the record itself.
+class takes(Generic[P, A]):  # noqa: N801  # named like a decorator
+    """Decorator: declare the arguments of a function by a record, which the function receives.
 
-    Its signature, as `help`, editors and the site show it, is the record's; its docstring gets the
-    record's section on parameters.  A decorator of `lancekit._checked` makes the record.
+    The signature that `help`, editors and the site show is the record's.  The docstring gets the
+    record's Parameters section.  A decorator of `lancekit._checked` builds the record.
 
     Parameters
     ----------
     record
         The class of the record.
     order
-        Names of the parameters that may be given by their places, in their order, where that is
-        not the record's own; the others are given by name.
+        The names of the positional parameters, in their order, where it differs from the record's.
+        The other parameters are keyword-only.
     """
 
     def __init__(self, record: Callable[P, A], order: str | None = None) -> None:
@@ -226,11 +228,11 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
 
     def __call__(self, function: Callable[..., object]) -> Callable[..., object]:
         vars(function)["_takes"] = self
-        function.__doc__ = _described(function.__doc__, self.record)
+        function.__doc__ = _with_parameters(function.__doc__, self.record)
         return function
 
     def signature(self, function: Callable[..., object]) -> inspect.Signature:
-        """Return the parameters of a function that takes the record."""
+        """Return the signature of a function that takes the record."""
         own = inspect.signature(function)
         before = list(own.parameters.values())[:-1]
         return own.replace(parameters=[*before, *self._ordered()])
@@ -244,7 +246,7 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
         return [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in by_place] + by_name
 
     def passed(self, function: Callable[..., object], given: Mapping[str, object]) -> Passed:
-        """Return what the function is called with for some arguments, whose types are right."""
+        """Return positional and keyword arguments for the function, from checked arguments."""
         of_record = dict(given)
         before = [of_record.pop("self")] if "self" in given else []
         name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
@@ -252,29 +254,31 @@ class takes(Generic[P, A]):  # noqa: N801  # a decorator
 
 
 _PARAMETERS = "\n\nParameters\n----------\n"
-#: which of a docstring's sections come after that on parameters
-_LATER = ("\n\nReturns\n---", "\n\nYields\n---", "\n\nRaises\n---", "\n\nExamples\n---")
+#: the docstring sections that come after Parameters
+_LATER_SECTIONS = ("\n\nReturns\n---", "\n\nYields\n---", "\n\nRaises\n---", "\n\nExamples\n---")
 
 
-def _described(text: str | None, record: type) -> str | None:
-    """Put the sections on parameters of a record's docstrings into that of a function."""
+def _with_parameters(text: str | None, record: type) -> str | None:
+    """Insert the Parameters sections of a record's docstrings into a function's docstring."""
     if text is None:  # Python was started with -OO
         return text
     own = inspect.cleandoc(text)
-    at = min((at for heading in _LATER if (at := own.find(heading)) >= 0), default=len(own))
+    at = min(
+        (at for heading in _LATER_SECTIONS if (at := own.find(heading)) >= 0), default=len(own)
+    )
     return own[:at] + _section(record) + own[at:]
 
 
 @cache
 def _section(record: type) -> str:
-    told = [inspect.cleandoc(vars(kind).get("__doc__") or "") for kind in reversed(record.__mro__)]
-    parts = [after for text in told[1:] if (after := text.partition(_PARAMETERS)[2])]
+    docs = [inspect.cleandoc(vars(kind).get("__doc__") or "") for kind in reversed(record.__mro__)]
+    parts = [after for text in docs[1:] if (after := text.partition(_PARAMETERS)[2])]
     return _PARAMETERS + "\n".join(parts) if parts else ""
 
 
-# ---- types of arguments, for annotations: dictionaries as in pylance, handles seen from below
+# ---- types for annotations: dictionaries as in pylance, and protocols of handles for lower rooms
 
-#: the columns of a read: their names, or SQL expressions by the names of their results
+#: the columns of a read: names, or a dictionary from result names to SQL expressions
 Columns: TypeAlias = list[str] | dict[str, str] | None
 
 
@@ -283,11 +287,11 @@ class DatasetLike(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """The path or URI of the dataset."""
 
     @property
     def version(self) -> int:
-        """The version that it is at."""
+        """The version number of the handle."""
 
 
 class FragmentLike(Protocol):
@@ -295,11 +299,11 @@ class FragmentLike(Protocol):
 
     @property
     def fragment_id(self) -> int:
-        """Its id."""
+        """The id of the fragment."""
 
 
 class AlterColumn(TypedDict, total=False):
-    """A change of a column; `LanceDataset.alter_columns`."""
+    """A change of a column, for `LanceDataset.alter_columns`."""
 
     path: Required[str]
     name: str | None
@@ -308,7 +312,7 @@ class AlterColumn(TypedDict, total=False):
 
 
 class AutoCleanupConfig(TypedDict):
-    """When commits remove old versions; `DatasetOptimizer.enable_auto_cleanup`."""
+    """The settings of automatic cleanup, for `DatasetOptimizer.enable_auto_cleanup`."""
 
     interval: int
     older_than_seconds: NotRequired[int]

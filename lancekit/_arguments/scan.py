@@ -1,4 +1,4 @@
-"""What reads of rows take: of a dataset, of a fragment, into pandas."""
+"""The arguments of reads: of a dataset, of a fragment, into pandas, into Spark."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from lancekit._scan.statistics import ScanStatistics
 
 
-class _Selected(Arguments):
-    """Which rows are read, which of their columns, and in which batches.
+class _Selection(Arguments):
+    """The rows and columns of a read, and the size of its batches.
 
     Parameters
     ----------
     columns
         Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested fields
-        (``s.x``), or SQL expressions by the names of their results; all stored columns by default.
+        (``s.x``), or a dictionary from result names to SQL expressions.  All stored columns by
+        default.
     filter
-        SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it is
+        SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression.  Rows for which it is
         null are left out.
     limit, offset
-        How many rows to return, and how many to pass over before.
+        The number of rows to return, and the number of rows to skip before them.
     batch_size
-        The most rows of a batch; by default what the environment variable
-        ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of two
-        fragments.
+        The most rows of a batch; by default the environment variable ``LANCE_DEFAULT_BATCH_SIZE``,
+        or 8192.  Without a filter, no batch has rows of two fragments.
     with_row_id, with_row_address
         Append ``_rowid`` or ``_rowaddr``.
     """
@@ -47,23 +47,23 @@ class _Selected(Arguments):
     with_row_address: bool | None = None
 
 
-class _FragmentRows(_Selected):
-    """How rows of a fragment are read.
+class _FragmentRows(_Selection):
+    """Further arguments of reads of a fragment.
 
     Parameters
     ----------
     batch_size_bytes
-        About how many bytes a batch has at most; each has a row at least.
+        The approximate upper limit of a batch in bytes.  Each batch has at least one row.
     strict_batch_size
         Give all batches but the last exactly ``batch_size`` rows.
     include_deleted_rows
-        Read deleted rows too, as long as their files are there.  They have no ``_rowid`` (which has
-        to be among the columns) and no ``_rowaddr``.
+        Also read deleted rows whose files still exist.  They have no ``_rowid`` (which must be
+        among the columns) and no ``_rowaddr``.
     order_by
-        Column names, or objects with ``column_name`` and ``ascending``; the whole result is sorted
+        Column names, or objects with ``column_name`` and ``ascending``.  The whole result is sorted
         in memory.
     use_scalar_index
-        ``False`` looks at all rows, without asking indices which of them a filter wants.
+        ``False`` filters all rows, without a query of scalar indices.
     batch_readahead, io_buffer_size, late_materialization
         Hints: they are checked, and change no result.
     """
@@ -79,16 +79,16 @@ class _FragmentRows(_Selected):
     late_materialization: bool | list[str] | None = hint(default=None, check=check_names_or_flag)
 
 
-class _OfTable(Arguments):
-    """Which parts of a table are read.
+class _TableScope(Arguments):
+    """The parts of a table that are read.
 
     Parameters
     ----------
     fragments
         Read only these fragments.
     include_mem_wal
-        Read the newest version, and what the table's shards hold that it does not: of each key the
-        newest row.  ``docs/mem-wal.md`` has more.
+        Read the newest version together with the rows of the table's shards that are not merged
+        yet.  Only the newest row of each key is returned.  See ``docs/mem-wal.md``.
     """
 
     _: KW_ONLY
@@ -96,31 +96,30 @@ class _OfTable(Arguments):
     include_mem_wal: bool | None = None
 
 
-class _Rows(_OfTable, _FragmentRows):
-    """Which rows of a dataset are read besides, and how they are searched.
+class _DatasetRows(_TableScope, _FragmentRows):
+    """Further arguments of reads of a dataset, and of searches.
 
     Parameters
     ----------
     nearest
-        Which rows to find by their vectors, nearest first, such as ``{"column": "embedding", "q":
-        vector, "k": 10}``; they come with a column ``_distance`` (float32).  ``docs/search.md`` has
-        the other members.
+        Vector search, nearest rows first: ``{"column": "embedding", "q": vector, "k": 10}``.  The
+        rows have a column ``_distance`` (float32).  ``docs/search.md`` lists the other keys.
     full_text_query
-        Which rows to find by words of their text, the best first: text, ``{"query": "late snow",
-        "columns": ["text"]}``, or a query of `lancekit.query`; they come with a column ``_score``
-        (float32).  ``docs/search.md`` has what may be asked.
+        Full-text search, best rows first: text, ``{"query": "late snow", "columns": ["text"]}``, or
+        a query of `lancekit.query`.  The rows have a column ``_score`` (float32).
+        ``docs/search.md`` lists the kinds of queries.
     prefilter
-        With a search: ask the filter before the search, and not of the rows found.
+        With a search: apply the filter before the search, and not to its result.
     fast_search
-        Leave out rows that no index covers, if the filter or the search asks one.
+        If the filter or the search uses an index: leave out rows that no index covers.
     disable_scoring_autoprojection
         With a search: leave ``_distance`` or ``_score`` out unless ``columns`` names it.
     scan_stats_callback
-        A function that is given a `ScanStatistics` whenever a run of the scan is over.
+        A function that receives a `ScanStatistics` at the end of each run of the scan.
     fragment_readahead, scan_in_order, use_stats
         Hints: they are checked, and change no result.
     index_segments, row_addr_allowlist, row_addr_blocklist
-        Not offered.
+        Not supported.
     """
 
     nearest: Any = None
@@ -138,27 +137,27 @@ class _Rows(_OfTable, _FragmentRows):
     row_addr_blocklist: bytes | None = refused(default=None, why="use a filter on _rowaddr instead")
 
 
-class _InArrow(Arguments):
-    """How blobs come in Arrow's columns.
+class _BlobForm(Arguments):
+    """The representation of blobs in Arrow columns.
 
     Parameters
     ----------
     blob_handling
-        How to show blobs: where they are (``"blobs_descriptions"``, the default), or their bytes
-        (``"all_binary"``).
+        ``"blobs_descriptions"`` (the default) returns the positions of blobs, ``"all_binary"``
+        their bytes.
     """
 
     _: KW_ONLY
     blob_handling: str | None = None
 
 
-class _InPandas(Arguments):
-    """How rows become a frame of pandas.
+class _PandasConversion(Arguments):
+    """The conversion of rows to a pandas frame.
 
     Parameters
     ----------
     blob_mode
-        What blobs are: files (``"lazy"``, the default), ``"bytes"`` or ``"descriptions"``.
+        The form of blobs: files (``"lazy"``, the default), ``"bytes"`` or ``"descriptions"``.
     memory_pool, categories, strings_to_categorical, zero_copy_only, integer_object_nulls, \
 date_as_object, timestamp_as_object, use_threads, deduplicate_objects, ignore_metadata, safe, \
 split_blocks, self_destruct, maps_as_pydicts, types_mapper, coerce_temporal_nanoseconds
@@ -187,34 +186,34 @@ split_blocks, self_destruct, maps_as_pydicts, types_mapper, coerce_temporal_nano
     def for_arrow(self) -> dict[str, object]:
         """Return the arguments of `pyarrow.Table.to_pandas`."""
         check_callback("types_mapper", self.types_mapper)
-        names = _InPandas.parameters().parameters.keys() - {"blob_mode"}
+        names = _PandasConversion.parameters().parameters.keys() - {"blob_mode"}
         return {name: value for name, value in self.given.items() if name in names}
 
 
-class FragmentScanArguments(_InArrow, _FragmentRows):
-    """What reads of a fragment take."""
+class FragmentScanArguments(_BlobForm, _FragmentRows):
+    """The arguments of reads of a fragment."""
 
 
-class ScanArguments(_InArrow, _Rows):
-    """What reads of a dataset take."""
+class ScanArguments(_BlobForm, _DatasetRows):
+    """The arguments of reads of a dataset."""
 
     def over(self, defaults: Mapping[str, object]) -> ScanArguments:
-        """Return the arguments, with defaults for what nobody has asked for."""
+        """Return the arguments, with defaults for those that are not set."""
         return scan_arguments({**defaults, **self.given}) if defaults else self
 
 
-class SparkArguments(_InArrow, _OfTable, _Selected):
-    """What reads of a dataset into Spark take."""
+class SparkArguments(_BlobForm, _TableScope, _Selection):
+    """The arguments of reads of a dataset into Spark."""
 
 
-class FragmentFrameArguments(_InPandas, _FragmentRows):
-    """What reads of a fragment into pandas take."""
+class FragmentFrameArguments(_PandasConversion, _FragmentRows):
+    """The arguments of reads of a fragment into pandas."""
 
 
-class FrameArguments(_InPandas, _Rows):
-    """What reads of a dataset into pandas take."""
+class FrameArguments(_PandasConversion, _DatasetRows):
+    """The arguments of reads of a dataset into pandas."""
 
 
 def scan_arguments(given: Mapping[str, object]) -> ScanArguments:
-    """Return the arguments of a scan that came by name; `InvalidTypeError` as in `Arguments.of`."""
+    """Return the arguments of a scan from keywords; `InvalidTypeError` as in `Arguments.of`."""
     return ScanArguments.of(given, "A scan", "scanner()")

@@ -1,4 +1,4 @@
-"""What writes of rows take, and what opening a dataset and its shards takes."""
+"""The arguments of writes, and of opening a dataset or a shard."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class _Sizes(Arguments):
-    """How rows become files.
+    """The layout of data files.
 
     Parameters
     ----------
     max_rows_per_file, max_bytes_per_file
-        When to start a new file, which is a new fragment.
+        The size at which a new file begins.  Each file is a fragment.
     max_page_bytes
-        About how many bytes of a column to gather for a page.
+        The approximate number of bytes of a column to collect for a page.
     data_storage_version
-        ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or
-        overwritten dataset; an append keeps the dataset's own.
+        ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or overwritten
+        dataset.  An append uses the dataset's own version.
     optimize_for
-        What the encodings of text are chosen for: ``"scan"`` for reading whole columns, ``"take"``
-        for rows here and there, ``"size"`` for small files, or ``"balance"``.
-        ``lk.options.optimize_for`` by default.
+        The goal of the choice of text encodings: ``"scan"`` for reads of whole columns, ``"take"``
+        for random access, ``"size"`` for small files, or ``"balance"``.  By default
+        ``lk.options.optimize_for``.
     storage_options
         Credentials and settings of an object store.
     """
@@ -58,24 +58,24 @@ class _Sizes(Arguments):
 
 
 class FileArguments(_Sizes):
-    """What writes of files take.
+    """The arguments of calls that write data files.
 
     Parameters
     ----------
     progress
         An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for each file.
     initial_bases
-        For a dataset that is created: other places that its files may lie in.
+        Additional base paths of a new dataset, which its files can be in.
     target_bases, target_all_bases
-        The names or paths of base paths that the new files go to in turn, or all of them and the
-        dataset's own folder; by default only the latter.
+        The names or paths of the base paths that receive the new files in turn, or all base paths
+        and the dataset's own folder.  By default only the dataset's own folder receives files.
     allow_external_blob_outside_bases
-        Whether blobs may stay where their URIs say, outside of the dataset.
+        Whether blobs can reference URIs outside of the dataset.
     max_rows_per_group, session
         Hints: they are checked, and change no result.
     data_cache_bytes, use_legacy_format, base_store_params, external_blob_mode, namespace_client, \
 table_id
-        Not offered.
+        Not supported.
     """
 
     _: KW_ONLY
@@ -84,7 +84,7 @@ table_id
     target_bases: list[str] | None = None
     target_all_bases: bool | None = None
     allow_external_blob_outside_bases: bool = False
-    # groups are of 0.1 files, which are never written
+    # only files of format 0.1 have groups, and they are never written
     max_rows_per_group: int | None = hint(default=1024, check=check_count)
     session: Any = hint(default=None, check=check_session)
     data_cache_bytes: int | None = refused(
@@ -104,21 +104,21 @@ table_id
 
 
 class FragmentsArguments(FileArguments):
-    """What `write_fragments` takes.
+    """The arguments of `write_fragments`.
 
     Parameters
     ----------
     data, schema
-        Rows as in `lancekit.write_dataset`.
+        The rows, as in `lancekit.write_dataset`.
     dataset_uri
-        Where the dataset is or will be, or a handle on it.
+        The path or URI of the existing or future dataset, or a handle.
     return_transaction
-        Return what `LanceDataset.commit` takes, instead of the list of fragments.
+        Return a transaction for `LanceDataset.commit`, instead of the list of fragments.
     mode
-        ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
-        ones of a new schema.
+        ``"append"`` for rows that fit the existing dataset; ``"create"`` or ``"overwrite"`` for
+        rows with a new schema.
     enable_stable_row_ids
-        Changes nothing: the commit gives out row ids.
+        A hint that changes nothing: the commit assigns row ids.
     """
 
     data: Any
@@ -130,17 +130,17 @@ class FragmentsArguments(FileArguments):
     enable_stable_row_ids: bool = hint(default=False, check=check_flag)
 
 
-class _Committed(_Sizes):
-    """What a commit of rows is given besides.
+class _CommitSettings(_Sizes):
+    """Further arguments of writes that commit.
 
     Parameters
     ----------
     enable_stable_row_ids
-        Give each row of a new dataset an id that it keeps when it is updated or compacted, and
-        record which versions created and last changed it (see `LanceDataset.delta`).  Existing
-        datasets stay as they are.
+        Give each row of a new dataset an id that updates and compactions preserve.  Also record the
+        versions that created and last changed each row (see `LanceDataset.delta`).  Existing
+        datasets are not changed.
     commit_message, transaction_properties
-        Kept in the transaction; the history shows the message.
+        Stored in the transaction; the history shows the message.
     """
 
     _: KW_ONLY
@@ -149,33 +149,34 @@ class _Committed(_Sizes):
     transaction_properties: dict[str, str] | None = None
 
 
-class WriteOptions(FileArguments, _Committed):
-    """What writes of a dataset take beside the rows and the place.
+class WriteOptions(FileArguments, _CommitSettings):
+    """The arguments of writes of a dataset, without the rows and the place.
 
     Parameters
     ----------
     enable_v2_manifest_paths
-        Name the manifests of a new dataset so that the newest comes first in a listing.
+        Name the manifests of a new dataset so that a listing returns the newest first.
     auto_cleanup_options
-        For a dataset that is created: when its commits remove old versions, as in
+        For a new dataset: when its commits remove old versions, as in
         `DatasetOptimizer.enable_auto_cleanup`.
     primary_key
-        The columns that tell rows apart, in the key's order.  They are marked as such and made
-        not nullable, after their values were checked.  A merge-insert on them guards the keys
-        that it inserts against concurrent merges.  An overwrite keeps the dataset's key where the
-        new rows have its columns, and warns where they lack one; ``[]`` drops the key.
+        The key columns, in the key's order.  After a check of their values, they are marked as the
+        primary key and as not nullable.  A merge-insert on the key protects the keys that it
+        inserts against concurrent merges.  An overwrite preserves the key if the new rows have its
+        columns, and warns if a column is missing.  ``[]`` drops the key.
     primary_key_check
-        What rows of this write that share their primary key are: ``"warn"`` counts them, with an
-        example; ``"error"`` writes nothing; ``"ignore"`` does not look.  The key columns are read
-        back for it, with 8 bytes of memory a row; rows that the dataset has are not looked at.
+        The action for rows of this write that share a primary key: ``"warn"`` counts them and shows
+        an example, ``"error"`` writes nothing, ``"ignore"`` skips the check.  The check reads the
+        key columns back, and takes 8 bytes of memory a row.  It does not compare with existing
+        rows.
     checksums
-        Write checksums into the data files, which other readers ignore: `LanceDataset.validate`
-        and reads under ``lk.options.verify_checksums`` compare them.  ``lk.options.checksums`` by
-        default.
+        Write checksums into the data files, which other readers ignore.  `LanceDataset.validate`
+        verifies them, and so do reads under ``lk.options.verify_checksums``.  By default
+        ``lk.options.checksums``.
     commit_lock, manifest_store
         As in `dataset`; a handle has its own.
     blob_pack_file_size_threshold
-        Not offered.
+        Not supported.
     """
 
     _: KW_ONLY
@@ -192,21 +193,21 @@ class WriteOptions(FileArguments, _Committed):
 
 
 class WriteArguments(WriteOptions):
-    """What `write_dataset` takes.
+    """The arguments of `write_dataset`.
 
     Parameters
     ----------
     data_obj
-        pandas, Polars, Arrow (table, batch, batches, reader, anything with the Arrow C stream),
+        pandas, Polars, Arrow (table, batch, batches, reader, any object with the Arrow C stream),
         columns as a dictionary, rows as a list of dictionaries, or a Spark DataFrame.
     uri
-        Where; or a handle, for the branch and version that it is at.
+        The path or URI of the dataset; or a handle, for a write to its branch and version.
     schema
-        The columns of the rows and their types, to which they are cast if no value changes: see
-        the page on casts.  Keys that no dict of a list has are null.
+        The columns and their types.  Values are cast if no value changes: see the page on casts.
+        In a list of dictionaries, missing keys are null.
     mode
-        ``"create"`` (there must be none yet; a place in memory is begun anew), ``"append"`` or
-        ``"overwrite"``; the latter two create the dataset if there is none.
+        ``"create"`` (the dataset must not exist yet; one in memory is replaced), ``"append"`` or
+        ``"overwrite"``.  The latter two create the dataset if it does not exist.
     """
 
     data_obj: Any
@@ -216,7 +217,7 @@ class WriteArguments(WriteOptions):
 
 
 class InsertArguments(WriteOptions):
-    """What `LanceDataset.insert` takes.
+    """The arguments of `LanceDataset.insert`.
 
     Parameters
     ----------
@@ -230,24 +231,24 @@ class InsertArguments(WriteOptions):
     schema: pa.Schema | None = None
 
 
-class StreamArguments(_Committed):
-    """What `stream_sink` takes.
+class StreamArguments(_CommitSettings):
+    """The arguments of `stream_sink`.
 
     Parameters
     ----------
     uri
-        The dataset; the first batch creates it if there is none.
+        The path or URI of the dataset; the first batch creates the dataset if it does not exist.
     query
-        The streaming query's name: of all that write into this dataset, each has its own.  A query
-        with a new checkpoint needs a new name, because its batches count from 0 again: another
-        query of the same name is refused.  Over Spark Connect, one that runs next to the first, in
-        the same session, is not recognised.
+        The name of the streaming query, unique among the queries that write to this dataset.  A
+        query with a new checkpoint needs a new name, because its batches count from 0 again; a
+        second query of the same name is refused.  Over Spark Connect, a second query that runs in
+        the same session is not detected.
     mode
-        ``"append"``, or ``"merge"``: replace the rows whose keys are there, and insert the others.
+        ``"append"``, or ``"merge"``: replace rows with existing keys, and insert the others.
     on
         The key columns of a merge; the primary key by default.
     branch
-        A branch to write to.
+        The branch to write to.
     """
 
     uri: str | os.PathLike[str]
@@ -258,34 +259,34 @@ class StreamArguments(_Committed):
     branch: str | None = None
 
 
-# ---- what opening a dataset takes
+# ---- the arguments of opening a dataset
 
 
 class OpenArguments(Arguments):
-    """What both ways to open a dataset take.
+    """The common arguments of both ways to open a dataset.
 
     Parameters
     ----------
     uri
         A path, or a URI: ``file://``, ``memory://``, ``s3://``, ...
     version
-        A number, a tag, or a pair of branch and version such as ``("experiment", None)``; the
-        newest version of main by default.
+        A number, a tag, or a pair of branch and version such as ``("experiment", None)``.  By
+        default the newest version of the main branch.
     commit_lock
-        For a store that cannot put an object only if its name is free: a function of a version's
-        number that returns a context manager, in which no other writer of the dataset may be.
+        For a store without conditional put: a function that receives a version number and returns a
+        context manager.  The context manager excludes all other writers of the dataset.
     storage_options
         Credentials and settings of an object store.
     default_scan_options
-        Arguments of `LanceDataset.scanner` that hold where a call does not set them.
+        Defaults for arguments of `LanceDataset.scanner`.
     manifest_store
-        Instead of a lock: a small database that decides which writer wins a version, such as
-        `SqliteManifestStore`.  All writers have to use the same one.
+        Instead of a lock: a small database that decides which writer gets a version, such as
+        `SqliteManifestStore`.  All writers must use the same one.
     block_size, index_cache_size, index_cache_size_bytes, metadata_cache_size_bytes, read_params, \
 session
         Hints: they are checked, and change no result.
     namespace_client, table_id, base_store_params
-        Not offered.
+        Not supported.
     """
 
     uri: str | os.PathLike[str] | None = None
@@ -295,7 +296,7 @@ session
     storage_options: dict[str, str] | None = None
     default_scan_options: dict[str, Any] | None = None
     manifest_store: ManifestStore | None = None
-    # there is nothing to size
+    # lancekit has no caches of these kinds
     block_size: int | None = hint(default=None, check=check_count)
     index_cache_size: int | None = hint(default=None, check=check_count)
     index_cache_size_bytes: int | None = hint(default=None, check=check_count)
@@ -310,27 +311,27 @@ session
 
 
 class DatasetArguments(OpenArguments):
-    """What `lancekit.dataset` takes.
+    """The arguments of `lancekit.dataset`.
 
     Parameters
     ----------
     asof
-        Instead of a version: the newest one committed until then.  A time without a zone is
-        local time, and warns; a negative timedelta says how long ago.
+        A time instead of a version: open the newest version committed until then.  A time without a
+        zone is local time, and warns.  A negative timedelta is relative to now.
     """
 
     asof: datetime | timedelta | str | None = None
 
 
 class HandleArguments(OpenArguments):
-    """What the constructor of `LanceDataset` takes.
+    """The arguments of the constructor of `LanceDataset`.
 
     Parameters
     ----------
     metadata_cache_size
         A hint: it is checked, and changes no result.
     serialized_manifest, namespace_client_managed_versioning
-        Not offered.
+        Not supported.
     """
 
     _: KW_ONLY
@@ -343,28 +344,29 @@ class HandleArguments(OpenArguments):
     )
 
 
-class _OfWriters(Arguments):
-    """How a writer of a shard works.
+class _ShardWriterSettings(Arguments):
+    """The settings of a shard writer.
 
     Parameters
     ----------
     durable_write
         Whether a put waits until its rows are in the log (on a local disk: flushed to it).
     max_wal_buffer_size
-        Bytes of an entry of the log, unless one put has more.
+        The largest log entry in bytes, unless a single put is larger.
     max_wal_flush_interval_ms
-        How long rows wait for the log whose put does not.
+        The longest time in milliseconds until rows of puts that do not wait are in the log.
     max_memtable_size, max_memtable_rows, max_memtable_batches
-        Bytes, rows or batches in memory of which a generation is made.
+        The bytes, rows or batches in memory at which a generation is flushed.
     max_unflushed_memtable_bytes
-        Bytes in memory with which puts wait.
+        The bytes in memory at which puts wait.
     backpressure_log_interval_ms, stats_log_interval_ms
-        How often Python's ``logging`` is told that a put waits, and what was done; 0: never.
+        The intervals in milliseconds at which Python's ``logging`` receives messages about waiting
+        puts, and statistics. 0 means never.
     manifest_scan_batch_size
-        How pylance looks for manifests; nothing here depends on it.
+        A setting of pylance's search for manifests; it changes nothing in lancekit.
     hnsw_params
-        How pylance makes graphs of indices of vectors, by the names of the indices:
-        ``num_edges``, ``ef_construction``, ``max_level``.
+        Settings of pylance's HNSW graphs by index name: ``num_edges``, ``ef_construction``,
+        ``max_level``.
     """
 
     _: KW_ONLY
@@ -381,20 +383,20 @@ class _OfWriters(Arguments):
     hnsw_params: dict[str, dict[str, int]] | None = None
 
 
-class _OfShards(Arguments):
-    """Which rows belong to which shard, and what generations have.
+class _ShardingSettings(Arguments):
+    """The assignment of rows to shards, and the indices of generations.
 
     Parameters
     ----------
     maintained_indexes
-        The names of the indices that generations are to have, all of them if nothing is said.
-        Writers of both libraries make them when they write a generation.
+        The names of the indices of generations; all indices by default.  Writers of both libraries
+        build them when they flush a generation.
     bucket_column, num_buckets
-        A column, and into how many buckets its values are divided: 1 to 1024.
+        A column, and the number of buckets for its values: 1 to 1024.
     identity_column
-        A column of whose values each has a shard.
+        A column with one shard for each of its values.
     unsharded
-        Whether there is one shard.
+        Whether there is only one shard.
     """
 
     _: KW_ONLY
@@ -405,18 +407,18 @@ class _OfShards(Arguments):
     unsharded: bool = False
 
 
-class MemWalArguments(_OfWriters, _OfShards):
-    """What a table with write-ahead logs is initialized with."""
+class MemWalArguments(_ShardWriterSettings, _ShardingSettings):
+    """The arguments of initializing a table with write-ahead logs."""
 
 
-class ShardWriterArguments(_OfWriters):
-    """What the writer of a shard is opened with.
+class ShardWriterArguments(_ShardWriterSettings):
+    """The arguments of opening a shard writer.
 
     Parameters
     ----------
     shard_id
-        A UUID as text; of a new shard, any.  Where the table says which rows belong to which
-        shard, `mem_wal_upsert` finds it.
+        A UUID as text; any UUID for a new shard.  If the table has a sharding spec,
+        `mem_wal_upsert` finds the shard of each row.
     """
 
     shard_id: str
