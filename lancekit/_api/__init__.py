@@ -1,1 +1,1 @@
-"""The public face: the class of datasets, its parts, and their companions."""
+"""The public classes: `LanceDataset`, its parts, and their companions."""

@@ -1,4 +1,4 @@
-"""The part of a handle that commits what was worked out elsewhere, and changes settings."""
+"""The part of a dataset handle that commits hand-made operations and changes settings."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ DatasetRef = str | os.PathLike[str] | Handle
 
 @checked_methods
 class Commits(Handle):
-    """Commits of operations made by hand."""
+    """Commits of hand-made operations."""
 
     def _described_file(self, path: str, base_id: int | None) -> DataFile:
-        """Answer `DataFile.create`."""
+        """Implement `DataFile.create`."""
         from lancekit._operations.checks.operation import described_file
 
         return described_file(self._snapshot, path, base_id)[0]
@@ -65,42 +65,42 @@ class Commits(Handle):
     ) -> Self:
         """Commit an operation, and return a handle at the new version.
 
-        It is checked before anything is written: rows can be read by the schema; the files that
-        it brings are there, and have the rows, columns and types that are said; fragments that
-        it changes exist, are named once and keep their rows and row ids; no row gets in twice; a
-        new index has files.  Values are not read: a null in a column that cannot be null is met
-        by whoever reads it.
+        The operation is checked before anything is written.  The schema must describe readable
+        rows.  Added files must exist, with the rows, columns and types that the operation states.
+        Changed fragments must exist, be named once, and keep their rows and row ids.  No row can be
+        added twice, and a new index must have files.  Values are not read: a null in a column that
+        is not nullable causes an error only when it is read.
 
         Parameters
         ----------
         base_uri
-            Where the dataset is or will be; or a handle, which does not move.
+            The path or URI of the existing or future dataset; or a handle, which does not move.
         operation
-            One of `LanceOperation`, or a transaction, which has a read version of its own.
+            A `LanceOperation`, or a transaction, which has its own read version.
         read_version
-            The version that the operation was worked out from.  Not needed for an overwrite and a
-            restore: the newest then, or the handle's.
+            The version that the operation is based on.  An overwrite and a restore do not need it:
+            they use the newest version, or the handle's.
         detached
             Commit outside of the history: the version has a random number and is never the newest.
         max_retries
-            How often the race for a version number may be lost.  An overwrite with 0 is strict:
-            it becomes the very next version or fails.
+            How often the commit can lose the race for a version number.  An overwrite with 0 is
+            strict: it becomes the very next version or fails.
         commit_message, properties
-            Kept in the transaction; the history shows the message.
+            Stored in the transaction; the history shows the message.
         enable_stable_row_ids, enable_v2_manifest_paths
-            For a dataset that an overwrite creates.
+            Settings of a dataset that an overwrite creates.
         commit_timeout
-            After how long no further attempt is begun; ``None`` for no limit.
+            The time after which no further attempt begins; ``None`` for no limit.
 
         Raises
         ------
         InvalidArgumentError
-            The operation does not fit the version that it read; the message names what is wrong.
+            The operation does not fit the version that it is based on; the message names the fault.
         CommitConflictError
-            A version landed since that it cannot be put on top of; ``retryable`` says whether to
-            work it out again.
+            A conflicting version was committed since.  ``retryable`` tells if the operation can be
+            redone.
         DatasetNotFoundError
-            There is no dataset, and the operation creates none.
+            The dataset does not exist, and the operation does not create it.
 
         Examples
         --------
@@ -152,17 +152,18 @@ class Commits(Handle):
         Parameters
         ----------
         transactions
-            What to commit; each an append.
+            The appends to commit; other operations are refused.
 
         Returns
         -------
         dict
-            ``"dataset"``, a handle at the new version, and ``"merged"``, what was committed.
+            ``"dataset"``, a handle at the new version, and ``"merged"``, the committed transaction.
 
         Raises
         ------
         InvalidArgumentError
-            There is no transaction, or one that does something else; otherwise as in `commit`.
+            ``transactions`` is empty or has other operations than appends.  Otherwise as in
+            `commit`.
         """
         from lancekit._operations.commit import commit_operation, merged_appends
 
@@ -217,9 +218,9 @@ def _transaction(
             operation=operation,
         )
     check_mapping("properties", properties or {})
-    said = {} if message is None else {COMMIT_MESSAGE: message}
+    stored = {} if message is None else {COMMIT_MESSAGE: message}
     return Transaction(
-        read_version or 0, operation, transaction_properties={**(properties or {}), **said}
+        read_version or 0, operation, transaction_properties={**(properties or {}), **stored}
     )
 
 
@@ -264,21 +265,21 @@ def _settings(
     )
 
 
-# ---- the part of a handle that changes config, metadata and base paths
+# ---- the part of a dataset handle that changes config, metadata and base paths
 
 
 @checked_methods
 class Settings(Handle):
-    """Config, metadata of the table, the schema and the fields, base paths, sessions."""
+    """Config, metadata of the table, of the schema and of fields, base paths, sessions."""
 
     def session(self) -> Session:
-        """Return what stands for the process's cache; it may be passed to `dataset`."""
+        """Return a session that represents the cache of this process; `dataset` accepts it."""
         from lancekit._api.pylance_session import Session
 
         return Session()
 
     def new_file_session(self) -> LanceFileSession:
-        """Return what reads and writes files in the dataset's folder, with its options."""
+        """Return a reader and writer of files in the dataset's folder, with its storage options."""
         from lancekit._file.file_session import LanceFileSession
 
         return LanceFileSession(self._uri, self._location.storage_options)
@@ -296,12 +297,17 @@ class Settings(Handle):
         values
             Values by key; ``None`` removes the key.
         replace
-            Whether the config becomes exactly these values.
+            Whether to remove all other keys.
+
+        Returns
+        -------
+        dict
+            The config of the new version.
 
         Raises
         ------
         IncompatibleConflictError
-            Somebody else changed the same keys since the handle's version.
+            Another writer changed the same keys since the handle's version.
 
         Examples
         --------
@@ -320,12 +326,12 @@ class Settings(Handle):
         return dict(self._snapshot.manifest.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table's config, and move the handle; missing ones are no error."""
+        """Remove keys from the table's config, and move the handle; missing keys are ignored."""
         self.update_config(dict.fromkeys(check_list("keys", keys, "keys")))
 
     @property
     def constraints(self) -> Constraints:
-        """The table's constraints: conditions that its rows, or all of them together, have to meet.
+        """The constraints of the table: conditions on each row, or on all rows together.
 
         Examples
         --------
@@ -343,7 +349,7 @@ class Settings(Handle):
         return Constraints(self)
 
     def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
-        """Change the table's own metadata; arguments as in `update_config`."""
+        """Change the table's metadata; arguments as in `update_config`."""
         from lancekit._format.operation_parts import UpdateMap
         from lancekit._format.operations import UpdateConfig
 
@@ -368,17 +374,17 @@ class Settings(Handle):
         Parameters
         ----------
         field_updates
-            For each field, named by its path (``"s.x"`` lies in the struct ``s``) or id: values
-            by key; ``None`` removes the key.
+            For each field, named by its path (``"s.x"`` is a field of the struct ``s``) or id:
+            values by key.  ``None`` removes the key.
         replace
-            Whether the metadata of these fields become exactly these values.
+            Whether to remove all other keys of these fields.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such field.
+            A field does not exist.
         InvalidArgumentError
-            The mark of a primary-key column would change.
+            The primary-key marker of a column would change.
         """
         from lancekit._format.operations import UpdateConfig
         from lancekit._operations.settings import field_updates as _by_id
@@ -404,19 +410,19 @@ class Settings(Handle):
         new_bases: Iterable[BasePath],
         transaction_properties: dict[str, str] | None = None,
     ) -> Self:
-        """Add other places that files of the dataset may lie in; the handle moves and is returned.
+        """Add base paths, which files of the dataset can be in; the handle moves and is returned.
 
         Parameters
         ----------
         new_bases
-            Made by `lancekit.DatasetBasePath`; each with a name and a path of its own.
+            `lancekit.DatasetBasePath` objects, each with its own name and path.
         transaction_properties
-            Kept in the transaction.
+            Stored in the transaction.
 
         Raises
         ------
         InvalidArgumentError
-            A name or a path is taken.
+            A name or a path is in use already.
         """
         from lancekit._operations.settings import add_base_paths
 

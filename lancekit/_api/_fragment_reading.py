@@ -1,4 +1,4 @@
-"""The parts of a fragment that read its rows, and change it for a commit of one's own."""
+"""The parts of a fragment that read its rows, and that change it for a hand-made commit."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FragmentSession:
-    """Takes the same columns of a fragment again and again; `LanceFragment.open_session`."""
+    """Reads the same columns of a fragment repeatedly; made by `LanceFragment.open_session`."""
 
     _fragment: ReadingFragment
     _columns: Columns
 
     def take(self, indices: object) -> pa.Table:
-        """Read rows by their position among the fragment's live rows."""
+        """Read rows by their positions among the fragment's live rows."""
         return self._fragment.take(indices, self._columns)
 
 
 @checked_methods
 class ReadingFragment(OneFragment):
-    """Scans and positions over one fragment; the signatures are pylance's."""
+    """Scans and positional reads of one fragment, with pylance's signatures."""
 
     _dataset: Handle
 
     @property
     def metadata(self) -> Fragment:
-        """What the manifest says of the fragment."""
+        """The fragment's entry in the manifest."""
         return self.source.fragment
 
     def count_rows(self, filter: object = None) -> int:  # noqa: A002
-        """Count the fragment's rows, or those that a filter selects."""
+        """Count the fragment's rows, or those that match a filter."""
         if filter is None:
             return self.metadata.num_rows
         return self.scanner(columns=[], filter=filter).count_rows()
@@ -96,7 +96,7 @@ class ReadingFragment(OneFragment):
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
     def take(self, indices: object, columns: Columns = None) -> pa.Table:
-        """Read rows by their position among the fragment's live rows."""
+        """Read rows by their positions among the fragment's live rows."""
         schema = blob_view(self._dataset._snapshot.manifest.schema)
         rows = self.metadata.num_rows
         positions = parse_positions(indices, rows)
@@ -108,7 +108,7 @@ class ReadingFragment(OneFragment):
         columns: list[str] | dict[str, str] | None = None,
         with_row_address: bool | None = None,
     ) -> FragmentSession:
-        """Return what takes rows again and again; ``_rowaddr`` comes last if it is wanted."""
+        """Return an object for repeated `take` calls; ``_rowaddr`` comes last if requested."""
         if with_row_address and isinstance(columns, dict):
             columns = {**columns, "_rowaddr": "_rowaddr"}
         elif with_row_address:
@@ -121,12 +121,12 @@ class ReadingFragment(OneFragment):
         return self.scanner().head(num_rows)
 
 
-# ---- the part of a fragment that changes it, for a commit of one's own
+# ---- the part of a fragment that changes it, for a hand-made commit
 
 
 @checked_methods
 class ChangingFragment(OneFragment):
-    """Writes files for a new state of the fragment, and returns that; nothing is committed."""
+    """Writes files for a new state of the fragment, and returns the state without a commit."""
 
     _dataset: Handle
 
@@ -142,9 +142,9 @@ class ChangingFragment(OneFragment):
         Parameters
         ----------
         value_func
-            As the ``transforms`` of `LanceDataset.add_columns`; rows are the fragment's.
+            As ``transforms`` of `LanceDataset.add_columns`, for the rows of the fragment.
         columns, batch_size, reader_schema
-            As ``read_columns``, ``batch_size`` and ``reader_schema`` there.
+            As ``read_columns``, ``batch_size`` and ``reader_schema`` of `LanceDataset.add_columns`.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class ChangingFragment(OneFragment):
         right_on: str | None = None,
         schema: pa.Schema | None = None,
     ) -> tuple[Fragment, LanceSchema]:
-        """Write columns of another table, found by a key; as `LanceDataset.merge`.
+        """Write columns of another table, joined by a key, as in `LanceDataset.merge`.
 
         Returns
         -------
@@ -186,24 +186,24 @@ class ChangingFragment(OneFragment):
         *,
         with_offsets: bool = False,
     ) -> tuple[Fragment, list[int]] | tuple[Fragment, list[int], bytes]:
-        """Write columns anew, for a commit of `LanceOperation.Update` in mode rewrite_columns.
+        """Rewrite columns, for a commit of `LanceOperation.Update` in mode ``rewrite_columns``.
 
         Parameters
         ----------
         data_obj
-            New values and their keys; of several rows with one key the last counts.  Rows of the
+            The new values with their keys; of duplicate keys the last row wins.  Rows of the
             fragment without a match keep their values.
         left_on, right_on
-            The key column of the fragment, and of the rows.
+            The key column of the fragment, and of the new values.
         schema
-            The columns of the rows and their types, as in `lancekit.write_dataset`.
+            The columns of the new values and their types, as in `lancekit.write_dataset`.
         with_offsets
-            Return the offsets of the matched rows too, as a portable Roaring bitmap.
+            Also return the offsets of the matched rows, as a portable Roaring bitmap.
 
         Returns
         -------
         tuple
-            The fragment, the ids of the fields that were written, and maybe the offsets.
+            The fragment, the ids of the written fields, and the offsets if requested.
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
         table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()

@@ -1,4 +1,4 @@
-"""What every part of a handle stands on: its version, what that says of itself, how it moves."""
+"""The base class of all parts of a dataset handle: its version, its properties, its moves."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 @checked_methods
 class Handle:
-    """A version of a dataset, the name it was opened by, and whether it may move."""
+    """A version of a dataset, the URI it was opened by, and whether the handle can move."""
 
     _uri: str
     _scan_defaults: dict[str, object]
     _snapshot: Snapshot
     _read_only: bool
-    #: whether the last merge of shards stopped at rows that the table refuses, for cards
+    #: True if the last merge of shards stopped at rows that the table refuses; cards show it
     _merge_refused: bool = False
 
     @classmethod
@@ -64,7 +64,7 @@ class Handle:
         return self._snapshot.location
 
     def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
-        """Run a change on the version the handle is at, and move to the one that came of it."""
+        """Run a change on the handle's version, and move the handle to the resulting version."""
         self._check_movable()
         self._snapshot, result = change(self._snapshot)
         return result
@@ -77,8 +77,8 @@ class Handle:
                 version=self._snapshot.version,
             )
 
-    def _check_shards(self, asked: bool | None = True) -> None:
-        if asked and self._read_only:
+    def _check_shards(self, requested: bool | None = True) -> None:
+        if requested and self._read_only:
             raise InvalidArgumentError(
                 f"This handle is pinned to version {self.version}, in which no rows of shards are.",
                 hint=f"Read it without them, or open the dataset: {self._location.code}.",
@@ -87,12 +87,12 @@ class Handle:
 
     @property
     def version(self) -> int:
-        """The version that the handle is at."""
+        """The version number that the handle is at."""
         return self._snapshot.version
 
     @property
     def uri(self) -> str:
-        """Where the dataset is, as it was opened."""
+        """The path or URI that the dataset was opened by."""
         return self._uri
 
     @property
@@ -109,12 +109,12 @@ class Handle:
 
     @property
     def max_field_id(self) -> int:
-        """The highest id that a field has or, as far as data files still know it, had."""
+        """The highest field id in use, or ever used as far as data files still show."""
         return self._snapshot.manifest.max_field_id()
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The table's own key-value metadata."""
+        """The table's key-value metadata."""
         return dict(self._snapshot.manifest.table_metadata)
 
     @property
@@ -128,12 +128,12 @@ class Handle:
 
     @property
     def has_index(self) -> bool:
-        """Whether the version has indices."""
+        """True if the version has indices."""
         return bool(self._snapshot.indices)
 
     @property
     def index_columns(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each index, by the index's name."""
+        """The columns of each index, by index name."""
         return {
             index.name: tuple(self._paths(index.fields))
             for index in self._snapshot.indices
@@ -146,9 +146,9 @@ class Handle:
         Returns
         -------
         list of dict
-            ``name``, ``type``, ``uuid``, ``fields`` (paths of columns), ``version`` (that was
-            indexed), ``fragment_ids`` (those that were indexed, gone ones included) and
-            ``base_id``; by name.
+            ``name``, ``type``, ``uuid``, ``fields`` (column paths), ``version`` (the version that
+            was indexed), ``fragment_ids`` (the fragments that were indexed, also removed ones) and
+            ``base_id``; sorted by name.
 
         Examples
         --------
@@ -179,11 +179,11 @@ class Handle:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether row ids survive updates and compaction."""
+        """True if row ids survive updates and compaction."""
         return self._snapshot.manifest.has_stable_row_ids
 
     def base_paths(self) -> dict[int, BasePath]:
-        """Return the other places that the version's files lie in, by their ids."""
+        """Return the version's base paths (further places of its files), by id."""
         return {base.id: base for base in self._snapshot.manifest.base_paths}
 
     def fragment_ids(self) -> BitMap:

@@ -1,4 +1,4 @@
-"""The part of a handle that makes, drops and describes indices."""
+"""The part of a dataset handle that creates, drops and describes indices."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @checked_methods
 class Indices(Handle):
-    """Indices: made, dropped and told of."""
+    """Creation, removal and description of indices."""
 
     @property
     def indices(self) -> TableIndices:
-        """The indices of this version: how much each covers, since when the rest is left out.
+        """The indices of this version, with their coverage and the versions of uncovered rows.
 
         Examples
         --------
@@ -61,46 +61,47 @@ class Indices(Handle):
         document_granularity: object = None,
         **kwargs: object,
     ) -> None:
-        """Make an index of a column, which filters use from then on; the handle moves.
+        """Create an index of a column for filters or full-text search; the handle moves.
 
         Parameters
         ----------
         column
-            A name, or the path of a field of structs.
+            The name of the column, or the path of a nested field.
         index_type
             ``"BTREE"``, ``"BITMAP"``, ``"LABEL_LIST"``, ``"NGRAM"``, ``"ZONEMAP"``,
             ``"BLOOMFILTER"`` or ``"INVERTED"`` (also ``"FTS"``), or an
             `lancekit.indices.IndexConfig` with parameters.
         name
-            Of the index, by default the column's with ``_idx``.
+            The name of the index, by default the column name with ``_idx``.
         replace
-            Whether it may take the place of an index of the same name on the column.
+            Whether to replace an index of the same name on the column.
         train
-            ``False`` makes an index that covers no rows, until they are added by
-            ``ds.optimize.optimize_indices()``.
+            ``False`` makes an index that covers no rows until ``ds.optimize.optimize_indices()``
+            adds them.
         fragment_ids
-            Of ``"INVERTED"``: the fragments of which a part is made, which is no index before
-            `merge_index_metadata` and a commit.
+            For ``"INVERTED"``: the fragments of a partial index.  It needs `merge_index_metadata`
+            and a commit before it is an index.
         index_uuid
-            The folder of its files.
+            The name of the folder of the index files.
         progress_callback
             Called with a `lancekit.progress.IndexProgress` when indexing begins and ends.
         format_version, document_granularity
-            Of ``"INVERTED"``: 2 and ``"row"``, which they are without, too.
+            For ``"INVERTED"``: only 2 and ``"row"``, which are also the defaults.
         kwargs
-            Of ``"INVERTED"``: ``with_position=True`` for phrases, and how text becomes words, as
-            ``docs/search.md`` has it; ``memory_limit`` and ``num_workers`` change nothing.
+            For ``"INVERTED"``: ``with_position=True`` for phrases, and the settings of the
+            tokenizer (see ``docs/search.md``).  ``memory_limit`` and ``num_workers`` change
+            nothing.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            The column does not exist.
         InvalidTypeError
-            Such an index cannot be made of the column's type.
+            The kind of index does not support the column's type.
         NotOfferedError
-            A kind of index that lancekit does not make.
+            lancekit does not make this kind of index.
         IndexExistsError
-            The name is taken.
+            The name is in use already.
 
         Examples
         --------
@@ -149,22 +150,27 @@ class Indices(Handle):
         index_uuid: str | None = None,
         **kwargs: object,
     ) -> Index:
-        """Index some fragments; `commit_existing_index_segments` makes it part of the dataset.
+        """Index some fragments, for a later commit by `commit_existing_index_segments`.
 
-        So an index can be made in parts, by several processes.
+        Several processes can make the segments of one index in this way.
 
         Parameters
         ----------
         fragment_ids
-            The fragments, which have to be named.
+            The fragments to index; required.
         kwargs
-            As in `create_scalar_index` and `create_index`.  Segments of vectors with the same
+            As in `create_scalar_index` and `create_index`.  Vector segments with the same
             ``ivf_centroids`` and ``pq_codebook`` can be merged.
 
         Returns
         -------
         Index
-            What the manifest will say of the segment.
+            The segment's future entry in the manifest.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``fragment_ids`` is missing.
 
         Examples
         --------
@@ -195,12 +201,12 @@ class Indices(Handle):
         )
 
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:
-        """Put segments together that are not committed yet, which makes searches quicker.
+        """Merge uncommitted segments into one, which makes searches faster.
 
         Raises
         ------
         InvalidArgumentError
-            They are not of one column and kind, or share a fragment.
+            The segments differ in column or kind, or share a fragment.
         """
         from lancekit._api.lance_operation import Index
         from lancekit._operations.index.staged import merge_parts
@@ -215,26 +221,26 @@ class Indices(Handle):
         batch_readhead: int | None = None,
         progress_callback: object = None,
     ) -> None:
-        """Put parts of a full-text index together that were made of some fragments each.
+        """Merge the partial full-text indices of single fragments.
 
-        They were made by `create_scalar_index` with ``fragment_ids`` and the same ``index_uuid``;
-        afterwards a `LanceOperation.CreateIndex` with an `Index` of this ``uuid`` commits them.
+        `create_scalar_index` makes them with ``fragment_ids`` and the same ``index_uuid``.  After
+        the merge, commit a `LanceOperation.CreateIndex` with an `Index` of this ``uuid``.
 
         Parameters
         ----------
         index_uuid
-            The folder of their files.
+            The name of the folder of the index files.
         index_type
             ``"INVERTED"``.
         batch_readhead
-            It changes nothing.
+            A hint: it is checked, and changes no result.
 
         Raises
         ------
         InvalidArgumentError
-            There are no such parts, or they were not made alike.
+            There are no partial indices, or their parameters differ.
         NotOfferedError
-            Another type of index: `merge_existing_index_segments` is for these.
+            The index has another type: use `merge_existing_index_segments`.
 
         Examples
         --------
@@ -268,16 +274,17 @@ class Indices(Handle):
     def commit_existing_index_segments(
         self, index_name: str, column: str, segments: list[Index]
     ) -> Self:
-        """Commit an index of segments that `create_index_uncommitted` made; the handle moves.
+        """Commit an index of segments from `create_index_uncommitted`; the handle moves.
 
-        It takes the place of an index of the same name on the column.
+        The index replaces one of the same name on the column.
 
         Raises
         ------
         InvalidArgumentError
-            They are not of this column and of one kind, share a fragment, or have no files.
+            The segments are of another column or of several kinds, share a fragment, or have no
+            files.
         CommitConflictError
-            Fragments that they cover were rewritten since.
+            Fragments that the segments cover were rewritten since.
         """
         from lancekit._api.lance_operation import Index
         from lancekit._operations.index.staged import commit_parts
@@ -294,25 +301,27 @@ class Indices(Handle):
         with_position: bool = False,
         index_segments: Iterable[str | UUID] | None = None,
     ) -> None:
-        """Read of an index what searches need, so that the first takes no longer than others.
+        """Load the parts of an index that searches need, so that the first search is not slower.
 
-        Of a B-tree that is larger than what is remembered (`lancekit.options.cache_bytes`) its
-        pages are not read; posting lists of words and codes of vectors are read where they are
-        asked for.
+        The pages of a B-tree are not loaded if it exceeds the cache
+        (`lancekit.options.cache_bytes`).  Posting lists and vector codes are only loaded when a
+        search needs them.
 
         Parameters
         ----------
+        name
+            The name of the index.
         with_position
-            Changes nothing; where an index has no positions of words, it is refused.
+            Refused if the index has no word positions; otherwise it changes nothing.
         index_segments
-            The UUIDs of segments: only these.
+            The UUIDs of the segments to load; all by default.
 
         Raises
         ------
         IndexNotFoundError
-            There is no index of the name, or no such segment of it.
+            There is no index of this name, or it has no such segment.
         FormatError
-            A file of it cannot be read.
+            A file of the index cannot be read.
 
         Examples
         --------
@@ -330,7 +339,7 @@ class Indices(Handle):
         prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
 
     def describe_indices(self) -> list[IndexDescription]:
-        """Describe the version's indices, by their names; no file is read.
+        """Describe the version's indices, sorted by name, without reading files.
 
         Examples
         --------
@@ -348,18 +357,18 @@ class Indices(Handle):
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
         """Translate row addresses from before compactions with ``defer_index_remap=True``.
 
-        Only compactions count that an index still has to catch up with.
+        Only compactions that some index has not caught up with are applied.
 
         Parameters
         ----------
         addrs
-            Row addresses, as uint64, such as ``_rowaddr`` has.  Nulls are allowed.
+            Row addresses as uint64, for example from ``_rowaddr``.  Nulls are allowed.
 
         Returns
         -------
         pa.Array | None
-            The current addresses: null for a null and for a row that is gone, the same address
-            for a row that did not move.  ``None`` if no such compaction is recorded.
+            The current addresses.  A null stays null, a deleted row becomes null, and a row that
+            did not move keeps its address.  ``None`` if no such compaction is recorded.
 
         Raises
         ------
@@ -386,23 +395,23 @@ class Indices(Handle):
         reuse = reuse_of(self._snapshot)
         if reuse is None:
             return None
-        known = addrs.is_valid().to_numpy(zero_copy_only=False)
-        rows, there = reuse.moved(addrs.fill_null(0).to_numpy())
-        return pa.array(rows, mask=~(known & there))
+        valid = addrs.is_valid().to_numpy(zero_copy_only=False)
+        rows, exists = reuse.moved(addrs.fill_null(0).to_numpy())
+        return pa.array(rows, mask=~(valid & exists))
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
-        """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
+        """Return the statistics of an index; an older name of ``ds.stats.index_stats``."""
         from lancekit._operations.index.describe import index_statistics
 
         return index_statistics(self._snapshot, index_name)
 
     def drop_index(self, name: str) -> None:
-        """Drop an index; the handle moves.  Its files stay, for older versions.
+        """Drop an index; the handle moves.  The files stay for older versions.
 
         Raises
         ------
         IndexNotFoundError
-            There is no index of the name.
+            There is no index of this name.
 
         Examples
         --------
@@ -420,20 +429,20 @@ class Indices(Handle):
 
     @takes(VectorIndexArguments)
     def create_index(self, arguments: VectorIndexArguments) -> Self:
-        """Make an index of a column of vectors, which searches use; the handle moves.
+        """Create an index of a vector column for searches; the handle moves.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            The column does not exist.
         InvalidTypeError
-            It holds no vectors of numbers.
+            The column has no numeric vectors.
         InvalidArgumentError
-            What is given does not fit the vectors.
+            An argument does not fit the vectors.
         NotOfferedError
-            A kind of index that lancekit does not make.
+            lancekit does not make this kind of index.
         IndexExistsError
-            The name is taken.
+            The name is in use already.
 
         Examples
         --------
@@ -454,14 +463,14 @@ class Indices(Handle):
         return self
 
     def get_ivf_model(self, index_name: str) -> IvfModel:
-        """Return the middles of the partitions of an index of vectors.
+        """Return the partition centroids of a vector index.
 
         Raises
         ------
         IndexNotFoundError
-            There is no index of the name.
+            There is no index of this name.
         InvalidArgumentError
-            It is none of vectors, or has no vectors yet.
+            The index is not a vector index, or it has no vectors yet.
         """
         from lancekit._api.index_models import IvfModel
         from lancekit._operations.index.vectors import vector_segments
@@ -469,19 +478,28 @@ class Indices(Handle):
         found = vector_segments(self._snapshot, index_name)
         if not found:
             raise InvalidArgumentError(f"Index {index_name!r} has no vectors yet.")
-        middles = found[0].centroids
-        lists = pa.FixedSizeListArray.from_arrays(pa.array(middles.ravel()), middles.shape[1])
+        centroids = found[0].centroids
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(centroids.ravel()), centroids.shape[1])
         return IvfModel(lists, found[0].metric)
 
     def centroids(
         self, *, index_name: str | None = None, column: str | None = None
     ) -> pa.FixedSizeListArray:
-        """Return the middles of the partitions of an index, or of the first one of a column.
+        """Return the partition centroids of a vector index, named or the first one of a column.
+
+        Parameters
+        ----------
+        index_name
+            The name of the index; it takes precedence over ``column``.
+        column
+            The column of the index.
 
         Raises
         ------
         IndexNotFoundError
             There is no such index.
+        InvalidArgumentError
+            Neither argument is given, or the index has no vectors.
 
         Examples
         --------

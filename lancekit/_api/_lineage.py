@@ -1,4 +1,4 @@
-"""The part of a handle that knows what changed, and since when something is as it is."""
+"""The part of a dataset handle that compares versions and returns histories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @checked_methods
 class Lineage(Handle):
-    """What changed in a dataset, and the history of what it holds."""
+    """Differences between versions, and histories of rows and columns."""
 
     def diff(
         self,
@@ -38,23 +38,23 @@ class Lineage(Handle):
         filter: str | pc.Expression | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> DatasetDiff:
-        """Compare two versions: which rows were inserted, deleted and updated, and how.
+        """Compare two versions: the rows that were inserted, deleted and updated, and how.
 
-        No rows are read before they are asked for, and none of fragments that both sides share.
+        Rows are only read when a result needs them, and never from fragments that both sides share.
 
         Parameters
         ----------
         old, new
             A version of this branch, a tag, a pair of branch and version, a time, or another
-            handle, such as one on a clone; ``new`` is this handle by default.
+            handle, for example on a clone.  ``new`` is this handle by default.
         on
-            The columns that tell which rows are the same.  By default stable row ids do, as far
-            as both sides got them from a common version, and then the primary key; without both,
-            rows are compared as wholes, so that none is updated.
+            The key columns that match the rows of both sides.  By default stable row ids match the
+            rows that both sides got from a common version, and the primary key matches the others.
+            Without both, whole rows are compared, so that no row counts as updated.
         filter
-            Compare only rows that meet it, each side by itself.
+            Compare only rows that match the filter; it is applied to each side separately.
         columns
-            Compare only these columns, and those of the key; all by default.
+            Compare only these columns and the key columns; all by default.
 
         Returns
         -------
@@ -64,9 +64,9 @@ class Lineage(Handle):
         Raises
         ------
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such version.
+            A version, tag or branch does not exist.
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
 
         Examples
         --------
@@ -95,28 +95,28 @@ class Lineage(Handle):
         filter: str | pc.Expression | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> ChangeFeed:
-        """Return what each commit did to the rows, one after the other.
+        """Return the row changes of each commit, in commit order.
 
         Parameters
         ----------
         since, until
-            What changed after the one, up to and including the other: versions of one branch, by
-            number, tag, time or handle; ``until`` is this handle by default.
+            Commits after ``since``, up to and including ``until``: versions of one branch, by
+            number, tag, time or handle.  ``until`` is this handle by default.
         on, filter, columns
-            As of `diff`.
+            As in `diff`.
 
         Returns
         -------
         ChangeFeed
             `to_table()` and `to_batches()` with ``_commit_version`` and ``_commit_timestamp``;
-            `steps`; `gaps` names what is gone in between.
+            `steps`; `gaps` names the missing versions in between.
 
         Raises
         ------
         InvalidArgumentError
-            The versions are of two branches, or the wrong way round.
+            The versions are of different branches, or ``since`` is after ``until``.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such version.
+            A version, tag or branch does not exist.
         """
         from lancekit._api.changes import ChangeFeed
 
@@ -131,42 +131,42 @@ class Lineage(Handle):
         *,
         all: bool = False,  # noqa: A002
     ) -> Bisection:
-        """Find the first version that is bad: between a good one and a bad one, by halves.
+        """Find the first bad version, between a good and a bad one, by binary search.
 
-        Of a thousand versions ten are asked about, each once.
+        Among 1,000 versions the condition is evaluated for ten, once each.
 
         Parameters
         ----------
         condition
-            A function of a handle, read-only and at one version, that returns True if the version
-            is good; or text, a filter that all rows of a good version meet, such as
-            ``"delay >= -120"``, or a condition of aggregates: ``"count(DISTINCT id) = count(*)"``.
-            Where it raises, nobody can tell: other versions are asked instead, and the result
-            names those that leave it in doubt.
+            A function that receives a read-only handle at one version, and returns True if the
+            version is good.  Or text: a filter that all rows of a good version match, such as
+            ``"delay >= -120"``, or a condition on aggregates: ``"count(DISTINCT id) = count(*)"``.
+            A version for which it raises is skipped: other versions are tested instead, and the
+            result names the skipped versions that leave it in doubt.
         good, bad
-            Versions of one branch, by number, tag, time or handle; the oldest that can be read,
-            and this handle's.
+            Versions of one branch, by number, tag, time or handle.  By default the oldest readable
+            version, and this handle's.
         all
-            Ask about every version between them, and give each change of the answer: for what came
-            and went more than once.
+            Evaluate every version in between, and return each change of the result: for conditions
+            that changed more than once.
 
         Returns
         -------
         Bisection
-            `version`, the first bad one, with its `operation`, `message` and `timestamp`; `diff`,
-            what it changed; `undo`, the line of code that takes it back; `evaluations`; `flips`.
+            `version`, the first bad version, with its `operation`, `message` and `timestamp`;
+            `diff`, its changes; `undo`, the line of code that reverts it; `evaluations`; `flips`.
 
         Raises
         ------
         InvalidArgumentError
-            The good version is bad, the bad one good, or the condition raises at one of them; they
-            are of two branches, or the wrong way round.
+            The good version is bad, the bad one is good, or the condition raises for one of them.
+            Or the versions are of different branches, or in the wrong order.
         InvalidTypeError
-            The condition is no function, or returns neither True nor False.
+            The condition is no function, or it returns neither True nor False.
         PredicateError
             The text does not parse, or does not fit the bad version.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such version.
+            A version, tag or branch does not exist.
 
         Examples
         --------
@@ -186,32 +186,32 @@ class Lineage(Handle):
 
         last = self._snapshot if bad is None else snapshot_at(self._location, bad)
         if isinstance(condition, str):
-            condition_of(last, condition)  # what is no condition at all is an error by itself
+            condition_of(last, condition)  # report an invalid condition before the search
         first = None if good is None else snapshot_at(self._location, good)
-        return bisect_versions(self._asked(condition), first, last, sweep=all)
+        return bisect_versions(self._version_test(condition), first, last, sweep=all)
 
     def duplicates(self, on: str | Sequence[str] | None = None) -> Duplicates:
         """Find the rows that share a key with another row.
 
         The key columns are read twice at most, with 8 bytes of memory a row.  A key with a null
-        equals no other.
+        equals no other key.
 
         Parameters
         ----------
         on
-            The columns of the key, nested ones by their paths; the primary key by default.
+            The key columns, nested ones by their paths; the primary key by default.
 
         Returns
         -------
         Duplicates
-            How many rows and keys there are; `Duplicates.to_table` has the rows.
+            The numbers of rows and keys; `Duplicates.to_table` returns the rows.
 
         Raises
         ------
         InvalidArgumentError
             There is no primary key, or a column has a type that cannot be a key.
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
 
         Examples
         --------
@@ -226,33 +226,33 @@ class Lineage(Handle):
         return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
     def row_history(self, rows: Mapping[str, object] | str | pc.Expression | int) -> RowHistory:
-        """Return every version up to the handle's that made a row, changed it or deleted it.
+        """Return each version up to the handle's that created, changed or deleted a row.
 
-        Manifests are read for each version, rows only where their files are others than before.
+        The manifest of each version is read.  Rows are only read where their files have changed.
 
         Parameters
         ----------
         rows
-            The columns of a key and their values, such as ``{"id": 7}``, also of a row that was
-            deleted; a filter that selects at most 100 rows of this version; or a row id, where
-            these are stable.  A key is followed through all rows that had it: with stable row ids
-            one that was deleted and inserted again died and was born.
+            The key columns with their values, such as ``{"id": 7}``, also for a deleted row.  Or a
+            filter that matches at most 100 rows of this version.  Or a row id, if row ids are
+            stable.  A key is followed through all rows that had it: with stable row ids, a row that
+            was deleted and inserted again has a death and a birth.
 
         Returns
         -------
         RowHistory
-            A list of changes, oldest first: `kind`, `version`, `timestamp`, `operation`,
-            `message`, and `cells` with the old and new values.
+            A list of changes, oldest first: `kind`, `version`, `timestamp`, `operation`, `message`,
+            and `cells` with the old and new values.
 
         Raises
         ------
         InvalidArgumentError
-            No version that can be read has such a row, the filter selects too many, or nothing
-            tells which row is which in other versions.
+            No readable version has such a row, the filter matches too many rows, or there is no key
+            that identifies rows across versions.
         ColumnNotFoundError, PredicateError
-            There is no such column, or the filter does not parse.
+            A column does not exist, or the filter does not parse.
         UnsupportedFeatureError
-            A row id was given, and they are not stable.
+            A row id was given, but the row ids are not stable.
 
         Examples
         --------
@@ -272,32 +272,31 @@ class Lineage(Handle):
         filter: str | pc.Expression | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Return rows with the version that last changed each.
+        """Return rows, each with the version that last changed it.
 
         Parameters
         ----------
         filter
-            Which rows; all by default.
+            The rows to return; all by default.
         columns
-            Which columns are shown, and whose changes count; all by default.
+            The columns to return, whose changes count; all by default.
 
         Returns
         -------
         pa.Table
-            The rows in their order, then ``_changed_in``, the version that made the row or gave it
-            the values that it has; ``_changed_branch``, of which branch that version is;
-            ``_changed_at``, when that was; ``_changed_by`` and
-            ``_changed_message``, the operation of that commit and what it says of itself;
-            ``_changed_from``, the cell or script, if `options.provenance` recorded it.  They are
-            null for rows that the oldest version that can be read has already, unless that is
-            version 1.
+            The rows in their order, with six more columns.  ``_changed_in`` is the version that
+            created the row or gave it its present values, and ``_changed_branch`` the branch of
+            this version.  ``_changed_at`` is the time of the commit, ``_changed_by`` its operation,
+            ``_changed_message`` its message.  ``_changed_from`` is the cell or script, if
+            `options.provenance` recorded it.  They are null for rows that the oldest readable
+            version already has, unless it is version 1.
 
         Raises
         ------
         ColumnNotFoundError, PredicateError
-            There is no such column, or the filter does not parse.
+            A column does not exist, or the filter does not parse.
         InvalidArgumentError
-            A column of the dataset has the name of one of these six columns.
+            A column of the dataset has the name of one of the six columns.
 
         Examples
         --------
@@ -312,14 +311,14 @@ class Lineage(Handle):
         return blame_of(self._snapshot, filter, columns)
 
     def column_history(self, column: str) -> ColumnHistory:
-        """Return every version that added a column, renamed, cast or rewrote it, or dropped it.
+        """Return each version that added, renamed, cast, rewrote or dropped a column.
 
-        Manifests alone are read; `statistics` of a change reads the column in its version.
+        Only manifests are read.  The `statistics` of a change reads the column in its version.
 
         Parameters
         ----------
         column
-            What it is called in this version, or was in the newest that had it.
+            The column's name in this version, or in the newest version that had the column.
 
         Returns
         -------
@@ -330,13 +329,15 @@ class Lineage(Handle):
         Raises
         ------
         ColumnNotFoundError
-            No version that can be read has such a column.
+            No readable version has such a column.
         """
         from lancekit._api.histories import column_history_of
 
         return column_history_of(self._snapshot, column)
 
-    def _asked(self, condition: str | Callable[[Self], object]) -> Callable[[Snapshot], object]:
+    def _version_test(
+        self, condition: str | Callable[[Self], object]
+    ) -> Callable[[Snapshot], object]:
         from lancekit._operations.checks.constraints import holds
 
         if isinstance(condition, str):

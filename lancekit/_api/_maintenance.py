@@ -1,4 +1,4 @@
-"""The part of a handle that looks after files."""
+"""The part of a dataset handle that maintains files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
     _Static = staticmethod[..., None]
 else:
-    _Static = staticmethod  # has no types in brackets when it runs
+    _Static = staticmethod  # not subscriptable at run time
 
 
 class _Removal(_Static):
-    """A static method that removes a dataset: on a handle it takes absolute places alone.
+    """A static method that removes a dataset; called on a handle, it only takes absolute places.
 
-    pandas and Polars drop columns by a method of this name, and a relative path looks like one.
+    In pandas and Polars, a method of this name drops columns, and a relative path looks like a
+    column.
     """
 
     def __get__(self, instance: object, owner: type | None = None, /) -> Callable[..., None]:
@@ -65,11 +66,11 @@ def _is_absolute(place: str | bytes) -> bool:
 
 @checked_methods
 class Maintenance(Handle):
-    """Compaction, cleanup, files and their sizes, checks, and the removal of a dataset."""
+    """Compaction, cleanup, file listings, validation, and the removal of a dataset."""
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """The maintenance of the dataset's files."""
+        """Compaction and index maintenance."""
         from lancekit._api.optimizer import DatasetOptimizer
 
         return DatasetOptimizer(self)
@@ -87,32 +88,38 @@ class Maintenance(Handle):
     ) -> CleanupStats:
         """Remove old versions of the handle's branch, and files that no version needs.
 
-        The handle's version and newer ones stay, and so do tagged ones, those that branches
-        forked from, merge bases of two branches, versions that alone show renamed columns to
-        the next merge, and the files of all of these.  A shallow clone elsewhere protects nothing.
+        The handle's version and all newer ones stay, with their files.  So do tagged versions, fork
+        points of branches, and merge bases of two branches.  Versions also stay if only they show
+        the next merge which columns were renamed.  A shallow clone elsewhere protects nothing.
 
         Parameters
         ----------
         older_than
-            Remove versions that are older; two weeks if nothing else is given.
+            Remove versions older than this; two weeks if nothing else is given.
         retain_versions
-            Keep the newest ones, so many of them.
+            The number of newest versions to keep.
         delete_unverified
-            Remove files that belong to no version even if they are not seven days old.  One that
-            belongs to a commit under way would be lost: only if nobody else writes.
+            Also remove files that belong to no version and are less than seven days old.  This
+            destroys the files of concurrent commits: use it only if nobody else writes.
         error_if_tagged_old_versions
-            Whether a tagged version among them is an error, or passed over.
+            Whether a tagged version among the old ones is an error, or is skipped.
         delete_rate_limit, delete_concurrency
-            The most files to remove in a second, and at a time.
+            The most files to remove per second, and at the same time.
         versions
             Remove only these versions.
+
+        Returns
+        -------
+        CleanupStats
+            The numbers of removed versions, files and bytes.
 
         Raises
         ------
         RefConflictError
-            A version to remove is tagged, or a branch or its next merge needs one of ``versions``.
+            A version to remove is tagged; or a branch, or its next merge, needs one of
+            ``versions``.
         InvalidArgumentError
-            An argument that cannot be used.
+            An argument is out of range.
 
         Examples
         --------
@@ -150,14 +157,17 @@ class Maintenance(Handle):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Tell what `cleanup_old_versions` would remove; nothing is, before `apply` is called.
-
-        The other arguments are those of `cleanup_old_versions`.
+        """Plan `cleanup_old_versions`, which takes the same arguments; `apply` removes the files.
 
         Parameters
         ----------
         include_files, max_files
             Whether to list files, and how many at most.
+
+        Returns
+        -------
+        CleanupExplanation
+            The versions and files to remove.
         """
         from lancekit._call import Call
         from lancekit._operations.cleanup.run import explain_cleanup
@@ -167,7 +177,7 @@ class Maintenance(Handle):
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         most = check_count("max_files", max_files, least=1)
-        told = explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
+        plan = explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
         call = Call(
             self.cleanup_old_versions,
             older_than,
@@ -177,7 +187,7 @@ class Maintenance(Handle):
             delete_rate_limit=delete_rate_limit,
             versions=versions,
         )
-        return replace(told, _call=call)
+        return replace(plan, _call=call)
 
     @property
     def stats(self) -> LanceStats:
@@ -195,7 +205,7 @@ class Maintenance(Handle):
         return LanceStats(self._snapshot)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """List every file in the folder of the handle's branch, needed or not.
+        """List all files in the folder of the handle's branch, also unneeded ones.
 
         Returns
         -------
@@ -212,14 +222,14 @@ class Maintenance(Handle):
         min_version: int | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> pa.RecordBatchReader:
-        """List the files that versions of the handle's branch refer to, version by version.
+        """List the files that versions of the handle's branch reference, version by version.
 
         Parameters
         ----------
         min_version
-            The first version to list, all by default.
+            The first version to list; all versions by default.
         progress
-            Called after each version with the number of those done, and of all.
+            Called after each version with the number of finished versions and of all versions.
 
         Returns
         -------
@@ -241,22 +251,23 @@ class Maintenance(Handle):
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
 
     def validate(self, *, deep: bool = False, sources: bool = False) -> None:
-        """Raise if something is wrong with this version.
+        """Check this version, and raise an error for damage.
 
         Parameters
         ----------
         deep
-            Read every value, and compare the checksums of files that have them; else only the
-            manifest and the frame of each file.
+            Read every value, and verify the checksums of files that have them.  By default only the
+            manifest and the structure of each file are read.
         sources
-            Look first whether all files that lie in other places, those of a shallow clone's
-            source or of base paths, are there and have their sizes; the error names all places
-            that lack some.  Warns if the version that a clone was made from was cleaned up.
+            First check that all files in other places exist with their sizes: in a shallow clone's
+            source and in base paths.  The error names all places with missing files.  Warns if the
+            source version of a clone was cleaned up.
 
         Raises
         ------
         CorruptFileError
-            Names the file, and the column and page where there is one.
+            A file is damaged.  The error names the file, and the column and page where there is
+            one.
 
         Examples
         --------
@@ -271,23 +282,23 @@ class Maintenance(Handle):
         validate_version(self._snapshot, deep=check_flag("deep", deep))
 
     def deepen(self) -> DeepenResult:
-        """Copy the files that the table has in other places to its own folder; the handle moves.
+        """Copy the table's files in other places into its own folder; the handle moves.
 
-        A shallow clone, a branch, or a table with base paths then needs nothing but its folder.
-        Rows, row ids, versions of rows and indices stay as they are, and so do older versions,
-        which go on reading where they did.  On one disk files are linked, in one bucket the server
-        copies them.  If it is interrupted, the table is as it was; what
-        was copied until then is found by the next call.
+        A shallow clone, a branch, or a table with base paths then needs only its own folder.  Rows,
+        row ids, row versions and indices do not change.  Older versions do not change, and still
+        read from the other places.  On one disk files are linked, and in one bucket the server
+        copies them.  An interruption leaves the table unchanged, and the next call reuses the files
+        copied so far.
 
         Returns
         -------
         DeepenResult
-            How much was copied; without anything to copy no version is made.
+            The copied files and bytes.  If there is nothing to copy, no version is created.
 
         Raises
         ------
         CorruptFileError
-            A file is missing, or has another size than the version says.
+            A file is missing, or its size differs from the version's entry.
         RetriesExhaustedError
             Other writers changed the same fragments again and again.
 
@@ -308,12 +319,11 @@ class Maintenance(Handle):
         return self._move(lambda snapshot: deepen(snapshot, RetryPolicy()))
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Give the branch's manifests the newer names, which sort the newest version first.
+        """Rename the branch's manifests to the newer scheme, which sorts the newest version first.
 
-        A dataset of an old release opens faster then, where names are listed in order.  Versions
-        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
-        an old name that comes at the same time may have to be done again.  A migration that was
-        interrupted is finished by the next one.
+        A dataset of an old release then opens faster on stores that list names in order.  Versions
+        and handles stay valid.  Other writers should pause: a concurrent commit under an old name
+        may have to be repeated.  The next call finishes an interrupted migration.
         """
         from lancekit._versions.listing import migrate_names
 
@@ -321,31 +331,32 @@ class Maintenance(Handle):
 
     @_Removal
     def drop(
-        base_uri: str | os.PathLike[str],  # noqa: N805  # it is a static method
+        base_uri: str | os.PathLike[str],  # noqa: N805  # a static method
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Remove a dataset, and its folder if nothing else is in it.
+        """Remove a dataset, and its folder if no other files are in it.
 
-        What is not the dataset's stays, and so does what is behind links and in base paths: a
-        warning names these.  Call it on the class: a handle, on which ``ds.drop("x")`` would mean
-        a column to many, takes absolute paths and URIs alone.
+        Files that do not belong to the dataset stay.  Files behind links and in base paths stay,
+        too, and a warning names them.  Call it on the class.  A handle only takes absolute paths
+        and URIs, because many readers take ``ds.drop("x")`` for the removal of a column.
 
         Parameters
         ----------
         base_uri
-            The folder, in which there has to be a version that can be read.
+            The folder of the dataset, which must have a readable version.
         storage_options
             Credentials and settings of an object store.
         ignore_not_found
-            Do nothing if there is nothing.
+            Do nothing if the folder does not exist.
 
         Raises
         ------
         DatasetNotFoundError
-            There is nothing.
+            There are no files at ``base_uri``.
         InvalidArgumentError
-            What is there is no dataset, or is a branch of one; or a handle got a relative path.
+            ``base_uri`` is no dataset, or is a branch; or it is a relative path and was passed to a
+            handle.
 
         Examples
         --------

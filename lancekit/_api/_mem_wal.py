@@ -1,4 +1,4 @@
-"""The part of a handle that makes a table one with shards, and tells of these."""
+"""The part of a dataset handle that sets up write-ahead logs, and opens shard writers."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 
 @checked_methods
 class MemWal(Handle):
-    """Write-ahead logs: how rows are given to shards, and which shards there are."""
+    """Write-ahead logs: initialization, sharding, shard writers and scans."""
 
     @takes(MemWalArguments)
     def initialize_mem_wal(self, arguments: MemWalArguments) -> None:
-        """Let the table have write-ahead logs, once; the handle moves.
+        """Enable write-ahead logs for the table, once; the handle moves.
 
-        Rows are given to shards by their bucket, by the value of a column, or all to one; without
-        any of these by whoever opens a writer. A primary key is needed for rows to take the place
-        of others; its columns are of integers, bool, text or binary.
+        Rows are assigned to shards by bucket, by the value of a column, or all to one shard.
+        Without a sharding spec, the caller that opens a writer picks the shard.  Upserts need a
+        primary key, with columns of integers, bool, text or binary.
 
-        The settings of writers are the defaults of those that are opened later.
+        The writer settings are the defaults of later writers.
 
         Raises
         ------
         IndexExistsError
-            The table may have logs already.
+            The table has write-ahead logs already.
         IndexNotFoundError, ColumnNotFoundError
-            There is no index, or no column, of a name.
+            A named index or column does not exist.
         InvalidArgumentError, UnsupportedTypeError
-            More than one way to shards was given, or a number, a column or an index that cannot
-            be used.
+            More than one sharding was given; or a number is out of range; or a column or an index
+            is not supported.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class MemWal(Handle):
         self._move(lambda read: (initialize(read, sharding, maintained, settings), None))
 
     def mem_wal_index_details(self) -> dict[str, Any] | None:
-        """Return what the table says of its write-ahead logs, ``None`` if it may not have any.
+        """Return the table's write-ahead log settings, or ``None`` if it has no write-ahead logs.
 
         Returns
         -------
@@ -105,14 +105,14 @@ class MemWal(Handle):
             "maintained_indexes": [*details.maintained],
             "maintain_all_indexes": bool(details.maintain_all),
             "writer_config_defaults": dict(details.defaults),
-            "sharding_specs": [*map(_told, details.specs)],
+            "sharding_specs": [*map(_spec_as_dict, details.specs)],
         }
 
     def mem_wal_shards(self) -> Shards:
-        """Return which shards there are, and how far each is; pylance has nothing of the kind.
+        """Return the shards and the progress of each; pylance has no counterpart.
 
-        They are those that there are now, whatever the handle's version; what is merged is told of
-        that version.
+        The shards are the present ones, whatever the handle's version.  The merge progress follows
+        the handle's version.
 
         Examples
         --------
@@ -129,16 +129,16 @@ class MemWal(Handle):
         return found
 
     def lsm_scanner(self) -> LsmScanner:
-        """Set up a scan of the newest version and of what the shards hold that it does not.
+        """Set up a scan of the newest version together with the unmerged rows of the shards.
 
-        Each run reads what there is then: the table's newest version, wherever the handle is, its
-        shards' generations that are not merged, and their logs, whether or not somebody writes to
-        them.
+        Each run reads the state at its start: the table's newest version, whatever the handle's
+        version, the unmerged generations of its shards, and their logs, whether or not a writer is
+        open.
 
         Raises
         ------
         InvalidArgumentError
-            The handle is pinned to a version, in which no rows of shards are.
+            The handle is pinned to a version, which has no rows of shards.
 
         Examples
         --------
@@ -157,21 +157,21 @@ class MemWal(Handle):
 
     @takes(ShardWriterArguments)
     def mem_wal_writer(self, arguments: ShardWriterArguments) -> ShardWriter:
-        """Open the writer of a shard, whose writer before cannot write any more.
+        """Open the writer of a shard, and fence its previous writer.
 
-        Rows have the columns of the newest version, whichever the handle is at.  What is not said
-        here is as the table says (`initialize_mem_wal`), or else as pylance has it.
+        Rows have the columns of the newest version, whatever the handle's version.  Settings that
+        are not passed come from the table (`initialize_mem_wal`), or are pylance's defaults.
 
         Raises
         ------
         InvalidArgumentError
-            `initialize_mem_wal` was not called, the id is no UUID, or a setting cannot be used.
+            `initialize_mem_wal` was not called, the id is no UUID, or a setting is invalid.
         FencedError
-            Another writer took the shard at the same time.
+            Another writer opened the shard at the same time.
         ShardError
             The shard is sealed.
         CorruptFileError
-            Rows in its log are missing or damaged that were acknowledged.
+            Acknowledged rows in the shard's log are missing or damaged.
 
         Examples
         --------
@@ -202,33 +202,35 @@ class MemWal(Handle):
         timeout: timedelta = PUT_TIMEOUT,
         claim_timeout: timedelta = CLAIM_TIMEOUT,
     ) -> dict[str, Acknowledged]:
-        """Put rows into the shards that they belong to, as the table says.
+        """Put rows into their shards, by the table's sharding spec.
 
-        A table that does not say it has one shard for all rows; one with a primary key and without
-        a MemWAL is initialized so first, in a version of its own (`initialize_mem_wal`).
+        A table without a sharding spec has one shard for all rows.  A table with a primary key and
+        without a MemWAL is first initialized that way, in a version of its own
+        (`initialize_mem_wal`).
 
-        A writer is opened for each shard when the first row comes for it.  The process keeps the
-        writers of the last 8 tables, for all handles that are used with the same `lk.options`.
-        Any number of processes may call this at once: they take turns. A shard that another writer
-        took is taken back once that one had its turn.
+        A shard's writer is opened when its first row comes.  The process keeps the writers of the
+        last 8 tables, for all handles that are used with the same `lk.options`.  Any number of
+        processes can call this method at the same time: they take turns.  A shard that another
+        writer took is taken back after that writer's turn.
 
         Parameters
         ----------
         data, schema
-            Rows, as `ShardWriter.put` takes them.
+            The rows, as in `ShardWriter.put`.
         flush
-            Make generations of all that the writers have, and close them; the next call opens new
-            ones.  Another writer that took a shard has the rows from its log, and makes the
-            generation.
+            Flush all rows of the writers into generations, and close the writers.  The next call
+            opens new ones.  If another writer took a shard, it has the rows from the log, and
+            flushes them.
         timeout
-            How long to wait while the memory of a shard's writer is full.
+            The longest wait while the memory of a shard's writer is full.
         claim_timeout
-            How long to take a shard again that other writers take before the rows are in its log.
+            The longest time to take a shard again that other writers take before the rows are in
+            its log.
 
         Returns
         -------
         dict
-            For each shard what it acknowledged: ``rows``, the ``epoch`` of the writer and the last
+            The acknowledgement of each shard: ``rows``, the ``epoch`` of the writer and the last
             ``position`` of the log.
 
         Raises
@@ -238,7 +240,7 @@ class MemWal(Handle):
         SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table; nothing is written.
         ShardError
-            Some shards did not acknowledge their rows; ``context`` has ``acknowledged``, rows by
+            Some shards did not acknowledge their rows.  ``context`` has ``acknowledged``, rows by
             shard, and ``failed``, errors by shard.
 
         Examples
@@ -268,7 +270,7 @@ class MemWal(Handle):
                 try:
                     router, rows = self._cast(self._own_router(router), rows)
                 except SchemaMismatchError as lacking:
-                    # the error of the shards says what other shards acknowledged
+                    # the shards' error has the acknowledgements of the other shards
                     raise (error if done else lacking) from None
         if flush:
             router.close()
@@ -277,9 +279,9 @@ class MemWal(Handle):
     def _cast(
         self, router: Router, data: object, schema: pa.Schema | None = None
     ) -> tuple[Router, pa.Table]:
-        """Return rows as the table has them, and the writers that take them.
+        """Cast rows to the table's columns, and return them with the writers that accept them.
 
-        The rows may have the columns of a newer version than the writers have.
+        The rows can have the columns of a newer version than the writers have.
         """
         try:
             return router, router.cast(data, schema)
@@ -290,9 +292,9 @@ class MemWal(Handle):
             return newer, newer.cast(data, schema)
 
     def _own_router(self, stale: Router | None = None) -> Router:
-        """Return the writers that the process keeps; new ones after a fork or new columns.
+        """Return the process's writers; new ones after a fork, or if the columns have changed.
 
-        Those that are `stale` are replaced if the newest version has other columns.
+        Writers that are `stale` are replaced if the newest version has other columns.
         """
         from lancekit._commit.protocol import check_not_replaced
         from lancekit._format.mem_wal.names import mem_wal_entry
@@ -300,15 +302,15 @@ class MemWal(Handle):
         from lancekit._operations.mem_wal.router import Router, cache_router, cached_router
         from lancekit._operations.mem_wal.settings import writer_settings
 
-        # of threads that come first at once each would make one, and these take shards away; after
-        # a fork nobody releases a lock that another thread held
+        # without the lock, several first threads would each make a router, and take shards from
+        # each other; it is per process, because a fork never releases the lock of another thread
         with self.__dict__.setdefault(f"_making_{os.getpid()}", threading.Lock()):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None
             is_first = router is None
             if is_first:
-                check_not_replaced(now)  # the rows are meant for the table of the handle
+                check_not_replaced(now)  # the rows are for the handle's table
                 router = self._router = cached_router(self._location, now)
             newer = router is not None and now.version > router.version
             if router is not None and router is stale and not router.ended:
@@ -325,7 +327,7 @@ class MemWal(Handle):
                         hint=f"Open the table that is there now: {self._location.code}.",
                         uri=self.uri,
                     )
-                if not is_first:  # else it was looked at just now
+                if not is_first:  # otherwise it was checked above
                     check_not_replaced(self._snapshot)
                 if mem_wal_entry(newest.indices) is None and newest.manifest.schema.primary_key:
                     newest = self._initialized()
@@ -335,17 +337,17 @@ class MemWal(Handle):
             return router
 
     def _initialized(self) -> Snapshot:
-        """Return the newest version, which may have logs now; the handle moves to it."""
+        """Initialize write-ahead logs, move the handle, and return the newest version."""
         from lancekit._operations.mem_wal.initialize import initialize
 
         with suppress(IndexExistsError):  # another process was first
-            # the handle's own version may have logs that the newest one has no more
+            # a newer version may have dropped the logs of the handle's version
             newest = latest_snapshot(self._location)
             self._move(lambda _: (initialize(newest, None), None))
         return latest_snapshot(self._location)
 
 
-def _told(spec: ShardingSpec) -> dict[str, object]:
+def _spec_as_dict(spec: ShardingSpec) -> dict[str, object]:
     return {
         "spec_id": spec.spec_id,
         "fields": [

@@ -78,7 +78,7 @@ class Scans(Handle):
         from lancekit._api.scanner import scan_of
 
         arguments = arguments.over(self._scan_defaults)
-        self._check_shards(asked=arguments.include_mem_wal)
+        self._check_shards(requested=arguments.include_mem_wal)
         return scan_of(self._snapshot, arguments)
 
     @takes(
@@ -151,7 +151,7 @@ class Scans(Handle):
         arguments = scan_arguments({"columns": [], "filter": filter, **kwargs})
         if not arguments.include_mem_wal:
             self._hint_at_waiting_rows()
-        self._check_shards(asked=arguments.include_mem_wal)
+        self._check_shards(requested=arguments.include_mem_wal)
         return scan_of(self._snapshot, arguments).count_rows()
 
     def _hint_at_waiting_rows(self) -> None:
@@ -191,7 +191,7 @@ class Scans(Handle):
         """
         from lancekit._api.sql import SqlQueryBuilder
 
-        self._check_shards(asked=include_mem_wal)
+        self._check_shards(requested=include_mem_wal)
         return SqlQueryBuilder(self, sql, include_mem_wal=include_mem_wal)
 
     @takes(SparkArguments)
@@ -229,7 +229,7 @@ class Scans(Handle):
 
         scan = arguments.as_(ScanArguments)
         check_scan(scan)
-        self._check_shards(asked=arguments.include_mem_wal)
+        self._check_shards(requested=arguments.include_mem_wal)
         return frame_over(self, scan)
 
     def create_temp_view(

@@ -59,11 +59,8 @@ class VectorIndexArguments(Arguments):
         A function that is called with an `lancekit.progress.IndexProgress` before and after rows
         are indexed.
     index_cache_size, storage_options, filter_nan, skip_transpose, max_iters, sample_rate, \
-index_file_version
-        Hints: they are checked, and change no result.
-    shuffle_partition_batches, shuffle_partition_concurrency
-        Hints: they are checked, and change no result.
-    streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
+index_file_version, shuffle_partition_batches, shuffle_partition_concurrency, \
+streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
         Hints: they are checked, and change no result.
     fragment_ids, accelerator, ivf_centroids_file, precomputed_partition_dataset, rabitq_model
         Not supported.  `LanceDataset.create_index_uncommitted` makes an index of single fragments.
