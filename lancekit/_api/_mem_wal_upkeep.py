@@ -1,4 +1,4 @@
-"""The part of a handle that brings rows of shards into the table, and looks after their files."""
+"""The part of a dataset handle that merges rows of shards into the table, and maintains shards."""
 
 from __future__ import annotations
 
@@ -38,53 +38,58 @@ class MemWalUpkeep(Handle):
     ) -> MemWalMergeResult:
         """Merge the rows of shards into the table; the handle moves.
 
-        The newest row of each key takes the place of the table's, deleted keys go, and one commit
-        has both with the mark that says how far each shard is merged: a row lands once, whoever
-        else merges at the time, and wherever this is stopped.  Then generations that are merged
-        leave the manifests of their shards; `cleanup_mem_wal` removes their files.
+        The newest row of each key replaces the table's row, and deleted keys are removed.  The same
+        commit records how far each shard is merged.  So a row is merged exactly once, whoever else
+        merges at the same time, and wherever the merge stops.  Then the manifests of the shards
+        drop the merged generations; `cleanup_mem_wal` removes their files.
 
-        Rows that are in a log alone are flushed first, if an open writer of this process has them.
-        The rows of other processes wait in their logs until their writers flush them or are closed,
-        unless ``flush=True`` says to take the shards.  ``waiting`` of the result counts them.
+        Rows that are only in a log are flushed first, if an open writer of this process has them.
+        Rows of other processes stay in their logs until their writers flush or close, or until
+        ``flush=True`` takes the shards.  ``waiting`` of the result counts them.
 
-        A row that the table refuses, such as one that breaks a constraint, stops the merge of its
-        shard and of no other shard, and then this raises.
+        If the table refuses a row, for example because of a constraint, only the merge of its shard
+        stops.  The error is raised after the other shards are merged.
 
         Parameters
         ----------
         shards
-            The ids of shards; all by default.
+            The ids of the shards; all by default.
         flush
-            Merge the rows of all logs, also where a writer of another process may be open: each
-            shard that has such rows is taken from its writer, whose next put raises `FencedError`.
-            `mem_wal_upsert` and sinks then take their shards back, for ``retry_timeout`` at most;
-            a writer that was opened by hand stays fenced.
+            Merge the rows of all logs, even if another process may have a writer open.  A shard
+            with such rows is taken from its writer, whose next put raises `FencedError`.
+            `mem_wal_upsert` and sinks then take their shards back, for ``retry_timeout`` at most.
+            Other writers stay fenced.
         rows_per_commit
-            About how many rows of generations one commit merges.
+            The approximate number of generation rows that one commit merges.
         on_error
-            ``"quarantine"`` sets rows that the table refuses aside, and merges all other rows.
-            `mem_wal_quarantine` reads these rows, corrects them and puts them back.  Until then
-            later rows of the same key follow into the quarantine, whatever this is.
+            ``"quarantine"`` moves refused rows into quarantine, and merges all other rows.
+            `mem_wal_quarantine` reads these rows, corrects them and puts them back.  Until then,
+            later rows of the same keys follow into quarantine, whatever ``on_error`` is.
         progress
-            Is called after each commit with the number of generations that are merged, and of all.
+            Called after each commit with the number of merged generations and of all generations.
         conflict_retries, retry_timeout
-            How often and how long to do a commit again when others change the same rows meanwhile.
+            How often and how long to retry a commit while other writers change the same rows.
+
+        Returns
+        -------
+        MemWalMergeResult
+            The numbers of merged, quarantined and waiting rows.
 
         Raises
         ------
         InvalidArgumentError
-            The table has shards and no MemWAL.  A table without both has nothing to merge.
+            The table has shards but no MemWAL. A table without both has nothing to merge.
         ShardError
-            A shard was begun on a branch by a writer that does not know what branches inherit.
+            A writer without support for inherited shards began a shard on a branch.
         ConstraintViolationError, SchemaMismatchError, PredicateError, UnsupportedTypeError
             The table refuses rows.  All other shards were merged.  ``context`` has ``shard``,
-            ``generation``, ``keys`` and ``reasons`` of the first rows, ``failed``, errors by
-            shard, and ``merged``, the result of the merge.
+            ``generation``, ``keys`` and ``reasons`` of the first rows, ``failed``, errors by shard,
+            and ``merged``, the result of the merge.
         CorruptFileError
             A generation cannot be read; or, with ``flush=True``, a log.  All other shards were
             merged; ``context`` as above.
         RetriesExhaustedError
-            Others changed the same rows before every attempt.  What was committed stays.
+            Other writers changed the same rows before every attempt.  Earlier commits stay.
 
         Examples
         --------
@@ -103,15 +108,20 @@ class MemWalUpkeep(Handle):
 
         policy = RetryPolicy(conflict_retries, retry_timeout)
         rows = check_count("rows_per_commit", rows_per_commit, least=1)
-        told = check_callback("progress", progress)
-        chosen = chosen_shards(self._snapshot, shards)
+        callback = check_callback("progress", progress)
+        selected = chosen_shards(self._snapshot, shards)
         check_choice("on_error", on_error, get_args(OnError))
         self._check_movable()
-        flush_own_writers(chosen)
-        failed = flush_logs(self._snapshot, chosen, retry_timeout) if flush else []
+        flush_own_writers(selected)
+        failed = flush_logs(self._snapshot, selected, retry_timeout) if flush else []
         result, error = self._move(
             lambda snapshot: merge_generations(
-                snapshot, chosen, policy, rows_per_commit=rows, on_error=on_error, progress=told
+                snapshot,
+                selected,
+                policy,
+                rows_per_commit=rows,
+                on_error=on_error,
+                progress=callback,
             )
         )
         self._merge_refused = error is not None and is_refusal(error)
@@ -120,10 +130,11 @@ class MemWalUpkeep(Handle):
         return result
 
     def mem_wal_quarantine(self) -> MemWalQuarantine:
-        """Return the rows that `merge_mem_wal` set aside, which are in no version and in no log.
+        """Return the rows that `merge_mem_wal` has moved into quarantine.
 
-        They can be read, corrected and put back, or discarded.  They are those of the newest
-        version, or of the version that the handle is pinned to.
+        These rows are in no version and in no log.  They can be read, corrected and put back, or
+        discarded.  They belong to the newest version, or to the version that the handle is pinned
+        to.
 
         Raises
         ------
@@ -154,27 +165,32 @@ class MemWalUpkeep(Handle):
     def cleanup_mem_wal(
         self, shards: Iterable[str | UUID] | None = None, *, grace: timedelta = GRACE
     ) -> MemWalCleanupStats:
-        """Remove files of shards that nobody needs any more.
+        """Remove files of shards that no reader or writer needs any more.
 
-        Generations that were merged, and those that a writer left behind when it was stopped; the
-        entries of logs whose rows are in generations; old manifests.  What readers can hold that
-        began within the grace stays, and so do the entries that keep earlier writers out.
+        These are merged generations and generations of interrupted writers, log entries whose rows
+        are in generations, and old manifests.  Files stay if a reader can still use them that began
+        within the grace period.  Log entries also stay if they fence earlier writers.
 
-        Rows in quarantine stay.  Without `shards`, this removes the tables of the quarantine whose
-        rows wait in no version.  A table that no version marks stays for seven days, whatever the
-        grace: a merge may be about to commit it.
+        Rows in quarantine stay.  Without `shards`, a table of the quarantine is removed if none of
+        its rows are in the quarantine of any version.  A table that no version references stays for
+        seven days, whatever the grace period: a concurrent merge may be about to commit it.
 
         Parameters
         ----------
         shards
-            The ids of shards; all by default.
+            The ids of the shards; all by default.
         grace
-            How long readers may go on with what they have planned.
+            How long readers can use files that they have planned to read.
+
+        Returns
+        -------
+        MemWalCleanupStats
+            The numbers of removed files and bytes.
 
         Raises
         ------
         InvalidArgumentError
-            The grace is negative, or the table has shards and no MemWAL.
+            ``grace`` is negative, or the table has shards but no MemWAL.
 
         Examples
         --------
@@ -190,54 +206,53 @@ class MemWalUpkeep(Handle):
         from lancekit._operations.mem_wal.shards import chosen_shards
 
         check_wait("grace", grace)
-        chosen = chosen_shards(self._snapshot, shards)
-        details_with_shards(self._snapshot, chosen)
-        done = clean_shards(chosen, grace)
+        selected = chosen_shards(self._snapshot, shards)
+        details_with_shards(self._snapshot, selected)
+        done = clean_shards(selected, grace)
         if shards is not None or details_of(self._snapshot.indices) is None:
             return done
         return done + clean_quarantine(self._snapshot, grace)
 
     def repair_mem_wal(self, shards: Iterable[str | UUID] | None = None) -> MemWalRepair:
-        """Move aside what is damaged or missing in write-ahead logs, so that they work again.
+        """Set damaged files of write-ahead logs aside, so that the logs work again.
 
-        Entries of logs, generations and manifests have rows that were acknowledged.  So first
-        restore the files, if there is a copy, and close the writer of the shard, if it is still
-        open: the writer has the rows of its log in memory, and writes them into a generation.
+        Log entries, generations and manifests contain acknowledged rows.  So first restore the
+        files, if there is a copy.  Also close the shard's writer, if it is open: it has the rows of
+        its log in memory, and flushes them into a generation.
 
-        This reads all files of the shards.  No byte is lost: what cannot be used is copied into
-        the folder ``set_aside`` of the shard.
+        All files of the shards are read.  No byte is lost: unusable files are copied into the
+        folder ``set_aside`` of the shard.
 
-        - A damaged entry: a sentinel takes its place, and the place of a missing entry.  A log
-          that lost its end goes on behind the entries that are left.
-        - A generation that cannot be read whole is written again, if its data file or the log has
-          all of its rows.  Otherwise the manifest of the shard lists it no more, and its rows in
-          the log are copied, too.
-        - A damaged manifest, or one that contradicts the log: the newest one that is sound stands
-          in, and the log has all later rows.  Where no manifest is left the shard begins again, and
-          its entries and generations are copied.
-        - A table of the quarantine that cannot be read whole is written again or emptied, in one
-          commit; the handle moves.  With `shards` nobody looks at the quarantine.
+        - A damaged or missing entry: a sentinel replaces it.  A log that lost its end continues
+        after the remaining entries.
+        - A damaged generation: it is rewritten, if its data file or the log has all of its rows.
+        Otherwise the shard's manifest drops it, and its rows in the log are copied, too.
+        - A damaged manifest, or one that contradicts the log: the newest sound manifest replaces
+        it, and the log has all later rows.  Without any manifest the shard begins again, and its
+        entries and generations are copied.
+        - A damaged table of the quarantine: it is rewritten or emptied, in one commit; the handle
+        moves.  With `shards` the quarantine is not checked.
 
         A repair fences the writer of the shard.  Shards without damage keep their writers.
 
-        `mem_wal_set_aside` shows the rows of these files, and puts those back that are the newest
-        of their keys.
+        `mem_wal_set_aside` shows the rows of these files, and puts back the newest rows of their
+        keys.
 
         Parameters
         ----------
         shards
-            The ids of shards; all by default.
+            The ids of the shards; all by default.
 
         Returns
         -------
         MemWalRepair
-            What was damaged or missing, in a list: where its bytes are, how many rows of which
-            keys are lost, and what reads those that are left.
+            A list of the damaged or missing files: the place of their bytes, the number and keys of
+            lost rows, and the call that reads the remaining rows.
 
         Raises
         ------
         InvalidArgumentError
-            The table has shards and no MemWAL, or no such shard.
+            The table has shards but no MemWAL, or a shard does not exist.
         ReadOnlyError
             The handle is pinned to a version.
         RetriesExhaustedError
@@ -267,19 +282,24 @@ class MemWalUpkeep(Handle):
         return MemWalRepair(found)
 
     def mem_wal_set_aside(self, shards: Iterable[str | UUID] | None = None) -> MemWalSetAside:
-        """Return the rows that `repair_mem_wal` moved aside, and the state of each row.
+        """Return the rows that `repair_mem_wal` has set aside, with the state of each row.
 
-        They can be looked at and put back where no newer row of the key is there.
+        The rows can be inspected.  They can be put back if there is no newer row of the key.
 
         Parameters
         ----------
         shards
-            The ids of shards; all by default.
+            The ids of the shards; all by default.
+
+        Returns
+        -------
+        MemWalSetAside
+            The rows and their states.
 
         Raises
         ------
         InvalidArgumentError
-            The table has no such shard, or a column that is called as one of `to_table`.
+            A shard does not exist, or a column of the table has the name of a column of `to_table`.
         CorruptFileError
             A shard is damaged: repair it first.
 

@@ -1,4 +1,4 @@
-"""The part of a handle that reads chosen rows: by position, by id, at random."""
+"""The part of a dataset handle that reads single rows: by position, by id, at random."""
 
 from __future__ import annotations
 
@@ -24,20 +24,25 @@ if TYPE_CHECKING:
 
 @checked_methods
 class Positions(Handle):
-    """Chosen rows of the handle's version."""
+    """Random access to rows of the handle's version."""
 
     def take(
         self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
     ) -> pa.Table:
-        """Read the rows at given positions, in the order given.
+        """Read the rows at the given positions, in the given order.
 
         Parameters
         ----------
         indices
-            Positions from 0; they may repeat.
+            Positions from 0 on; duplicates are allowed.
         columns
-            As in `scanner`; but a path ``s.x`` gives the column ``s``, with only ``x`` in it.
-            One of the rows' own, such as ``_rowid``, comes as often as it is named, others once.
+            As in `scanner`; but a path ``s.x`` returns the column ``s`` with only ``x`` in it.
+            Hidden columns such as ``_rowid`` are returned as often as they are named, others once.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each position.
 
         Raises
         ------
@@ -65,23 +70,23 @@ class Positions(Handle):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> pa.Table:
-        """Read the rows with given row ids, in the order given; deleted rows are left out.
+        """Read the rows with the given row ids, in the given order; deleted rows are left out.
 
         Parameters
         ----------
         row_ids
-            As ``_rowid`` shows them: stable ids, or addresses; they may repeat.
+            Values of ``_rowid``: stable ids, or addresses.  Duplicates are allowed.
         columns
             As in `take`.
         ignore_deletions
-            Does nothing: deletions are looked at only where a row was found.
+            A hint: it changes no result, because deletions are only read for rows that were found.
         with_row_id, with_row_address
             Append ``_rowid`` or ``_rowaddr``.
 
         Raises
         ------
         RowNotFoundError
-            Ids are addresses, and there never was a row at one.
+            The ids are addresses, and there never was a row at one.
         """
         from lancekit._scan.take import row_positions
 
@@ -120,7 +125,7 @@ class Positions(Handle):
         randomize_order: bool = True,
         **kwargs: object,
     ) -> pa.Table:
-        """Read rows chosen at random, each at most once; in row order unless randomized."""
+        """Read random rows, each at most once; in row order unless ``randomize_order`` is True."""
         rows = check_count("num_rows", num_rows)
         if kwargs:
             refused = next(iter(kwargs))
@@ -134,8 +139,8 @@ class Positions(Handle):
             raise InvalidArgumentError(
                 f"A sample of {rows} rows was asked for; the version has {total}."
             )
-        chosen = np.random.default_rng().choice(total, rows, replace=False)
-        positions = chosen if randomize_order else np.sort(chosen)
+        drawn = np.random.default_rng().choice(total, rows, replace=False)
+        positions = drawn if randomize_order else np.sort(drawn)
         return self._take(lambda _: positions, columns)
 
     def take_blobs(
@@ -147,33 +152,38 @@ class Positions(Handle):
         *,
         buffer_size: int = READ_AHEAD,
     ) -> list[BlobFile | None]:
-        """Return blobs as files, in the order given; ``None`` for a null.
+        """Return blobs as files, in the given order; ``None`` for a null.
 
         Parameters
         ----------
         blob_column
-            The column, or the path of a nested one.
+            The name of the column, or the path of a nested one.
         ids, addresses, indices
-            One of the three: row ids, row addresses, or positions.
+            Exactly one of: row ids, row addresses, or positions.
         buffer_size
-            Bytes to read ahead.
+            The number of bytes to read ahead.
+
+        Returns
+        -------
+        list of BlobFile or None
+            One file for each row.
 
         Raises
         ------
         ColumnNotFoundError, InvalidArgumentError
-            There is no such column, or it holds no blobs.
+            The column does not exist, or has no blobs.
         RowOutOfRangeError
-            There is no such position.
+            A position does not exist.
         RowNotFoundError
-            There is no row with such an id or address, or it was deleted.
+            No row has the id or address, or the row was deleted.
         UntrustedBaseError
-            A blob lies outside of the dataset's folder, in a place that
+            A blob is outside of the dataset's folder, in a place that
             ``lancekit.options.trusted_bases`` does not list.
         """
         from lancekit._api.blob_values import BlobFile
 
-        rows = _chosen(ids=ids, addresses=addresses, indices=indices)
-        _, places = self._places(blob_column, *rows)
+        rows = _only_selector(ids=ids, addresses=addresses, indices=indices)
+        _, places = self._blob_places(blob_column, *rows)
         return [None if place is None else BlobFile(place, buffer_size) for place in places]
 
     def read_blobs(
@@ -186,15 +196,15 @@ class Positions(Handle):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Return row addresses and whole blobs, in the order given; arguments as in `take_blobs`.
+        """Return row addresses and whole blobs, in the given order; arguments as in `take_blobs`.
 
-        The two further ones are hints that change no result.
+        ``io_buffer_size`` and ``preserve_order`` are hints that change no result.
         """
         from lancekit._scan.fragments.blobs import read_blobs
 
         _check_hints(io_buffer_size, preserve_order)
-        rows = _chosen(ids=ids, addresses=addresses, indices=indices)
-        found, places = self._places(blob_column, *rows)
+        rows = _only_selector(ids=ids, addresses=addresses, indices=indices)
+        found, places = self._blob_places(blob_column, *rows)
         return list(zip(found.tolist(), read_blobs(places), strict=True))
 
     def read_blob_ranges(
@@ -206,14 +216,14 @@ class Positions(Handle):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Return parts of blobs: the number of each request, the row's address, and the bytes.
+        """Return ranges of blobs: the number of each request, the row's address, and the bytes.
 
         Parameters
         ----------
         requests
-            Rows, and the place and length of a part.
+            Tuples of a row, and the offset and length of the range in its blob.
         selector
-            What names a row: ``"ids"``, ``"addresses"`` or ``"indices"``.
+            The meaning of the row numbers: ``"ids"``, ``"addresses"`` or ``"indices"``.
         io_buffer_size, preserve_order
             Hints that change no result.
         """
@@ -222,14 +232,16 @@ class Positions(Handle):
 
         _check_hints(io_buffer_size, preserve_order)
         check_choice("selector", selector, ("ids", "addresses", "indices"))
-        found, places = self._places(blob_column, selector, [row for row, _, _ in requests])
+        found, places = self._blob_places(blob_column, selector, [row for row, _, _ in requests])
         parts = []
         for number, (place, (_, offset, length)) in enumerate(zip(places, requests, strict=True)):
             data = None if place is None else BlobFile(place).read_range(offset, length)
             parts.append((number, int(found[number]), data))
         return parts
 
-    def _places(self, path: str, kind: str, rows: object) -> tuple[Numbers, list[BlobPlace | None]]:
+    def _blob_places(
+        self, path: str, kind: str, rows: object
+    ) -> tuple[Numbers, list[BlobPlace | None]]:
         from lancekit._format.field_marks import holds_blobs
         from lancekit._format.paths import find_field
         from lancekit._scan.fragments.blobs import blob_view
@@ -252,10 +264,10 @@ class Positions(Handle):
 def _check_hints(io_buffer_size: int | None, preserve_order: bool | None) -> None:
     check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
     if io_buffer_size is not None:
-        check_count("io_buffer_size", io_buffer_size, least=1)  # a scan may have none
+        check_count("io_buffer_size", io_buffer_size, least=1)  # scans accept 0, blobs do not
 
 
-def _chosen(**rows: object) -> tuple[str, object]:
+def _only_selector(**rows: object) -> tuple[str, object]:
     given = [(kind, values) for kind, values in rows.items() if values is not None]
     if len(given) != 1:
         raise InvalidArgumentError(

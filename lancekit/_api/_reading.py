@@ -1,4 +1,4 @@
-"""The part of a handle that reads rows."""
+"""The part of a dataset handle that reads rows."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @checked_methods
 class Scans(Handle):
-    """Scans, positions, samples and SQL over the handle's version."""
+    """Scans, the first rows, counts, SQL and Spark over the handle's version."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of this version, or of what `default_scan_options` show of it."""
+        """The Arrow schema of this version, as far as `default_scan_options` select it."""
         from lancekit._api.scanner import shown_schema
 
         return shown_schema(self)
@@ -53,7 +53,7 @@ class Scans(Handle):
         return [LanceFragment._of(self, source) for source in fragment_sources(self._snapshot)]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return a fragment by its id, ``None`` if there is none."""
+        """Return the fragment with an id, or ``None``."""
         found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
         return next(found, None)
 
@@ -68,9 +68,9 @@ class Scans(Handle):
         Raises
         ------
         ColumnNotFoundError, PredicateError
-            A name or a filter does not fit the schema.
+            A column or a filter does not fit the schema.
         NotOfferedError
-            An argument that lancekit does not offer was passed.
+            An argument is not supported.
         """
         return self._scan(arguments)
 
@@ -99,7 +99,7 @@ class Scans(Handle):
         return self._scan(arguments).to_table()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
+        """Export the rows as an Arrow C stream, like `scanner` without arguments."""
         return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
 
     @takes(
@@ -119,8 +119,8 @@ class Scans(Handle):
     def to_pandas(self, arguments: FrameArguments) -> pd.DataFrame:
         """Read rows into a pandas DataFrame.
 
-        Whole numbers beyond 2**53 beside nulls become ``Int64`` or ``UInt64``, as a double would
-        round them.
+        A column with nulls and whole numbers beyond 2**53 becomes ``Int64`` or ``UInt64``, because
+        a double would round the numbers.
         """
         scanner = self._scan(arguments.as_(ScanArguments))
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
@@ -133,15 +133,15 @@ class Scans(Handle):
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
     ) -> pa.Table:
-        """Read the rows from position ``start`` to before ``end``."""
+        """Read the rows from position ``start`` up to, but not including, ``end``."""
         first, stop = check_count("start", start), check_count("end", end)
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
     def count_rows(self, filter: object = None, **kwargs: object) -> int:  # noqa: A002
-        """Count the rows, or those that a filter selects; without one nothing is read.
+        """Count the rows, or those that match a filter; without a filter nothing is read.
 
-        Rows that wait in shards count with ``include_mem_wal=True``.  Without it a hint names them
-        in a notebook, and in the log ``lancekit`` (level INFO) elsewhere.
+        With ``include_mem_wal=True`` unmerged rows of shards are counted, too.  Otherwise a hint
+        mentions them: in a notebook as output, elsewhere in the log ``lancekit`` (level INFO).
         """
         if filter is None and not kwargs:
             self._hint_at_waiting_rows()
@@ -166,21 +166,26 @@ class Scans(Handle):
             show_hint(f"Not counted: {waiting.words}. {waiting.read_by(*calls)}.{damage}")
 
     def sql(self, sql: str, *, include_mem_wal: bool = False) -> SqlQueryBuilder:
-        """Set up an SQL query over this version, which it knows as ``dataset``.
+        """Set up an SQL query over this version, whose table name is ``dataset``.
 
-        DataFusion runs it on the columns that it names, read into memory.
+        DataFusion runs the query on its columns, which are read into memory.
 
         Parameters
         ----------
         sql
             The text of the query.
         include_mem_wal
-            Read the newest version, together with the rows of shards that no version has.
+            Read the newest version together with the unmerged rows of the shards.
+
+        Returns
+        -------
+        SqlQueryBuilder
+            The query, which is not run yet.
 
         Raises
         ------
         InvalidArgumentError
-            ``include_mem_wal`` was given to a handle that is pinned to a version.
+            ``include_mem_wal`` is True and the handle is pinned to a version.
 
         Examples
         --------
@@ -198,24 +203,24 @@ class Scans(Handle):
     def to_spark(self, arguments: SparkArguments) -> Any:
         """Return a Spark DataFrame over this version, read on the executors.
 
-        It stays at this version, whatever is committed later.  It reads what it is told here and
-        no less: Spark does not say which columns of it a query needs, nor its conditions.  So
-        ``ds.to_spark().select("id")`` and ``.count()`` read all columns;
-        ``ds.to_spark(columns=["id"])`` reads one, ``ds.to_spark(columns=[]).count()`` none, and
-        ``ds.count_rows()`` runs no job.
+        The frame stays at this version, whatever is committed later.  It always reads all columns
+        and rows of this call, because Spark does not push the projections and filters of a query
+        down.  So ``ds.to_spark().select("id")`` and ``.count()`` read all columns.
+        ``ds.to_spark(columns=["id"])`` reads one column, ``ds.to_spark(columns=[]).count()`` none,
+        and ``ds.count_rows()`` runs no job.
 
-        The filter is worked out in the scan, which then reads the other columns only for the rows
-        that are left; conditions on ``_rowid`` and ``_rowaddr`` leave whole fragments out.  It may
-        be a Spark ``Column`` over the columns chosen, too, which Spark works out after the scan.
-        Row ids and addresses come as ``bigint``; of shards there is what they held when the frame
-        was made.
+        The filter is evaluated in the scan, which then reads the other columns only for the
+        matching rows.  Conditions on ``_rowid`` and ``_rowaddr`` skip whole fragments.  The filter
+        can also be a Spark ``Column`` over the selected columns, which Spark evaluates after the
+        scan.  Row ids and addresses have the type ``bigint``.  Rows of shards are those at the time
+        of this call.
 
         Raises
         ------
         UnsupportedTypeError
             Spark has no type for a column.
         StorageError
-            The dataset is in this process's memory, where no executor can read it.
+            The dataset is in the memory of this process, where executors cannot read it.
         JavaNotFoundError, SessionError
             Spark cannot be started.
 
@@ -242,14 +247,14 @@ class Scans(Handle):
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
     ) -> None:
-        """Make a version known to Spark's SQL under a name, in this session.
+        """Register a version as a temporary view in this Spark session.
 
         Parameters
         ----------
         name
-            The view's name; a view that has it is replaced.
+            The name of the view; a view of this name is replaced.
         columns, filter, with_row_id, with_row_address
-            As in `to_spark`: queries read all the columns of a view, whatever they name.
+            As in `to_spark`.  Queries read all columns of a view, whichever they name.
         version
             Another version than the handle's: a number, a tag, or a pair of branch and version.
 

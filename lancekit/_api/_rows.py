@@ -1,4 +1,4 @@
-"""The part of a handle that changes rows and columns."""
+"""The part of a dataset handle that changes rows and columns."""
 
 from __future__ import annotations
 
@@ -33,21 +33,26 @@ class Rows(Handle):
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> DeleteResult:
-        """Delete the rows that a predicate selects, and move the handle.
+        """Delete the rows that match a predicate, and move the handle.
 
         Parameters
         ----------
         predicate
             SQL text or a pyarrow expression; rows for which it is null stay.
         conflict_retries, retry_timeout
-            How often and how long to do it again when others change the same rows meanwhile.
+            How often and how long to retry while other writers change the same rows.
+
+        Returns
+        -------
+        DeleteResult
+            The number of deleted rows, and the new version.
 
         Raises
         ------
         PredicateError
-            It does not fit the schema.
+            The predicate does not fit the schema.
         RetriesExhaustedError
-            Others changed the same rows before every attempt.
+            Other writers changed the same rows before every attempt.
         """
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.delete import delete_rows
@@ -63,19 +68,19 @@ class Rows(Handle):
         retry_timeout: timedelta = RETRY_TIMEOUT,
         data_storage_version: str | None = None,
     ) -> UpdateResult:
-        """Give columns new values in the rows that a condition selects, and move the handle.
+        """Update columns in the rows that match a condition, and move the handle.
 
         Parameters
         ----------
         updates
-            An SQL expression for each column to change.  All of them see the row as it was, so
-            ``{"a": "b", "b": "a"}`` swaps two columns.
+            An SQL expression for each column to change.  All expressions use the old values of the
+            row, so ``{"a": "b", "b": "a"}`` swaps two columns.
         where
             SQL text or a pyarrow expression; all rows by default.  Rows for which it is null stay.
         conflict_retries, retry_timeout
-            How often and how long to do it again when others change the same rows meanwhile.
+            How often and how long to retry while other writers change the same rows.
         data_storage_version
-            The format of the new files, that of the dataset by default.
+            The format of the new files, by default the dataset's.
 
         Returns
         -------
@@ -85,11 +90,11 @@ class Rows(Handle):
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         PredicateError
             An expression does not fit the schema, or a value does not fit its column.
         RetriesExhaustedError
-            Others changed the same rows before every attempt.
+            Other writers changed the same rows before every attempt.
 
         Examples
         --------
@@ -127,14 +132,14 @@ class Rows(Handle):
     ) -> MergeInsertBuilder:
         """Start a merge-insert on key columns, the primary key by default.
 
-        A path such as ``s.id`` is a key inside a struct.  Of several source rows of one key
-        ``dedupe`` keeps the ``"first"`` or the ``"last"``, ``dedupe_by`` that with the largest
-        value of a column; else they are refused.
+        A path such as ``s.id`` is a nested key.  Among source rows with the same key, ``dedupe``
+        keeps the ``"first"`` or the ``"last"``, and ``dedupe_by`` the row with the largest value of
+        a column.  Otherwise duplicate keys are an error.
 
         Raises
         ------
         ColumnNotFoundError
-            A key column is not in the schema.
+            A key column does not exist.
         InvalidArgumentError
             No column was named, and the dataset has no primary key.
         """
@@ -157,23 +162,23 @@ class Rows(Handle):
         return builder.dedupe(dedupe, by=dedupe_by)
 
 
-# ---- the part of a handle that changes columns
+# ---- the part of a dataset handle that changes columns
 
 
 @checked_methods
 class Columns(Handle):
-    """Columns looked at, added, replaced, altered and dropped."""
+    """Access to columns, and their addition, replacement, alteration and removal."""
 
-    #: rows are read by `to_batches`; ``ds[...]`` alone would make a handle a sequence of columns
+    #: `to_batches` reads rows; without this, ``__getitem__`` would make a handle iterable
     __iter__ = None
 
     def __getitem__(self, column: str) -> DatasetColumn:
-        """Return a column of this version: its card, and ``.statistics()`` of its values.
+        """Return a column of this version, with a card and the ``.statistics()`` of its values.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no column, or field of a struct, of that name or path.
+            There is no column or nested field of this name or path.
         """
         from lancekit._api.column import DatasetColumn
 
@@ -197,33 +202,34 @@ class Columns(Handle):
         on: str | None = None,
         num_threads: int = 1,
     ) -> None:
-        """Add columns, and move the handle; the files that are there stay.
+        """Add columns, and move the handle; existing files are not rewritten.
 
         Parameters
         ----------
         transforms
-            SQL expressions by the names of new columns; or a function that gets record batches of
-            live rows and returns new columns, as a batch, a table or a data frame, one row for
-            each; or rows in the dataset's order (Arrow, pandas, a reader); or an Arrow field,
+            SQL expressions by the names of new columns.  Or a function that receives record batches
+            of live rows and returns new columns with as many rows: a batch, a table or a data
+            frame.  Or rows in the dataset's order (Arrow, pandas, a reader).  Or an Arrow field,
             fields or schema, for columns of nulls.
         read_columns
-            The columns that a function gets, hidden ones too; all by default.
+            The columns that a function receives, also hidden ones; all by default.
         reader_schema
-            The new columns that rows or a function bring, and their types.
+            The names and types of the new columns in rows, or in the results of a function.
         batch_size
-            The most rows that a function gets at a time, 8192 by default.
+            The most rows that a function receives at a time, 8192 by default.
         on
-            A key column of the dataset and of the rows: they are found by it, whatever their
-            order, as in `merge`.  Rows may be a Spark DataFrame then.
+            A key column of the dataset and of the rows, which joins them in any order, as in
+            `merge`.  The rows can then be a Spark DataFrame.
         num_threads
-            The threads that call a function.  By default all calls come from the thread that
-            called this method, one after the other; with more, calls overlap, so the function must
-            be safe to call from several threads.  On Spark, tasks call it in their own processes.
+            The threads that call a function.  By default all calls come from the thread that called
+            this method, one after the other.  With more threads, calls overlap, so the function
+            must be safe to call from several threads.  On Spark, tasks call it in their own
+            processes.
 
         Raises
         ------
         InvalidArgumentError
-            A column is there already, or there are fewer or more values than rows.
+            A column exists already, or the number of values is not the number of rows.
         PredicateError
             An expression does not fit the schema.
 
@@ -258,31 +264,31 @@ class Columns(Handle):
         right_on: str | None = None,
         schema: pa.Schema | None = None,
     ) -> None:
-        """Add the columns of another table, found by a key, and move the handle.
+        """Add the columns of another table, joined by a key, and move the handle.
 
-        Rows without a match get nulls; a null key matches nothing.  With a Spark DataFrame, or a
-        dataset of ``lk.options.spark_threshold_rows`` while a session is active, Spark joins and
-        writes.
+        Rows without a match get nulls; a null key matches no row.  Spark joins and writes if the
+        other table is a Spark DataFrame.  Spark also does so for a dataset of
+        ``lk.options.spark_threshold_rows`` while a session is active.
 
         Parameters
         ----------
         data_obj
-            Rows as in `write_dataset`.  Of several with one key the last counts; those of a Spark
-            DataFrame have no order, and need a key each.
+            Rows as in `write_dataset`.  Of duplicate keys the last row wins.  The rows of a Spark
+            DataFrame have no order, so their keys must be unique.
         left_on
             The dataset's key column, or a hidden one such as ``_rowid``.
         right_on
-            Their key column, by default of the same name.  Its type is the same, or one of whole
-            numbers or of text for another: such keys are cast, without loss.
+            The key column of the other table, by default of the same name.  Keys are cast without
+            loss if both types are whole numbers, or both are text; other types must be equal.
         schema
             The columns of the rows and their types, as in `write_dataset`.
 
         Raises
         ------
         ColumnNotFoundError
-            A key column is not there.
+            A key column does not exist.
         InvalidArgumentError
-            The keys are of different types, or a column is there already.
+            The keys have different types, or a column exists already.
         DuplicateKeysError
             A key occurs more than once in a Spark DataFrame.
 
@@ -311,41 +317,41 @@ class Columns(Handle):
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> UpdateResult:
-        """Give columns new values in all rows, and move the handle; their types stay.
+        """Replace the values of columns in all rows, and move the handle; the types stay.
 
-        Each fragment gets one new file with these columns.  No row moves, and the other columns
-        are neither read (if the values are not made of them) nor written, so this is the cheap way
-        to change one column of a wide table; `update` is that for some of the rows.
+        Each fragment gets one new file with these columns.  No row moves, and the other columns are
+        not written, and only read if an expression or a function uses them.  So this is the cheap
+        way to change one column of a wide table.  `update` is the cheap way to change some rows.
 
         Parameters
         ----------
         transforms
-            SQL expressions by the names of columns, which all see the row as it was; or a function
-            that gets record batches of live rows and returns columns of the dataset, one row for
-            each; or rows in the dataset's order (Arrow, pandas, a reader).
+            SQL expressions by the names of columns, which all use the old values of the row.  Or a
+            function that receives record batches of live rows and returns columns of the dataset
+            with as many rows.  Or rows in the dataset's order (Arrow, pandas, a reader).
         read_columns
-            The columns that a function gets, hidden ones too; all by default.
+            The columns that a function receives, also hidden ones; all by default.
         reader_schema
-            The columns that a function or rows bring, and their types.
+            The names and types of the columns in rows, or in the results of a function.
         batch_size
-            The most rows that a function gets at a time, 8192 by default.
+            The most rows that a function receives at a time, 8192 by default.
         num_threads
             The threads that call a function, as in `add_columns`.
         conflict_retries, retry_timeout
-            How often and how long to do it again when others change the same fragments meanwhile;
-            not for rows, which can be read only once.
+            How often and how long to retry while other writers change the same fragments.  Rows are
+            not retried, because they can be read only once.
 
         Returns
         -------
         UpdateResult
-            The number of rows, the columns, the new version, and how it went.
+            The number of rows, the columns, the new version, and the attempts.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         InvalidArgumentError
-            There are fewer or more values than rows.
+            The number of values is not the number of rows.
         PredicateError, SchemaMismatchError
             An expression or its values do not fit the columns.
 
@@ -375,7 +381,7 @@ class Columns(Handle):
         return self._move(lambda snapshot: replace_columns(snapshot, new, policy))
 
     def drop_columns(self, columns: list[str]) -> None:
-        """Take columns out of the schema, and move the handle; the files stay as they are.
+        """Remove columns from the schema, and move the handle; the files are not changed.
 
         Parameters
         ----------
@@ -385,7 +391,7 @@ class Columns(Handle):
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         InvalidArgumentError
             No column would be left.
         """
@@ -394,23 +400,23 @@ class Columns(Handle):
         self._move(lambda snapshot: (drop_columns(snapshot, columns), None))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Rename columns, make them nullable or not, or cast them; the handle moves.
+        """Rename or cast columns, or change their nullability; the handle moves.
 
         Parameters
         ----------
         alterations
-            Dictionaries with a ``path`` and at least one of ``name`` (a new one), ``nullable``
-            and ``data_type`` (of the same kind: whole numbers, floats, texts, bytes, times,
-            lists of these, extension types that are stored as these).  Casts write a new file
-            for each fragment.
+            Dictionaries with a ``path`` and at least one of ``name``, ``nullable`` and
+            ``data_type``.  The new type must be of the same family: whole numbers, floats, texts,
+            bytes, times, lists of these, or extension types with such a storage type.  Casts write
+            a new file for each fragment.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         InvalidArgumentError
-            A name is taken, a column holds nulls that it may not have, it cannot be cast, or an
-            index on it would not fit the new values.
+            A name is in use already; or a column has nulls, but would not be nullable; or a cast is
+            not possible; or an index would not fit the new values.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The part of a handle that knows versions: history, time travel, tags, branches, clones."""
+"""The part of a dataset handle for versions: history, time travel, tags, branches, clones."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class Versions(Handle):
 
     @property
     def branch(self) -> str:
-        """The branch that the handle is on, ``main`` for the main line."""
+        """The name of the handle's branch; ``main`` for the main branch."""
         return self._location.name
 
     def versions(self) -> History:
-        """Return the versions of the handle's branch, oldest first; each is read when looked at."""
+        """Return the versions of the handle's branch, oldest first; each is read on access."""
         from lancekit._api.history import History
 
         return History(self._location)
 
     def version_refs(self) -> list[dict[str, int]]:
-        """Return the numbers of the branch's versions, oldest first; no manifest is read."""
+        """Return the numbers of the branch's versions, oldest first, without reading manifests."""
         return [{"version": version} for version in list_versions(self._location).versions]
 
     def get_version(self) -> Version:
-        """Return the version that the handle is at."""
+        """Return the description of the handle's version."""
         from lancekit._api.history import describe_version
 
         return describe_version(self._snapshot)
@@ -72,7 +72,7 @@ class Versions(Handle):
         Raises
         ------
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such thing.
+            The version, tag or branch does not exist.
         """
         if version is None:
             raise InvalidTypeError(
@@ -95,19 +95,20 @@ class Versions(Handle):
         Parameters
         ----------
         when
-            A version of this branch, a tag, a pair of branch and version, or a time as in `asof`;
-            text is a tag.
+            A version of this branch, a tag, a pair of branch and version, or a time as in `asof`.
+            Text is the name of a tag.
         asof
-            Instead: the newest version committed until then.  A datetime or its text, without a
-            zone in local time, which warns; or how long ago, as a negative timedelta.
+            A time instead: the newest version committed until then.  A datetime or its text
+            (without a zone it is local time, and warns), or a negative timedelta, which is relative
+            to now.
 
         Raises
         ------
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such thing.  Of a time before the first version, or between two of which
-            the versions in between were cleaned up, the error names the nearest that are there.
+            The version, tag or branch does not exist.  For a time before the first version, or one
+            at which the version was cleaned up, the error names the nearest existing versions.
         InvalidArgumentError
-            The timedelta is one of the future, or both or none were given.
+            The timedelta is in the future, or not exactly one argument was given.
 
         Examples
         --------
@@ -126,25 +127,26 @@ class Versions(Handle):
         return self._other(snapshot_at(self._location, when), read_only=True)
 
     def restore(self) -> None:
-        """Make the handle's version the newest one, as a new version; the handle moves there."""
+        """Commit the handle's version again, as the newest version; the handle moves there."""
         from lancekit._operations.settings import restore_version
 
         self._move(lambda snapshot: (restore_version(snapshot), None))
 
     def undo(self) -> None:
-        """Take the newest change back: the version before it becomes the newest, as a new one.
+        """Undo the newest change: the previous version is committed again, as the newest.
 
-        Nothing is lost: the version that is taken back stays in the history, and can be undone to.
-        The handle moves to the new version.
+        Nothing is lost: the undone version stays in the history, and can be restored.  The handle
+        moves to the new version.
 
         Raises
         ------
         RetryableConflictError
-            The handle is not at the newest version, whose change would be lost.
+            The handle is not at the newest version, so the undo would drop a change that it does
+            not show.
         VersionNotFoundError
-            The version before was cleaned up.
+            The previous version was cleaned up.
         InvalidArgumentError
-            There is no version before.
+            There is no previous version.
 
         Examples
         --------
@@ -167,27 +169,32 @@ class Versions(Handle):
         by: By = "cell",
         conflicts: Resolve = "fail",
     ) -> ApplyResult:
-        """Take back what one version did to rows, and keep what came after; the handle moves.
+        """Revert the row changes of one version, and keep later changes; the handle moves.
 
-        Rows that changed again since are conflicts: ``"ours"`` keeps them as they are, ``"theirs"``
-        makes them what they were before the version.  Other arguments are as of `DatasetDiff.apply`
-        and `diff`.
+        Rows that later versions changed again are conflicts.  ``"ours"`` keeps their present
+        values, ``"theirs"`` restores their values from before the version.  See `DatasetDiff.apply`
+        and `diff` for the arguments.
 
         Parameters
         ----------
         version
             A version of this branch.
         on
-            The columns that tell which rows are the same.
+            The key columns that identify a row.
         by, conflicts
-            What is a conflict, and what becomes of it.
+            The granularity of conflicts, and their resolution.
+
+        Returns
+        -------
+        ApplyResult
+            The numbers of changed rows, and the new version.
 
         Raises
         ------
         MergeConflictError
             Rows that the version changed were changed again.
         VersionNotFoundError
-            The version, or the one before it, is not there.
+            The version or its predecessor does not exist.
         SchemaMismatchError
             The version changed the columns.
 
@@ -211,21 +218,21 @@ class Versions(Handle):
         return self._move(lambda ours: revert_version(ours, number, how, RetryPolicy()))
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """Return what the commit of a version did, ``None`` if nothing is recorded."""
+        """Return the transaction of a version's commit, or ``None`` if none is recorded."""
         return load_snapshot(self._location, check_count("version", version)).transaction
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """Return what the latest commits up to the handle's version did, newest first.
+        """Return the transactions of the latest commits up to the handle's version, newest first.
 
-        The list ends before a version that was cleaned up: it has no holes.
+        The list has no gaps: it ends before the first version that was cleaned up.
         """
         count = check_count("recent_transactions", recent_transactions)
-        there = frozenset(list_versions(self._location).versions)
-        wanted = range(self.version, max(self.version - count, 0), -1)
+        existing = frozenset(list_versions(self._location).versions)
+        numbers = range(self.version, max(self.version - count, 0), -1)
         return [
             self._snapshot.transaction if number == self.version else self.read_transaction(number)
             for number in takewhile(
-                lambda number: number == self.version or number in there, wanted
+                lambda number: number == self.version or number in existing, numbers
             )
         ]
 
@@ -241,14 +248,19 @@ class Versions(Handle):
         Parameters
         ----------
         compared_against
-            The version to compare the handle's own with, either way round.
+            The version to compare with the handle's version; it can be older or newer.
         begin_version, end_version
-            Instead: changes after the one, up to and including the other.
+            A range instead: changes after ``begin_version``, up to and including ``end_version``.
+
+        Returns
+        -------
+        DatasetDelta
+            The changes.
 
         Raises
         ------
         InvalidArgumentError
-            Neither the one nor both of the others were given.
+            Neither ``compared_against`` nor both ends of the range were given.
         """
         from lancekit._api.changes import DatasetDelta
 
@@ -271,27 +283,27 @@ class Versions(Handle):
     def explore(self, at: Ref | None = None, *, against: Ref | None = None) -> Any:
         """Return an explorer of the versions, branches and tags: a widget, and a card.
 
-        In a notebook one steps or slides through versions, looks at rows, columns and what changed,
-        and restores, tags, branches and promotes, each after a look at what it would do.  The
-        handle does not move.  Without a notebook or ipywidgets the card is shown.
+        In a notebook, the widget steps through versions, and shows rows, columns and changes.  It
+        restores, tags, branches and promotes, each after a preview.  The handle does not move.
+        Without a notebook or ipywidgets the card is shown.
 
         Parameters
         ----------
         at
-            Where to begin: a version of this branch, a tag, or a pair of branch and version; where
-            the handle is by default.
+            The first stop: a version of this branch, a tag, or a pair of branch and version; the
+            handle's version by default.
         against
-            What stops are compared with; the version before each by default.
+            The version that stops are compared with; each stop's predecessor by default.
 
         Returns
         -------
         lancekit._notebook.explorer.Explorer
-            `handle` is a handle at the stop, `code` what gives what is shown.
+            `handle` is a handle at the present stop, and `code` is the code of the view.
 
         Raises
         ------
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such version.
+            The version, tag or branch does not exist.
 
         Examples
         --------
@@ -325,24 +337,24 @@ class Versions(Handle):
         reference: Ref | None = None,
         storage_options: dict[str, str] | None = None,
     ) -> Self:
-        """Fork a branch and return a handle on it; no data is copied.
+        """Create a branch, and return a handle on it; no data is copied.
 
         Parameters
         ----------
         branch
-            Its name; segments may be joined by ``/``.
+            The name of the branch; it can have segments separated by ``/``.
         reference
-            Where it starts: a version of this branch, a tag, or a pair of branch and version; the
-            handle's own version by default.
+            The start of the branch: a version of this branch, a tag, or a pair of branch and
+            version; the handle's version by default.
         storage_options
-            Must be those that the dataset was opened with.
+            If given, they must equal the dataset's.
 
         Raises
         ------
         RefConflictError
-            The branch exists.
+            The branch exists already.
         InvalidArgumentError
-            The name cannot be used.
+            The name is not allowed.
         """
         from lancekit._commit.clock import Clock
         from lancekit._commit.refs import create_branch
@@ -364,29 +376,29 @@ class Versions(Handle):
         storage_options: dict[str, str] | None = None,
         **kwargs: object,
     ) -> Self:
-        """Make a new dataset that shares this one's files, and return a handle on it.
+        """Create a new dataset that shares this one's files, and return a handle on it.
 
-        It starts at the version cloned from and has a history of its own.  It breaks when the
-        shared files are removed: tag the version, and keep the tag as long as the clone.
+        The clone starts at the cloned version, and has its own history.  It breaks if the shared
+        files are removed: tag the version, and keep the tag as long as the clone.
 
         Parameters
         ----------
         target_path
-            Where the clone will be.
+            The path or URI of the clone.
         reference
-            What to clone: a version of this branch, a tag, or a pair of branch and version.
+            The version to clone: a version of this branch, a tag, or a pair of branch and version.
         storage_options
-            Those of the clone's store.
+            The options of the clone's store.
 
         Raises
         ------
         DatasetExistsError
-            There is a dataset already.
+            There is a dataset at ``target_path`` already.
         """
         from lancekit._commit.clock import Clock
         from lancekit._commit.refs import clone_line
 
-        _no_more("shallow_clone", kwargs)
+        _refuse_kwargs("shallow_clone", kwargs)
         source = resolve(self._location, parse_reference(reference, self._location))
         clone = clone_line(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
@@ -400,35 +412,35 @@ class Versions(Handle):
     ) -> Self:
         """Copy one version with all of its files to a new dataset, and return a handle on it.
 
-        It starts at the version cloned from, has a history of its own and needs nothing of this
-        dataset.  Files are copied in parts, also from one kind of store to another; the dataset
-        appears when all of them are there.
+        The clone starts at the cloned version, has its own history, and does not depend on this
+        dataset.  Files are copied in parts, also between different kinds of stores.  The dataset
+        appears when the copy is complete.
 
         Parameters
         ----------
         target_path
-            Where the clone will be.
+            The path or URI of the clone.
         reference
-            What to clone: a version of this branch, a tag, or a pair of branch and version.
+            The version to clone: a version of this branch, a tag, or a pair of branch and version.
         storage_options
-            Those of the clone's store.
+            The options of the clone's store.
 
         Raises
         ------
         DatasetExistsError
-            There is a dataset already.
+            There is a dataset at ``target_path`` already.
         CorruptFileError
             A file that the version needs is missing.
         """
         from lancekit._commit.clock import Clock
         from lancekit._operations.maintenance.deepen import copy_line
 
-        _no_more("deep_clone", kwargs)
+        _refuse_kwargs("deep_clone", kwargs)
         source = resolve(self._location, parse_reference(reference, self._location))
         clone = copy_line(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
 
-def _no_more(method: str, kwargs: Mapping[str, object]) -> None:
+def _refuse_kwargs(method: str, kwargs: Mapping[str, object]) -> None:
     for name in kwargs:
         raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)

@@ -1,4 +1,4 @@
-"""`Bisection`: the version from which on something is no longer so."""
+"""Binary search for the first version for which a condition is no longer true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lancekit.progress import tracking
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a condition said of a version: `good` is ``None`` where it raised `error`."""
+    """The result of a condition for one version: `good` is ``None`` if it raised `error`."""
 
     version: int
     good: bool | None
@@ -31,19 +31,19 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """Where the answer changed.
+    """A change of a condition's result between two versions.
 
     Attributes
     ----------
     before, version
-        The last version with the old answer, and the first with the new one.
+        The last version with the old result, and the first with the new one.
     good
-        The new answer.
+        The new result.
     timestamp, operation, message
         The commit that made `version`.
     gone, untested
-        Versions between the two: that were cleaned up, and at which the condition raised.  Where
-        there are any, the change may have come with one of them.
+        Versions in between that were cleaned up, and versions for which the condition raised.  If
+        there are any, one of them may have made the change.
     """
 
     before: int
@@ -58,21 +58,21 @@ class Flip:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known that `version` made the change, and no other."""
+        """True if `version` is certain to have made the change."""
         return not self.gone and not self.untested
 
     @cached_property
     def diff(self) -> DatasetDiff:
-        """What changed from `before` to `version`; no rows are read before they are asked for."""
+        """The changes from `before` to `version`; rows are only read when a result needs them."""
         ends = (load_snapshot(self._location, number) for number in (self.before, self.version))
         return diff_of(*ends, on=None, condition=None, columns=None)
 
     @property
     def undo(self) -> str:
-        """The line of code that takes it back: its rows alone, where these can be told.
+        """The line of code that reverts the change: only the rows of `version`, if possible.
 
-        Else all that came after `before`: where another version may have made the change, where
-        it changed columns, or nothing tells which rows are the same.
+        Otherwise it restores `before`.  That is so if another version may have made the change, if
+        `version` changed columns, or if there is no key that identifies rows.
         """
         diff = self.diff
         if self.is_certain and not diff.schema and diff.matched_by != "whole rows":
@@ -84,16 +84,16 @@ class Flip:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Bisection(Displayed):
-    """Where a condition turned from true to false; `LanceDataset.bisect` makes it.
+    """The result of `LanceDataset.bisect`: the place where a condition became false.
 
     Attributes
     ----------
     branch
         The branch of the versions.
     flips
-        Where the answer changed, oldest first: one place, or with ``all=True`` every one.
+        The changes of the result, oldest first: one change, or with ``all=True`` all of them.
     evaluations
-        What the condition said, in the order in which it was asked: once for a version.
+        The results of the condition in evaluation order, one for each tested version.
     """
 
     branch: str
@@ -102,7 +102,7 @@ class Bisection(Displayed):
 
     @property
     def first_bad(self) -> Flip | None:
-        """The first change from good to bad; ``None`` if a sweep found none."""
+        """The first change from good to bad; ``None`` if a sweep found no such change."""
         return next((flip for flip in self.flips if not flip.good), None)
 
     @property
@@ -112,22 +112,22 @@ class Bisection(Displayed):
 
     @property
     def timestamp(self) -> datetime | None:
-        """When that was committed; aware, UTC."""
+        """The commit time of the first bad version, with time zone UTC."""
         return None if self.first_bad is None else self.first_bad.timestamp
 
     @property
     def operation(self) -> str | None:
-        """What that commit did."""
+        """The operation of the first bad version."""
         return None if self.first_bad is None else self.first_bad.operation
 
     @property
     def message(self) -> str | None:
-        """What the committer said of it."""
+        """The commit message of the first bad version."""
         return None if self.first_bad is None else self.first_bad.message
 
     @property
     def diff(self) -> DatasetDiff:
-        """What changed from the last good version to the first bad one.
+        """The changes from the last good version to the first bad one.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Bisection(Displayed):
 
     @property
     def undo(self) -> str:
-        """The line of code that takes the first bad version back; errors as of `diff`."""
+        """The line of code that reverts the first bad version; errors as in `diff`."""
         return self._found.undo
 
     @property
@@ -155,16 +155,16 @@ class Bisection(Displayed):
 
 
 def bisect_versions(
-    ask: Callable[[Snapshot], object], good: Snapshot | None, bad: Snapshot, *, sweep: bool
+    condition: Callable[[Snapshot], object], good: Snapshot | None, bad: Snapshot, *, sweep: bool
 ) -> Bisection:
-    """Find where a condition turns; see `LanceDataset.bisect`.
+    """Find the change of a condition; see `LanceDataset.bisect`.
 
     Parameters
     ----------
-    ask
-        Says whether a version is good.
+    condition
+        Returns True if a version is good.
     good
-        ``None`` for the oldest version that can be read.
+        ``None`` for the oldest readable version.
     """
     location = bad.location
     numbers = list_versions(location).versions
@@ -175,36 +175,36 @@ def bisect_versions(
         raise _not_before(good, bad)
     ends = (good.version, bad.version)
     wanted = sorted({*ends, *(number for number in numbers if ends[0] < number < ends[1])})
-    asked = _Asked(ask, location, {good.version: good, bad.version: bad})
+    evaluator = _Evaluator(condition, location, {good.version: good, bad.version: bad})
     total = len(wanted) if sweep else 2 + max(len(wanted) - 2, 0).bit_length()
     with tracking("bisecting", total) as tracker:
 
         def answer(version: int) -> bool | None:
-            found = asked(version)
-            tracker.set(len(asked.known), max(total, len(asked.known)))
+            found = evaluator(version)
+            tracker.set(len(evaluator.known), max(total, len(evaluator.known)))
             tracker.draw()
             return found
 
         if sweep:
-            told = [version for version in wanted if answer(version) is not None]
-            turns = [(a, b) for a, b in pairwise(told) if asked(a) is not asked(b)]
+            known = [version for version in wanted if answer(version) is not None]
+            turns = [(a, b) for a, b in pairwise(known) if evaluator(a) is not evaluator(b)]
         else:
-            asked.demand(good.version, True)
-            asked.demand(bad.version, False)
+            evaluator.check_end(good.version, True)
+            evaluator.check_end(bad.version, False)
             turns = [turning_point(wanted, answer)]
     return Bisection(
         branch=location.name,
-        flips=tuple(_flip(location, before, after, wanted, asked) for before, after in turns),
-        evaluations=tuple(asked.known.values()),
+        flips=tuple(_flip(location, before, after, wanted, evaluator) for before, after in turns),
+        evaluations=tuple(evaluator.known.values()),
     )
 
 
-class _Asked:
-    """What a condition said, each version asked once."""
+class _Evaluator:
+    """Evaluates a condition, once for each version."""
 
     def __init__(
         self,
-        ask: Callable[[Snapshot], object],
+        condition: Callable[[Snapshot], object],
         location: BranchLocation,
         loaded: dict[int, Snapshot],
     ) -> None:
@@ -212,7 +212,7 @@ class _Asked:
         self._errors: dict[int, Exception] = {}
         self._location = location
         self._loaded = loaded
-        self._ask = ask
+        self._condition = condition
 
     def __call__(self, version: int) -> bool | None:
         if version not in self.known:
@@ -222,20 +222,20 @@ class _Asked:
     def _evaluated(self, version: int) -> Evaluation:
         try:
             snapshot = self._loaded.get(version) or load_snapshot(self._location, version)
-            said = self._ask(snapshot)
-        except Exception as error:  # of the user's own code, which may raise anything
+            result = self._condition(snapshot)
+        except Exception as error:  # user code can raise anything
             self._errors[version] = error
             return Evaluation(version, None, clean(f"{type(error).__name__}: {error}"))
-        if not is_flag(said):
+        if not is_flag(result):
             raise InvalidTypeError(
-                f"The condition returned {shown(said)} at version {version}.",
+                f"The condition returned {shown(result)} at version {version}.",
                 hint="Return True where the version is good, and False where it is bad.",
                 version=version,
             )
-        return Evaluation(version, bool(said))
+        return Evaluation(version, bool(result))
 
-    def demand(self, version: int, wanted: bool) -> None:
-        """Check that the condition says of an end what is said of it."""
+    def check_end(self, version: int, wanted: bool) -> None:
+        """Check that the condition has the stated result for an end of the range."""
         found = self(version)
         if found is wanted:
             return
@@ -261,7 +261,7 @@ def _oldest(location: BranchLocation, numbers: Sequence[int], bad: Snapshot) -> 
             break
         try:
             return load_snapshot(location, number)
-        except LancekitError:  # it went meanwhile, or is damaged
+        except LancekitError:  # removed meanwhile, or damaged
             continue
     return bad
 
@@ -277,14 +277,14 @@ def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
 
 
 def _flip(
-    location: BranchLocation, before: int, after: int, wanted: Sequence[int], asked: _Asked
+    location: BranchLocation, before: int, after: int, wanted: Sequence[int], evaluator: _Evaluator
 ) -> Flip:
     commit = describe_version(load_snapshot(location, after))
     untested = tuple(number for number in wanted if before < number < after)
     return Flip(
         before=before,
         version=after,
-        good=asked(after) is True,
+        good=evaluator(after) is True,
         timestamp=commit.timestamp,
         operation=commit.operation,
         message=commit.message,
@@ -294,20 +294,20 @@ def _flip(
     )
 
 
-# ---- between which two of many versions an answer changes: found by halves
+# ---- binary search for the change of a result
 
 
 def turning_point(versions: Sequence[int], answer: Callable[[int], bool | None]) -> tuple[int, int]:
-    """Return the last version that is known to be good, and the first that is known to be bad.
+    """Return the last version known to be good, and the first version known to be bad.
 
     Parameters
     ----------
     versions
-        Ascending; the first is good, the last is bad, and neither is asked about.
+        Ascending; the first is good, the last is bad, and neither is tested.
     answer
-        Whether a version is good; ``None`` where nobody can tell: then others are asked, far from
-        it at first, because what is beside it may have the same fault.  Between the two versions
-        that are returned are none but such.
+        Returns True if a version is good, and ``None`` if that is unknown.  Then other versions are
+        tested, far away at first, because a neighbour may have the same fault.  All versions
+        between the two results are unknown.
 
     Examples
     --------
@@ -317,11 +317,11 @@ def turning_point(versions: Sequence[int], answer: Callable[[int], bool | None])
     (3, 6)
     """
     low, high = 0, len(versions) - 1
-    silent: set[int] = set()
-    while (place := _middle(low, high, silent)) is not None:
+    unknown: set[int] = set()
+    while (place := _middle(low, high, unknown)) is not None:
         match answer(versions[place]):
             case None:
-                silent.add(place)
+                unknown.add(place)
             case True:
                 low = place
             case False:
@@ -329,8 +329,8 @@ def turning_point(versions: Sequence[int], answer: Callable[[int], bool | None])
     return versions[low], versions[high]
 
 
-def _middle(low: int, high: int, silent: Collection[int]) -> int | None:
-    """Return the middle of the longest stretch between two places that has not been asked about."""
-    edges = sorted({low, high, *(place for place in silent if low < place < high)})
+def _middle(low: int, high: int, unknown: Collection[int]) -> int | None:
+    """Return the middle of the longest untested gap between two positions."""
+    edges = sorted({low, high, *(place for place in unknown if low < place < high)})
     first, last = max(pairwise(edges), key=lambda ends: ends[1] - ends[0], default=(low, high))
     return (first + last) // 2 if last - first > 1 else None

@@ -1,4 +1,4 @@
-"""The Arrow type of blobs that are to be written, which Arrow has to know from the start."""
+"""The Arrow type of blobs to write, which must be registered before it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lancekit._format.field_marks import BLOB_V2
 
 
 class BlobType(pa.ExtensionType):
-    """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
+    """The Arrow type of blobs to write: a struct of bytes or a URI, in the reference's form."""
 
     def __init__(self, storage: pa.DataType | None = None) -> None:
         super().__init__(BLOB_INPUT if storage is None else storage, BLOB_V2)
@@ -26,7 +26,7 @@ class BlobType(pa.ExtensionType):
 
 
 def register_blob_type() -> None:
-    """Make the type known to Arrow, unless pylance, which has one of the name, did so before."""
+    """Register the type in Arrow, unless pylance has registered a type of this name."""
     try:
         pa.register_extension_type(BlobType())
     except pa.ArrowKeyError:
@@ -34,9 +34,9 @@ def register_blob_type() -> None:
 
 
 def known_blob_type() -> pa.BaseExtensionType:
-    """Return the type that Arrow reads blobs as: pylance's, if that was loaded before lancekit.
+    """Return the registered Arrow type of blobs: pylance's if it was loaded before lancekit.
 
-    What is made is of the type that a dataset's schema has.
+    New arrays then have the same type as the schema of a dataset.
     """
     marks = {b"ARROW:extension:name": BLOB_V2.encode(), b"ARROW:extension:metadata": b""}
     plain = pa.schema([pa.field("blob", BLOB_INPUT, metadata=marks)])

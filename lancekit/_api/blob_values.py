@@ -1,4 +1,4 @@
-"""Blobs: large values that are written as bytes or as places, and read like files."""
+"""Blobs: large values that are written as bytes or URIs, and read like files."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class Blob:
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
-        """Return a blob of bytes."""
+        """Return a blob with the given bytes."""
         return Blob(data=bytes(data))
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """Return a blob whose bytes stay where they are."""
+        """Return a blob that references a file, or a range of its bytes, by URI."""
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
     def empty() -> Blob:
-        """Return a blob of no bytes."""
+        """Return a blob of zero bytes."""
         return Blob(data=b"")
 
 
 def blob_array(values: Iterable[object]) -> pa.ExtensionArray:
-    """Return blobs as an Arrow array: bytes, URIs, `Blob` objects or ``None``.
+    """Convert bytes, URIs, `Blob` objects or ``None`` to an Arrow array of blobs.
 
     Examples
     --------
@@ -123,8 +123,8 @@ def blob_field(
 ) -> pa.Field:
     """Return the Arrow field of a blob column.
 
-    The thresholds, in bytes, are kept for writers that heed them; lancekit puts all bytes into
-    the data file.
+    The thresholds, in bytes, are stored for other writers. lancekit writes all bytes into the data
+    file.
 
     Raises
     ------
@@ -159,12 +159,12 @@ def _threshold(name: str, value: int, least: int) -> int:
 
 
 class BlobColumn:
-    """A column of bytes in memory, gone through as files.
+    """Iterates over a binary column in memory, and yields the bytes of each value as a file.
 
     Raises
     ------
     InvalidArgumentError
-        It is no Arrow array of binary or large binary.
+        ``blob_column`` is no Arrow array of binary or large binary.
 
     Examples
     --------
@@ -192,9 +192,9 @@ class BlobColumn:
 
 @checked_methods
 class BlobFile(io.RawIOBase):
-    """The bytes of one blob as a file; only what is read is fetched.
+    """The bytes of one blob as a read-only file, fetched on demand.
 
-    `LanceDataset.take_blobs` makes them.
+    `LanceDataset.take_blobs` returns them.
     """
 
     def __init__(self, place: BlobPlace, buffer_size: int = READ_AHEAD) -> None:
@@ -218,20 +218,20 @@ class BlobFile(io.RawIOBase):
         return self._source
 
     def readable(self) -> bool:
-        """Return true."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return true."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return where the next read starts."""
+        """Return the position of the next read."""
         self._check_open()
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a place counted from the start, from here or from the end."""
+        """Move the position, relative to the start, the position or the end."""
         self._check_open()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size()}
         if whence not in starts:
@@ -243,7 +243,7 @@ class BlobFile(io.RawIOBase):
         return target
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read some bytes, or all that are left."""
+        """Read ``size`` bytes from the position on, or all remaining bytes."""
         self._check_open()
         left = max(self.size() - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
@@ -254,11 +254,11 @@ class BlobFile(io.RawIOBase):
     read1 = read
 
     def readall(self) -> bytes:
-        """Read all bytes that are left."""
+        """Read all remaining bytes."""
         return self.read()
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer as many bytes as it takes."""
+        """Read bytes into a buffer, as many as fit."""
         try:
             view = memoryview(buffer).cast("B")
         except TypeError:
@@ -273,11 +273,11 @@ class BlobFile(io.RawIOBase):
         return len(data)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Read some bytes from a place of their own; the next read starts where it would have."""
+        """Read ``length`` bytes at an offset, without moving the position."""
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several ranges of places and lengths at once."""
+        """Read several ranges, given as pairs of offset and length, at once."""
         self._check_open()
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
@@ -305,7 +305,7 @@ class BlobFile(io.RawIOBase):
             raise InvalidArgumentError("This blob is closed.", hint="Take it again.")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._source, self._ahead = None, (0, b"")
         super().close()
 
