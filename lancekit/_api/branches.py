@@ -1,4 +1,4 @@
-"""`Branches` and `BranchComparison`: lines of versions beside the main one, and how two differ."""
+"""The branches of a dataset: listing, deletion, comparison, merge, rebase and cherry-pick."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _branch_dict(branch: Branch) -> dict[str, object]:
 
 @checked_methods
 class Branches(Displayed):
-    """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
+    """The branches of a dataset, without main; `LanceDataset.create_branch` creates one."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -63,20 +63,20 @@ class Branches(Displayed):
         return self._handle._location
 
     def names(self) -> tuple[str, ...]:
-        """Return the names alone, in order; unlike `list`, this reads no file."""
+        """Return the names of the branches, sorted; unlike `list`, this reads no file."""
         return tuple(reference_files.branch_files(self._location().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
-        """Return each branch's parent, fork version, time of creation and metadata, by name."""
+        """Return each branch's parent, fork version, creation time and metadata, by name."""
         found = reference_files.list_branches(self._location().root)
         return {name: _branch_dict(branch) for name, branch in found.items()}
 
     def list_ordered(self, order: str | None = None) -> Pairs:
-        """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
+        """Return the branches by fork version, newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_branches(self._location().root), order)
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
-        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""
         root = self._location().root
         files = reference_files.branch_files(root)
         found = None if len(files) > most else reference_files.list_branches(root, files)
@@ -89,24 +89,24 @@ class Branches(Displayed):
     def delete(self, branch: str) -> None:
         """Delete a branch and its own files.
 
-        A folder in its place that holds no versions of it, or that is behind a link, is left
-        alone: then only the reference goes, with a warning.
+        A folder in its place is not deleted if it has no versions of the branch, or is behind a
+        link.  Then only the reference is deleted, with a warning.
 
         Raises
         ------
         BranchNotFoundError
-            There is none of that name.
+            The branch does not exist.
         RefConflictError
-            A tag or another branch still needs it, or versions of others read its files, as
-            ``merge(..., files="reference")`` made them do.
+            A tag or another branch needs the branch.  Or versions of other branches read its files,
+            after ``merge(..., files="reference")``.
         """
         refs.delete_branch(self._location(), check_name(branch, "branch"))
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
-        """Replace the branch's own key-value metadata."""
+        """Replace the key-value metadata of a branch."""
         refs.replace_branch_metadata(self._location().root, check_name(branch, "branch"), metadata)
 
-    # ---- changes of one branch on another
+    # ---- transfer of changes between branches
 
     def cherry_pick(
         self,
@@ -117,25 +117,27 @@ class Branches(Displayed):
         by: By = "cell",
         conflicts: Resolve = "fail",
     ) -> ApplyResult:
-        """Do what one version of a branch did to rows on the handle's branch; the handle moves.
+        """Apply the row changes of one version of a branch to the handle's branch.
+
+        The handle moves.
 
         Parameters
         ----------
         branch
-            The other branch, ``"main"`` for the main line.
+            The other branch; ``"main"`` for the main branch.
         version
-            The version whose changes come.
+            The version whose changes are applied.
         on
-            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+            The key columns that identify a row, as in `LanceDataset.diff`.
         by, conflicts
-            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`.
+            The granularity of conflicts, and their resolution, as in `DatasetDiff.apply`.
 
         Raises
         ------
         MergeConflictError
-            Both sides changed a row, each in another way.
+            Both sides changed a row in different ways.
         BranchNotFoundError, VersionNotFoundError
-            There is no such version, or the one before it is gone.
+            The branch, the version or its predecessor does not exist.
         SchemaMismatchError
             The version changed the columns.
 
@@ -164,34 +166,34 @@ class Branches(Displayed):
         by: By = "cell",
         base: int | str | tuple[str | None, int | None] | None = None,
     ) -> BranchComparison:
-        """Compare a branch with that of the handle, at the newest versions of both.
+        """Compare a branch with the handle's branch, both at their newest versions.
 
         Parameters
         ----------
         branch
-            The other branch, ``"main"`` for the main line.
+            The other branch; ``"main"`` for the main branch.
         on
-            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+            The key columns that identify a row, as in `LanceDataset.diff`.
         by
-            What is a conflict, as of `DatasetDiff.apply`.
+            The granularity of conflicts, as in `DatasetDiff.apply`.
         base
-            The version from which changes count, as of `merge`; 0 is a table without rows.
+            The merge base, as in `merge`; 0 is a table without rows.
 
         Returns
         -------
         BranchComparison
-            `ahead`, `behind`, `base`, what each side changed since, and the `conflicts`.
+            `ahead`, `behind`, `base`, the changes of each side since, and the `conflicts`.
 
         Raises
         ------
         BranchNotFoundError
-            There is no such branch.
+            The branch does not exist.
         InvalidArgumentError
-            No version is known that both come from, or one branch does not contain ``base``.
+            There is no known common version, or one branch does not contain ``base``.
         VersionNotFoundError
             The merge base was cleaned up.
         """
-        how = self._from(base, merge_rules("merge", on, by, "fail"))
+        how = self._with_base(base, merge_rules("merge", on, by, "fail"))
         return BranchComparison(self._other(branch), latest_snapshot(self._location()), how)
 
     @overload
@@ -232,49 +234,49 @@ class Branches(Displayed):
         base: int | str | tuple[str | None, int | None] | None = None,
         dry_run: bool = False,
     ) -> ApplyResult | BranchMergePlan:
-        """Bring home what a branch changed since it forked, or since it was merged last.
+        """Merge the changes of a branch since it forked, or since its last merge.
 
-        It lands as one commit on the newest version of the target, at most once: a merge that is
-        made again finds the mark that the first one left in the table's config.  A handle on the
+        The merge is one commit on the newest version of the target.  It happens at most once: a
+        repeated merge finds the record of the first one in the table's config.  A handle on the
         target moves.
 
         Parameters
         ----------
         source
-            The branch whose changes come, ``"main"`` for the main line.
+            The branch with the changes; ``"main"`` for the main branch.
         into
-            The branch that gets them; that of the handle by default.
+            The target branch; the handle's branch by default.
         on
-            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+            The key columns that identify a row, as in `LanceDataset.diff`.
         by, conflicts
-            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`; *ours* is the
-            target.
+            The granularity of conflicts, and their resolution, as in `DatasetDiff.apply`; *ours* is
+            the target.
         files
-            What becomes of the branch's files where the target did not move: ``"link"`` gives it
-            names or copies of its own, ``"reference"`` has it read them where they are, so that
-            it needs the branch.
+            The treatment of the branch's files in a fast-forward merge: ``"link"`` gives the target
+            its own links or copies.  With ``"reference"`` the target reads the files of the branch,
+            and so needs the branch.
         base
-            The version from which changes count, if the merge base that lancekit finds is not
-            meant or is gone: a version of the handle's branch, a tag, or a pair of a branch and a
-            version. Both branches must contain it. 0 merges by key without a base: rows that only
-            the source has come in, rows that differ are conflicts, and no row is deleted.
+            The merge base, if lancekit finds the wrong one or none: a version of the handle's
+            branch, a tag, or a pair of branch and version.  Both branches must contain it. 0 merges
+            by key without a base: rows of the source alone are inserted, different rows are
+            conflicts, and no row is deleted.
         dry_run
-            Return a plan, and write nothing; its ``apply()`` does the merge.
+            Return a plan, and write nothing; ``apply()`` of the plan merges.
 
         Raises
         ------
         MergeConflictError
-            Both branches changed a row, each in another way.
+            Both branches changed a row in different ways.
         BranchNotFoundError
-            There is no such branch.
+            A branch does not exist.
         InvalidArgumentError
-            Nothing tells which rows are the same, or one branch does not contain ``base``.
+            There is no key that identifies rows, or one branch does not contain ``base``.
         VersionNotFoundError
             The merge base was cleaned up.
         SchemaMismatchError
             Columns changed, too.
         DuplicateKeysError
-            One branch set a primary key, and rows of the other one repeat its values.
+            One branch set a primary key, and the other has rows with duplicate keys.
 
         Examples
         --------
@@ -288,7 +290,7 @@ class Branches(Displayed):
         >>> sorted(ds.to_table()["id"].to_pylist())
         [2, 3]
         """
-        how = self._from(base, merge_rules("merge", on, by, conflicts, files))
+        how = self._with_base(base, merge_rules("merge", on, by, conflicts, files))
         theirs, target = (
             self._other(source),
             self._location() if into is None else self._other(into),
@@ -310,21 +312,21 @@ class Branches(Displayed):
         conflicts: Resolve = "fail",
         base: int | str | tuple[str | None, int | None] | None = None,
     ) -> ApplyResult:
-        """Bring a branch up to date: what its parent changed comes into it, as one commit.
+        """Merge the changes of a branch's parent into the branch, as one commit.
 
-        No version of the branch gets another number.  A handle on the branch moves.
+        The versions of the branch keep their numbers.  A handle on the branch moves.
 
         Parameters
         ----------
         branch
-            The branch.
+            The name of the branch.
         on, by, conflicts, base
-            As of `merge`; *ours* is the branch, *theirs* its parent.
+            As in `merge`; *ours* is the branch, *theirs* its parent.
 
         Raises
         ------
         MergeConflictError, BranchNotFoundError, InvalidArgumentError, SchemaMismatchError
-            As of `merge`.
+            As in `merge`.
 
         Examples
         --------
@@ -335,7 +337,7 @@ class Branches(Displayed):
         >>> dict(trial.branches.rebase("trial"))["num_deleted_rows"]
         1
         """
-        how = self._from(base, merge_rules("rebase", on, by, conflicts))
+        how = self._with_base(base, merge_rules("rebase", on, by, conflicts))
         location = self._other(branch)
         if location.branch is None:
             raise InvalidArgumentError(
@@ -372,12 +374,12 @@ class Branches(Displayed):
             return plan_merge(source, target, how, land)
         return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
 
-    def _from(self, base: object, how: Rules) -> Rules:
-        """Return how to merge since a version that the user names."""
+    def _with_base(self, base: object, how: Rules) -> Rules:
+        """Return merge options with a base that the user names."""
         return how if base is None else replace(how, base=parse_reference(base, self._location()))
 
     def _other(self, branch: str) -> BranchLocation:
-        """Return the line of a branch that is there."""
+        """Return the location of an existing branch."""
         current = self._location()
         return resolve(current, parse_reference((branch, None), current)).location
 
@@ -385,14 +387,14 @@ class Branches(Displayed):
         return f"Branches({self._location().root.uri!r})"
 
 
-# ---- `BranchComparison`: what two branches did since they had the same rows
+# ---- `BranchComparison`: the changes of two branches since their merge base
 
 
 @checked_methods
 class BranchComparison(Displayed):
-    """A branch beside another one; `Branches.compare` makes it, and reads no rows yet.
+    """A comparison of two branches; `Branches.compare` makes it, without reading rows.
 
-    *Ours* is the handle's branch, *theirs* the one that it is compared with, as in a merge.
+    *Ours* is the handle's branch and *theirs* the other one, as in a merge.
 
     Examples
     --------
@@ -416,7 +418,7 @@ class BranchComparison(Displayed):
 
     @property
     def theirs(self) -> tuple[str, int]:
-        """The branch that is compared, and its newest version."""
+        """The other branch, and its newest version."""
         return self._change.theirs.reference
 
     @property
@@ -426,42 +428,42 @@ class BranchComparison(Displayed):
 
     @property
     def base(self) -> tuple[str, int]:
-        """The newest version that both contain, or the one that was named; version 0 is none."""
+        """The newest common version, or the named one; version 0 means that there is none."""
         return self._change.base.reference
 
     @cached_property
     def ahead(self) -> int:
-        """How many versions the branch has that are not merged yet."""
+        """The number of versions of the other branch that are not merged yet."""
         return commits_unmerged(self._change.theirs, self._ours)
 
     @cached_property
     def behind(self) -> int:
-        """How many versions this branch has that the other one does not have in it."""
+        """The number of versions of the handle's branch that are not in the other branch."""
         return commits_unmerged(self._ours, self._change.theirs)
 
     @cached_property
     def is_fast_forward(self) -> bool:
-        """Whether a merge would take the branch's fragments over as they are."""
+        """True if a merge would be a fast-forward: it reuses the fragments of the branch."""
         return plan_fast_forward(self._change, self._ours) is not None
 
     @cached_property
     def theirs_diff(self) -> DatasetDiff:
-        """What the branch changed since."""
+        """The changes of the other branch since the merge base."""
         return self._diff(self._change.before, self._change.theirs)
 
     @cached_property
     def ours_diff(self) -> DatasetDiff:
-        """What this branch changed since."""
+        """The changes of the handle's branch since the merge base."""
         return self._diff(self._change.our_copy or self._change.base, self._ours)
 
     @cached_property
     def conflicts(self) -> Conflicts:
-        """The rows of which both made something else.
+        """The rows that both sides changed in different ways.
 
         Raises
         ------
         InvalidArgumentError
-            Nothing tells which rows are the same.
+            There is no key that identifies rows.
         SchemaMismatchError
             Columns changed, too.
         """
@@ -469,7 +471,7 @@ class BranchComparison(Displayed):
 
     @property
     def is_compared(self) -> bool:
-        """Whether conflicts were looked for already."""
+        """True if the conflicts have been computed already."""
         return "conflicts" in self.__dict__
 
     def _diff(self, old: Snapshot, new: Snapshot) -> DatasetDiff:

@@ -1,4 +1,4 @@
-"""`ChangeFeed` and `DatasetDelta`: what commits did to rows, one by one or between two versions."""
+"""Row changes of a table: commit by commit (`ChangeFeed`), or between versions (`DatasetDelta`)."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ _TIME = pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), False)
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """One step of a feed: what became of `old` in `new`.
+    """The changes from version `old` to version `new`, normally one commit.
 
-    It is one commit, unless versions between them are gone: then it is what they did together, and
-    `commits` says how many they were.
+    If versions in between were cleaned up, the step has the changes of all of their commits.
     """
 
     old: int
@@ -54,13 +53,13 @@ class ChangeStep:
 
     @property
     def commits(self) -> int:
-        """How many commits the step is."""
+        """The number of commits in the step."""
         return self.new - self.old
 
 
 @checked_methods
 class ChangeFeed(Displayed):
-    """The changes of rows since a version, step by step; `LanceDataset.changes` makes it.
+    """The row changes since a version, step by step; `LanceDataset.changes` makes it.
 
     Examples
     --------
@@ -90,19 +89,19 @@ class ChangeFeed(Displayed):
             )
         self._since = since
         self._until = until
-        self._asked = (on, condition, columns)
+        self._options = (on, condition, columns)
 
     @cached_property
     def versions(self) -> list[int]:
-        """The versions that are compared, each with the one before it."""
+        """The compared versions; each is compared with the previous one."""
         first, last = self._since.version, self._until.version
         there = [v for v in list_versions(self._since.location).versions if first < v < last]
         return [first, *there, last] if first < last else [first]
 
     @cached_property
     def steps(self) -> list[ChangeStep]:
-        """The commits, oldest first; no rows are read."""
-        location, (on, condition, columns) = self._since.location, self._asked
+        """The commits with their changes, oldest first; no rows are read."""
+        location, (on, condition, columns) = self._since.location, self._options
         between = [load_snapshot(location, version) for version in self.versions[1:-1]]
         ends = [self._since, *between, self._until][: len(self.versions)]
         return [
@@ -117,12 +116,12 @@ class ChangeFeed(Displayed):
 
     @property
     def is_listed(self) -> bool:
-        """Whether the versions in between were loaded already."""
+        """True if the versions have been loaded already."""
         return "steps" in self.__dict__
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """The versions between which others are gone: their commits come as one step."""
+        """Pairs of versions with missing versions in between, whose commits form one step."""
         return [(old, new) for old, new in pairwise(self.versions) if new - old > 1]
 
     def to_batches(
@@ -130,8 +129,8 @@ class ChangeFeed(Displayed):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changed rows of each commit, oldest first; see `DatasetDiff.to_batches`.
 
-        After the columns come ``_commit_version`` and ``_commit_timestamp``.  Commits that changed
-        the columns give batches with the columns that they made.
+        The last columns are ``_commit_version`` and ``_commit_timestamp``.  If a commit changes the
+        schema, its batches have the new columns.
         """
         return chain.from_iterable(
             (_stamped(batch, step) for batch in step.diff.to_batches(batch_size, names=names))
@@ -141,12 +140,12 @@ class ChangeFeed(Displayed):
     def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
         """Return the changed rows of all commits.
 
-        A column that a commit did not know yet, or no more, is null in its rows.
+        Rows of commits that lack a column have nulls in it.
 
         Raises
         ------
         UnsupportedFeatureError
-            A column had types that have nothing in common.
+            A column had types without a common type.
         """
         tables = [
             pa.Table.from_batches([_stamped(batch, step) for batch in table.to_batches()])
@@ -155,7 +154,7 @@ class ChangeFeed(Displayed):
         ]
         if tables:
             return _together(tables)
-        none = diff_of(self._until, self._until, on=None, condition=None, columns=self._asked[2])
+        none = diff_of(self._until, self._until, on=None, condition=None, columns=self._options[2])
         empty = none.to_table(names=names).schema
         return pa.schema([*empty, _VERSION, _TIME]).empty_table()
 
@@ -185,14 +184,14 @@ def _stamped(batch: pa.RecordBatch, step: ChangeStep) -> pa.RecordBatch:
     ).append_column(_TIME, pa.repeat(pa.scalar(step.timestamp, _TIME.type), rows))
 
 
-# ---- `DatasetDelta`: the rows that changed between two versions of a table with stable row ids
+# ---- `DatasetDelta`: row changes between two versions of a table with stable row ids
 
 _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 
 
 def _same_rows(before: bytes, after: bytes) -> bool:
-    """Return whether a fragment has the same rows in two versions."""
+    """Return True if a fragment has the same rows in two versions."""
     if before == after:
         return True
     old, new = (fragment_from_pb(parsed_fragment(message)) for message in (before, after))
@@ -202,9 +201,9 @@ def _same_rows(before: bytes, after: bytes) -> bool:
 
 @checked_methods
 class DatasetDelta(Displayed):
-    """Changes after `begin_version`, up to and including `end_version`.
+    """Row changes after `begin_version`, up to and including `end_version`.
 
-    Rows are read at `end_version`, so a row that changed again later is still found.
+    Rows are read at `end_version`, so rows that changed several times are found, too.
 
     Examples
     --------
@@ -229,16 +228,16 @@ class DatasetDelta(Displayed):
         return f"DatasetDelta(begin_version={self.begin_version}, end_version={self.end_version})"
 
     def list_transactions(self) -> list[Transaction]:
-        """Return what each commit in between did, oldest first."""
+        """Return the transactions of the commits in between, oldest first."""
         return [transaction for _, transaction in self.commits() if transaction is not None]
 
     def commits(self, newest: int | None = None) -> list[tuple[int, Transaction | None]]:
-        """Return each version in between with what its commit did, oldest first.
+        """Return the versions in between with their transactions, oldest first.
 
         Parameters
         ----------
         newest
-            How many to read, from the end; all of them by default.
+            The number of newest versions to read; all by default.
         """
         numbers = range(self.begin_version + 1, self.end_version + 1)
         wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
@@ -253,21 +252,21 @@ class DatasetDelta(Displayed):
         Raises
         ------
         InvalidArgumentError
-            The table has no stable row ids, so its rows' versions are not recorded.
+            The table has no stable row ids, so the versions of its rows are not recorded.
         """
         return self._rows(f"{_CREATED} > {self.begin_version} AND {_CREATED} <= {self.end_version}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Return the older rows changed in between, with row ids and versions."""
+        """Return the older rows that changed in between, with row ids and versions."""
         return self._rows(
             f"{_CREATED} <= {self.begin_version} "
             f"AND {_UPDATED} > {self.begin_version} AND {_UPDATED} <= {self.end_version}"
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Return the ids of rows that were there at the begin and are gone at the end."""
+        """Return the ids of the rows that exist at the begin, but not at the end."""
         before, after = self._fragments(self.begin_version), self._fragments(self.end_version)
-        # what both have as it is has lost no row, and holds none that the rest has lost
+        # fragments with the same rows on both sides have no deleted rows, and no moved ones
         same = {id_ for id_ in before.keys() & after.keys() if _same_rows(before[id_], after[id_])}
         lost, kept = self._ids(self.begin_version, same), self._ids(self.end_version, same)
         gone = pa.table({"_rowid": pa.array(np.setdiff1d(lost, kept), pa.uint64())})
@@ -279,14 +278,14 @@ class DatasetDelta(Displayed):
         return scan_of(at, ScanArguments(columns=columns, filter=condition)).to_reader()
 
     def _fragments(self, version: int) -> dict[int, bytes]:
-        """Return the fragments of a version by their ids, as the manifest has them."""
+        """Return the encoded fragments of a version, by id."""
         if version == 0:
             return {}
         found = self._at(version).manifest.fragments
         return dict(zip(found.ids.tolist(), found.encoded, strict=True))
 
     def _ids(self, version: int, left_out: Collection[int]) -> npt.NDArray[np.uint64]:
-        """Return the ids of the rows in the other fragments of a version."""
+        """Return the row ids in all fragments of a version but those in ``left_out``."""
         if version == 0:
             return np.empty(0, np.uint64)
         sources = fragment_sources(self._at(version)).without(BitMap(left_out))

@@ -1,4 +1,4 @@
-"""`DatasetColumn`: one column of a version, and what its values are like."""
+"""Columns of a version, with statistics of their values."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ from lancekit.errors import InvalidArgumentError
 
 __all__ = ["SECONDS", "Bin", "ColumnSummary", "DatasetColumn", "sampled_rows"]
 
-#: a histogram has no more ranges
+#: the most bins of a histogram
 _BINS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ColumnSummary(Displayed):
-    """What the values of a column are like; `DatasetColumn.statistics` makes it.
+    """Statistics of the values of a column; `DatasetColumn.statistics` makes them.
 
     Attributes
     ----------
     column
-        Its path.
+        The path of the column.
     rows, rows_read
-        How many rows the version has, and how many of them were read.  If these are fewer, all the
-        rest is about rows that were drawn evenly.
+        The number of rows of the version, and the number of rows that were read.  If fewer were
+        read, the other statistics describe an evenly spread sample.
     nulls
-        How many of these are null.
+        The number of nulls.
     min, max
-        The lowest and the highest value; ``None`` where there is none, or no order.
+        The lowest and the highest value; ``None`` if there is no value or no order.
     distinct
-        How many values there are, nulls left out: exact for less than 16,384, else an estimate.
+        The number of distinct values without null: exact below 16,384, otherwise an estimate.
     top
-        The most frequent values, with their rows; empty where values cannot be counted.
+        The most frequent values with their counts; empty if the type cannot be counted.
     histogram
-        Ranges of numbers or times, equally wide; few whole ones have one each.  Empty for other
-        types.
+        Equally wide bins for numbers or times; few whole numbers have one bin each.  Empty for
+        other types.
     """
 
     column: str
@@ -75,12 +75,12 @@ class ColumnSummary(Displayed):
 
     @property
     def exact(self) -> bool:
-        """True if all rows were read: else this is an estimate."""
+        """True if all rows were read; otherwise the statistics are estimates."""
         return self.rows_read == self.rows
 
     @property
     def null_share(self) -> float:
-        """The share of the rows read that are null."""
+        """The fraction of the read rows that are null."""
         return self.nulls / self.rows_read if self.rows_read else 0.0
 
     def _plain(self) -> str:
@@ -89,9 +89,9 @@ class ColumnSummary(Displayed):
 
 @checked_methods
 class DatasetColumn(Displayed):
-    """A column of the version that a handle is at: ``ds["dep_delay"]``, ``ds["address.city"]``.
+    """A column of the handle's version: ``ds["dep_delay"]``, ``ds["address.city"]``.
 
-    Of data files only the ends of a few are read, when it is made.
+    Creating it only reads the footers of a few data files.
 
     Examples
     --------
@@ -115,39 +115,39 @@ class DatasetColumn(Displayed):
 
     @property
     def type(self) -> pa.DataType:
-        """The type of its values, as users have them."""
+        """The Arrow type of the values, with extension types resolved."""
         return self._arrow.type
 
     @property
     def nullable(self) -> bool:
-        """Whether it may have nulls; a field of a struct that may be null may, too."""
+        """True if the column can have nulls; a field of a nullable struct can have them, too."""
         return self._arrow.nullable
 
     @property
     def field_id(self) -> int:
-        """The id of its field, which renaming leaves as it is."""
+        """The id of the column's field, which does not change when the column is renamed."""
         return self._fields[-1].id
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The field's own key-value metadata."""
+        """The key-value metadata of the field."""
         return dict(self._fields[-1].metadata)
 
     @property
     def key_position(self) -> int | None:
-        """Its place in the primary key, from 1; ``None`` if it is not of the key."""
+        """The position of the column in the primary key, from 1 on, or ``None``."""
         ids = [field.id for field in self._snapshot.manifest.schema.primary_key]
         return ids.index(self.field_id) + 1 if self.field_id in ids else None
 
     @property
     def indices(self) -> list[IndexDescription]:
-        """The indices on it, by their names; no file is read."""
+        """The indices on the column, sorted by name; no file is read."""
         ids = set(_ids(self._fields[-1]))
         return [one for one in describe_indices(self._snapshot) if not ids.isdisjoint(one.fields)]
 
     @property
     def constraints(self) -> list[Constraint]:
-        """The constraints whose condition has its name."""
+        """The constraints whose condition mentions the column."""
         stored = stored_constraints(self._snapshot.manifest.config).values()
         name = re.compile(rf"(?<!\w){re.escape(self._fields[0].name)}(?!\w)", re.IGNORECASE)
         return [one for one in stored if name.search(one.condition)]
@@ -155,16 +155,16 @@ class DatasetColumn(Displayed):
     def statistics(
         self, *, rows: int | None = None, top: int = 10, bins: int = 12
     ) -> ColumnSummary:
-        """Read the column, or blocks of a long one, and return what its values are like.
+        """Read the column, or a sample of a long one, and return statistics of its values.
 
         Parameters
         ----------
         rows
-            The most rows to read, in no more than 256 MiB; by default as many as can be read in a
-            second.  Fewer than all are blocks of rows that are spread evenly over the table.
+            The most rows to read, in at most 256 MiB; by default as many as can be read in a
+            second.  A sample consists of blocks of rows that are evenly spread over the table.
         top, bins
-            How many of the most frequent values, and how many ranges of a histogram at most
-            (10,000 are the most); none with 0.
+            The number of most frequent values, and the most bins of the histogram (up to 10,000); 0
+            for none.
         """
         most = None if rows is None else check_count("rows", rows, least=1)
         top = check_count("top", top)
@@ -177,8 +177,8 @@ class DatasetColumn(Displayed):
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()
         if values and not is_blob(self._fields[-1].metadata):
-            together = counts.seen(ak.concat_arrays(values))
-            ranges, _ = histogram(together.type, found, counts, lambda: [together], bins)
+            combined = counts.seen(ak.concat_arrays(values))
+            ranges, _ = histogram(combined.type, found, counts, lambda: [combined], bins)
         return ColumnSummary(
             column=self.path,
             rows=self._snapshot.manifest.num_rows,
@@ -201,18 +201,17 @@ def _ids(field: LanceField) -> Iterator[int]:
         yield from _ids(child)
 
 
-# ---- rows for statistics: all rows of a version, or blocks of rows that are spread evenly over
-# it
+# ---- rows for statistics: all rows of a version, or a sample of evenly spread blocks
 
-#: reading all rows may take so many seconds, unless a number of rows is wanted
+#: the time limit for reading all rows, in seconds, if no number of rows is given
 SECONDS = 1.0
-#: after this share of the time it is known whether all rows can be read
+#: the fraction of the time limit after which a projection decides if all rows can be read
 _TRIED = 0.25
-#: so many bytes are read in any case, unless that takes so many times as long
+#: the size in bytes below which the time limit is higher, and by which factor
 _SMALL, _PATIENCE = 16 << 20, 5
-#: rows of a sample, its blocks at most, and how many blocks are read together
-_ROWS, _BLOCKS, _TOGETHER = 1 << 18, 1 << 10, 1 << 6
-#: reading ends at so many bytes of values
+#: the rows of a sample, the most blocks, and the number of blocks per read
+_ROWS, _BLOCKS, _BLOCKS_PER_READ = 1 << 18, 1 << 10, 1 << 6
+#: the size of values in bytes at which reading stops
 _BYTES = 256 << 20
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -220,18 +219,18 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 def sampled_rows(
     snapshot: Snapshot, paths: Sequence[str], most: int | None, seconds: float = SECONDS
 ) -> list[pa.RecordBatch]:
-    """Return all rows of a version, or of a large one blocks that are spread evenly over it.
+    """Return all rows of a version, or evenly spread blocks of a large one.
 
-    A table is often laid down in loads that differ, so the blocks are small and many, and any
-    number of them covers the whole table.
+    A table often consists of loads that differ.  So there are many small blocks, read in an order
+    that covers the whole table at any point.
 
     Parameters
     ----------
     paths
         The paths of the columns to read, which become the columns of the batches, in that order.
     most
-        The most rows to read.  With ``None`` all rows are read if they are few, or if that takes
-        no longer than `seconds`.  More than 256 MiB of values are never read.
+        The most rows to read.  With ``None`` all rows are read if they are few, or if that takes no
+        longer than `seconds`.  More than 256 MiB of values are never read.
     """
     columns = list(paths)
     if most is None or most >= snapshot.manifest.num_rows:
@@ -244,7 +243,7 @@ def sampled_rows(
 def _all_rows(
     snapshot: Snapshot, columns: list[str], seconds: float | None
 ) -> list[pa.RecordBatch] | None:
-    """Read a version; ``None`` if that takes too long, or too much memory."""
+    """Read all rows of a version; ``None`` if that takes too long, or too much memory."""
     total, begun = snapshot.manifest.num_rows, time.monotonic()
     read = taken = 0
     found = []
@@ -265,7 +264,7 @@ def _all_rows(
 def _sample(
     snapshot: Snapshot, columns: list[str], most: int | None, seconds: float
 ) -> list[pa.RecordBatch]:
-    """Read blocks, until there are enough rows or bytes, or the time is over."""
+    """Read blocks until there are enough rows or bytes, or the time limit is reached."""
     total, until = snapshot.manifest.num_rows, time.monotonic() + seconds
     wanted = min(most or _ROWS, total)
     starts, lengths = spread_runs(np.random.default_rng(0), total, wanted, min(_BLOCKS, wanted))
@@ -274,8 +273,8 @@ def _sample(
     sources, outputs = fragment_sources(snapshot, schema), plan_columns(schema, columns)
     taken = 0
     found: list[pa.RecordBatch] = []
-    for at in range(0, len(order), _TOGETHER):
-        blocks = np.sort(order[at : at + _TOGETHER])
+    for at in range(0, len(order), _BLOCKS_PER_READ):
+        blocks = np.sort(order[at : at + _BLOCKS_PER_READ])
         rows = rows_of_runs(starts[blocks], lengths[blocks])
         table = resolved(rows_at(sources, outputs, rows))
         found += table.to_batches()
@@ -286,7 +285,7 @@ def _sample(
 
 
 def _evenly(count: int) -> npt.NDArray[np.int64]:
-    """Return the numbers below `count` in an order whose every beginning is spread evenly.
+    """Return the numbers below `count` in an order of which each prefix is evenly spread.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`Constraints` and `Duplicates`: what commits have to meet, and rows that share a key."""
+"""Constraints, which commits must satisfy, and a search for duplicate keys."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintResult:
-    """What came of one constraint.
+    """The result of checking one constraint.
 
     Attributes
     ----------
     name, condition
         The constraint.
     holds
-        Whether it is met; ``None`` if it could not be tried.
+        True if the constraint is satisfied; ``None`` if it could not be checked.
     violations
-        How many rows break it; ``None`` for a condition of the table.
+        The number of rows that violate it; ``None`` for a table condition.
     sample
-        The first of these rows, at most 5, without blobs; of a condition of the table one row, its
+        The first violating rows, at most 5, without blobs.  For a table condition one row with its
         aggregates.
     problem
-        Why it could not be tried; empty if it was.
+        The reason why the constraint could not be checked; empty if it was checked.
     """
 
     name: str
@@ -87,7 +87,7 @@ class ConstraintResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ConstraintRun(Displayed):
-    """What came of all constraints of a table, tried on one version; iterates over `results`."""
+    """The results of checking all constraints of a table on one version; iterable."""
 
     version: int
     branch: str | None
@@ -95,7 +95,7 @@ class ConstraintRun(Displayed):
 
     @property
     def holds(self) -> bool:
-        """Whether every constraint is met."""
+        """True if every constraint is satisfied."""
         return all(result.holds for result in self.results)
 
     def __iter__(self) -> Iterator[ConstraintResult]:
@@ -112,11 +112,11 @@ class ConstraintRun(Displayed):
 
 @checked_methods
 class Constraints(Displayed):
-    """The constraints of a table; `LanceDataset.constraints` gives them.
+    """The constraints of a table; `LanceDataset.constraints` returns them.
 
-    A constraint is a condition of each row, or of the table: one over ``count(*)``, ``count(x)``,
-    ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)``, ``avg(x)``, each of which may have a
-    ``FILTER (WHERE ...)``.  Where it is null, it is met.
+    A constraint is a condition on each row, or on the table.  A table condition uses ``count(*)``,
+    ``count(x)``, ``count(DISTINCT x)``, ``sum(x)``, ``min(x)``, ``max(x)`` or ``avg(x)``, each
+    optionally with ``FILTER (WHERE ...)``.  A condition that is null is satisfied.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Constraints(Displayed):
         self._handle = handle
 
     def list(self) -> tuple[Constraint, ...]:
-        """Return the constraints of the handle's version, by name."""
+        """Return the constraints of the handle's version, sorted by name."""
         return tuple(stored_constraints(self._snapshot.manifest.config).values())
 
     def add(
@@ -146,31 +146,31 @@ class Constraints(Displayed):
     ) -> None:
         """Add a constraint, and move the handle.
 
-        From the version that this makes on, every commit of lancekit's tries it: a condition of
-        rows on the rows that the commit adds or changes, one of the table on the table as it would
-        be.  A commit that lands meanwhile is looked at too.
+        From the new version on, every commit of lancekit checks the constraint.  A row condition is
+        checked on the rows that the commit adds or changes, a table condition on the resulting
+        table.  Concurrent commits are checked, too.
 
         Parameters
         ----------
         name
-            What to call it; other constraints have other names.
+            The name of the constraint, unique in the table.
         condition
             SQL text, such as ``"delay >= -120"`` or ``"count(DISTINCT id) = count(*)"``.
         on_fail
-            ``"refuse"``: a commit that does not meet it raises; ``"warn"``: it warns and lands.
+            ``"refuse"``: a violating commit raises.  ``"warn"``: it warns and is committed.
         existing
-            ``"allow"``: rows that are there already may break it, and are not looked at.
+            ``"allow"``: existing rows are not checked, and can violate the constraint.
 
         Raises
         ------
         ConstraintViolationError
-            Rows that are there break it.
+            Existing rows violate the constraint.
         PredicateError
             The condition does not parse, or does not fit the schema.
         InvalidArgumentError
-            The name cannot be used, or is taken.
+            The name is not allowed, or is in use already.
         IncompatibleConflictError
-            Somebody added one of that name since the handle's version.
+            Another writer added a constraint of this name since the handle's version.
         """
         config = self._snapshot.manifest.config
         if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME:
@@ -192,38 +192,38 @@ class Constraints(Displayed):
         self._configure({added.key: added.encoded()})
 
     def drop(self, name: str) -> None:
-        """Remove a constraint, and move the handle; one that this release cannot read goes, too.
+        """Remove a constraint, also one that this release cannot read, and move the handle.
 
         Raises
         ------
         NotFoundError
-            There is none of that name.
+            There is no constraint of this name.
         """
         known = [constraint.name for constraint in self.list()]
         if name not in known:
-            there = f"There are {', '.join(map(repr, known))}." if known else "There are none."
+            hint = f"There are {', '.join(map(repr, known))}." if known else "There are none."
             raise NotFoundError(
                 f"There is no constraint {name!r} in version {self._handle.version}.",
-                hint=there,
+                hint=hint,
                 constraint=name,
             )
         self._configure({PREFIX + name: None})
 
     def run(self, ref: int | str | tuple[str | None, int | None] | None = None) -> ConstraintRun:
-        """Try the constraints of the handle's version on all rows.
+        """Check the constraints of the handle's version on all rows.
 
-        This finds what other libraries let in, and tells whether a branch would pass.
+        This finds violations by other libraries, and tells if a branch would pass.
 
         Parameters
         ----------
         ref
-            A version of this branch, a tag, or a pair of branch and version, on whose rows they
-            are tried; the handle's own by default.
+            The version whose rows are checked: a version of this branch, a tag, or a pair of branch
+            and version; the handle's version by default.
 
         Raises
         ------
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such thing.
+            The version, tag or branch does not exist.
         """
         location = self._handle._location
         tried = self._snapshot if ref is None else resolve(location, parse_reference(ref, location))
@@ -257,9 +257,9 @@ def _result(snapshot: Snapshot, constraint: Constraint) -> ConstraintResult:
     )
 
 
-# ---- `Duplicates`: the rows of a version that share a key with another row
+# ---- `Duplicates`: the rows of a version with a duplicate key
 
-#: rows that are kept to be shown
+#: the most rows that a result stores
 _MOST = 100_000
 
 
@@ -271,13 +271,13 @@ class Duplicates(Displayed):
     Attributes
     ----------
     on
-        The columns of the key.
+        The key columns.
     total
-        How many rows the version has.
+        The number of rows of the version.
     rows
-        How many of them share their key with another row.
+        The number of rows that share their key with another row.
     keys
-        How many different keys these rows have.
+        The number of distinct keys of these rows.
     """
 
     on: tuple[str, ...]
@@ -288,22 +288,23 @@ class Duplicates(Displayed):
     _found: pa.Table = field(repr=False)
 
     def to_table(self, limit: int | None = None) -> pa.Table:
-        """Return the rows with all columns and ``_rowid``, in the order of their keys.
+        """Return the rows with all columns and ``_rowid``, sorted by key.
 
-        There are at most 100,000, or ``limit``.  ``ds.delete`` of some row ids removes rows.
+        There are at most 100,000 rows, or ``limit``.  To remove some of them, pass their row ids to
+        ``ds.delete``.
         """
         most = _MOST if limit is None else check_count("limit", limit)
         ids = self._found["_rowid"].slice(0, most).to_pylist()
         if not ids:
             options = ScanArguments(limit=0, with_row_id=True)
             return scan_of(self._snapshot, options).to_table()
-        chosen = f"_rowid IN ({', '.join(map(str, ids))})"
-        options = ScanArguments(filter=chosen, with_row_id=True)
+        selected = f"_rowid IN ({', '.join(map(str, ids))})"
+        options = ScanArguments(filter=selected, with_row_id=True)
         rows = scan_of(self._snapshot, options).to_table()
         return _by_key(rows, self.on)
 
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame; as `to_table`."""
+        """Return the rows as a pandas DataFrame, as in `to_table`."""
         return exact_frame(self.to_table(limit), {})
 
     def _plain(self) -> str:
@@ -326,14 +327,14 @@ def duplicates_of(snapshot: Snapshot, on: Sequence[str] | None) -> Duplicates:
         for rows in _scanned(snapshot, key):
             counter.add(key_columns(rows, key))
         found = counter.repeated()
-    alike = _of(snapshot, key, found.words)
-    together, shared = _shared(alike, key)
-    exact = len(alike) < _MOST
+    candidates = _of(snapshot, key, found.words)
+    num_keys, shared = _shared(candidates, key)
+    exact = len(candidates) < _MOST
     return Duplicates(
         on=key,
         total=snapshot.manifest.num_rows,
         rows=len(shared) if exact else found.rows,
-        keys=together if exact else found.keys,
+        keys=num_keys if exact else found.keys,
         _snapshot=snapshot,
         _found=shared,
     )
@@ -345,7 +346,7 @@ def _scanned(snapshot: Snapshot, key: Sequence[str]) -> Iterator[pa.RecordBatch]
 
 
 def _of(snapshot: Snapshot, key: Sequence[str], words: Hashes) -> pa.Table:
-    """Return the keys and row ids of rows whose words are repeated, as many as are kept."""
+    """Return the keys and row ids of rows whose key hash is repeated, up to `_MOST` rows."""
     found, missing = list[pa.RecordBatch](), _MOST
     for batch in _scanned(snapshot, key) if len(words) else ():
         columns = key_columns(batch, key)
@@ -360,7 +361,7 @@ def _of(snapshot: Snapshot, key: Sequence[str], words: Hashes) -> pa.Table:
 
 
 def _shared(rows: pa.Table, key: Sequence[str]) -> tuple[int, pa.Table]:
-    """Return how many keys really stand more than once, and their rows, in order."""
+    """Return the number of keys that really occur more than once, and their rows, in order."""
     if not len(rows):
         return 0, rows
     found = digests(key_columns(rows, key), Seeds.drawn())

@@ -1,4 +1,4 @@
-"""`DatasetDiff`: what changed between two versions, row by row and value by value."""
+"""`DatasetDiff`: the changes between two versions, row by row and value by value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit._api._handle import Handle
-from lancekit._api.diff_rows import ChangedRow, DiffRows, words_of
+from lancekit._api.diff_rows import ChangedRow, DiffRows, labels_of
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -53,18 +53,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DiffCounts:
-    """How many rows changed, by what became of them; a mapping, too.
+    """The numbers of changed and unchanged rows; also a mapping.
 
     Attributes
     ----------
     inserted, deleted, updated
-        Rows of the new side alone, of the old side alone, and of both with other values.
+        Rows of the new side alone, rows of the old side alone, and rows of both sides whose values
+        differ.
     unchanged
         Rows of both sides with the same values.
     moved
-        Those among the unchanged that lie elsewhere now.
+        The unchanged rows with a new row address.
     ambiguous
-        Those among the inserted and deleted whose key stands more than once on a side.
+        The inserted and deleted rows whose key occurs more than once on a side.
     """
 
     inserted: int
@@ -75,7 +76,7 @@ class DiffCounts:
     ambiguous: int
 
     def keys(self) -> list[str]:
-        """Return the names."""
+        """Return the names of the counts."""
         return [field.name for field in fields(self)]
 
     def __getitem__(self, name: str) -> int:
@@ -84,7 +85,7 @@ class DiffCounts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:
-    """How the columns changed; `renamed` has (old, new) names, `cast` (name, old, new type)."""
+    """The changed columns; `renamed` has (old, new) names, `cast` (name, old type, new type)."""
 
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -97,9 +98,9 @@ class SchemaChanges:
 
 @checked_methods
 class DatasetDiff(Displayed):
-    """The difference between two versions; `LanceDataset.diff` makes it, and reads no rows yet.
+    """The difference between two versions; `LanceDataset.diff` makes it, without reading rows.
 
-    Rows are found when they are first asked for, once.
+    The rows are compared once, when a result first needs them.
 
     Examples
     --------
@@ -131,7 +132,7 @@ class DatasetDiff(Displayed):
 
     @property
     def matched_by(self) -> str:
-        """How rows are told to be the same.
+        """The method that matches rows of both sides.
 
         ``"key"``, ``"row ids"``, ``"row ids, then key"`` or ``"whole rows"``.
         """
@@ -139,17 +140,17 @@ class DatasetDiff(Displayed):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the key, none if there is none."""
+        """The key columns; empty if there is no key."""
         return self._plan.key
 
     @property
     def is_compared(self) -> bool:
-        """Whether the rows were found already."""
+        """True if the rows have been compared already."""
         return self._rows.is_compared
 
     @cached_property
     def counts(self) -> DiffCounts:
-        """How many rows were inserted, deleted and updated, and how many were not."""
+        """The numbers of inserted, deleted, updated and unchanged rows."""
         found = self._rows.changes
         deleted, updated = len(found.deleted), len(found.updated[0])
         return DiffCounts(
@@ -169,7 +170,7 @@ class DatasetDiff(Displayed):
 
     @property
     def columns(self) -> dict[str, int]:
-        """How many values of each column differ in the updated rows."""
+        """The number of differing values of each column in the updated rows."""
         return dict(self._rows.changes.cells)
 
     @cached_property
@@ -182,24 +183,24 @@ class DatasetDiff(Displayed):
     def to_batches(
         self, batch_size: int | None = None, *, names: Literal["lance", "delta"] = "lance"
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the changed rows: deleted ones, inserted ones, and updated ones before and after.
+        """Yield the changed rows: deleted rows, inserted rows, and updated rows before and after.
 
         Parameters
         ----------
         batch_size
-            Rows of a batch at most, by default as many as of a scan.
+            The most rows of a batch, by default as many as in a scan.
         names
-            Whose words: ``"lance"`` for ``_change`` with ``delete``, ``insert``,
-            ``update_before``, ``update_after``; ``"delta"`` for those of Delta's change feed.
+            The labels: ``"lance"`` for ``_change`` with ``delete``, ``insert``, ``update_before``,
+            ``update_after``; ``"delta"`` for the names of Delta's change feed.
         """
         given = default_batch_rows() if batch_size is None else batch_size
         rows = check_count("batch_size", given, least=1)
-        tables = self._rows.tables(words_of(names), rows)
+        tables = self._rows.tables(labels_of(names), rows)
         return chain.from_iterable(_batches(table, rows) for table in tables)
 
     def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
         """Return the changed rows; see `to_batches`."""
-        schema = self._rows.schema(words_of(names))
+        schema = self._rows.schema(labels_of(names))
         return pa.Table.from_batches(self.to_batches(names=names), resolved_schema(schema))
 
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
@@ -209,39 +210,39 @@ class DatasetDiff(Displayed):
     def to_spark(self, *, names: Literal["lance", "delta"] = "lance") -> Any:
         """Return the changed rows as a Spark DataFrame, read on the executors; see `to_batches`.
 
-        Which rows changed is found first; their values are read each time an action runs.
+        The rows are compared first.  Their values are read each time an action runs.
 
         Raises
         ------
         UnsupportedTypeError
             Spark has no type for a column.
         StorageError
-            A side is in this process's memory, where no executor can read it.
+            A side is in the memory of this process, where executors cannot read it.
         JavaNotFoundError, SessionError
             Spark cannot be started.
         """
-        words = words_of(names)
-        schema = resolved_schema(self._rows.schema(words))
-        return spark_engine().rows(read_changed, self._rows.tasks(words), schema)
+        labels = labels_of(names)
+        schema = resolved_schema(self._rows.schema(labels))
+        return spark_engine().rows(read_changed, self._rows.tasks(labels), schema)
 
     def sample(self, n: int = 10) -> list[ChangedRow]:
-        """Return some changed rows, updated ones first, each with the values that differ."""
+        """Return some changed rows, updated ones first, each with its differing values."""
         return self._rows.sample(check_count("n", n))
 
     def explain(self) -> Explanation:
-        """Return what is compared and how, and what is passed over; no rows are read."""
+        """Describe how the sides are compared, and what is skipped; no rows are read."""
         return _explained(self._plan)
 
     def plot(self, *, ax: object = None) -> Picture:
-        """Draw how many rows changed, and which columns in how many of them.
+        """Draw the numbers of changed rows, and of changed values by column.
 
-        The rows are compared for it, if they were not yet.
+        The rows are compared first, if they have not been yet.
 
         Parameters
         ----------
         ax
-            matplotlib's axes to draw on: one for the columns that changed most, or three, the
-            rows, all columns as a strip, and these.
+            matplotlib axes to draw on: one for the most changed columns, or three for the rows, a
+            strip of all columns, and the most changed columns.
 
         Examples
         --------
@@ -261,32 +262,33 @@ class DatasetDiff(Displayed):
         conflicts: Resolve = "fail",
         by: By = "cell",
     ) -> ApplyResult:
-        """Make the same changes to the version that a handle is at, in one commit.
+        """Apply the same changes to the handle's version, in one commit.
 
-        What the handle's version changed since the old side stays.  The handle moves.
+        Changes of the handle's version since the old side are preserved.  The handle moves.
 
         Parameters
         ----------
         handle
-            One on a version that comes from the old side, or has a key in common with it.
+            A handle on a version that descends from the old side, or shares a key with it.
         conflicts
-            What becomes of rows that both changed: ``"fail"`` raises, ``"ours"`` keeps the values
-            of the handle's version, ``"theirs"`` takes those of the new side; a function gets
-            `Conflicts` and returns the rows that are to be, each with its key.
+            The resolution for rows that both sides changed: ``"fail"`` raises, ``"ours"`` keeps the
+            values of the handle's version, ``"theirs"`` takes those of the new side.  A function
+            receives `Conflicts`, and returns the resulting rows, each with its key.
         by
-            ``"cell"``: changes of different columns of a row go together; ``"row"``: they conflict.
+            ``"cell"``: changes of different columns of a row are combined; ``"row"``: they
+            conflict.
 
         Returns
         -------
         ApplyResult
-            How many rows were inserted, updated and deleted.
+            The numbers of inserted, updated and deleted rows.
 
         Raises
         ------
         MergeConflictError
-            Both sides changed a row, each in another way.
+            Both sides changed a row in different ways.
         InvalidArgumentError
-            The diff has a filter or lacks columns, or nothing tells which rows are the same.
+            The diff has a filter or lacks columns, or there is no key that identifies rows.
         SchemaMismatchError
             The changes do not fit the columns.
 
@@ -333,7 +335,7 @@ def diff(
     filter: str | pc.Expression | None = None,  # noqa: A002
     columns: Sequence[str] | None = None,
 ) -> DatasetDiff:
-    """Compare what two handles are at, of one dataset or of two; see `LanceDataset.diff`.
+    """Compare the versions of two handles, of one dataset or of two; see `LanceDataset.diff`.
 
     Examples
     --------
@@ -354,7 +356,7 @@ def diff_of(
     condition: str | pc.Expression | None,
     columns: Sequence[str] | None,
 ) -> DatasetDiff:
-    """Return the difference of two versions, as users have named them."""
+    """Compare two versions, with the options of `LanceDataset.diff`."""
     key = [on] if isinstance(on, str) else on
     pairs = known_columns(old, new)
     plan = plan_diff(old, new, on=key, condition=condition, columns=columns, pairs=pairs)
@@ -362,10 +364,10 @@ def diff_of(
 
 
 def schema_changes(old: Handle, new: Handle) -> SchemaChanges:
-    """Return how the columns changed between what two handles are at; manifests alone are read."""
+    """Return the changed columns between two handles' versions; only manifests are read."""
     before, after = old._snapshot, new._snapshot
     fields = before.manifest.schema.fields
-    if fields == after.manifest.schema.fields:  # also of a thousand columns: quickly told
+    if fields == after.manifest.schema.fields:  # fast also for a thousand columns
         return SchemaChanges()
     pairs = known_columns(before, after)
     kept = {pair.old.id for pair in pairs if pair.old is not None}

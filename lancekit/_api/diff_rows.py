@@ -1,4 +1,4 @@
-"""The changed rows of a diff: found once, and made into tables, tasks and samples."""
+"""The changed rows of a diff: found once, then converted to tables, tasks and samples."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from lancekit._pipeline.diff.values import differing
 from lancekit._pipeline.engine import choose_runner
 from lancekit._scan.fragments.rebatch import taken
 
-#: rows that one task of Spark reads, at most
+#: the most rows that one Spark task reads
 _ROWS_OF_A_TASK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The column that says what became of a row, and what it says."""
+class ChangeLabels:
+    """The name of the column for the kind of change, and its values."""
 
     column: str
     deleted: str
@@ -41,30 +41,32 @@ class Words:
     after: str
 
 
-#: our words, and those of Delta's change feed
-_WORDS = {
-    "lance": Words("_change", "delete", "insert", "update_before", "update_after"),
-    "delta": Words("_change_type", "delete", "insert", "update_preimage", "update_postimage"),
+#: lancekit's labels, and the labels of Delta's change feed
+_LABELS = {
+    "lance": ChangeLabels("_change", "delete", "insert", "update_before", "update_after"),
+    "delta": ChangeLabels(
+        "_change_type", "delete", "insert", "update_preimage", "update_postimage"
+    ),
 }
 
 
-def words_of(names: str) -> Words:
-    """Return the words that a user chose.
+def labels_of(names: str) -> ChangeLabels:
+    """Return the labels for the `names` argument of a user.
 
     Raises
     ------
     InvalidArgumentError
-        There are none of that name.
+        There are no labels of this name.
     """
-    check_choice("names", names, _WORDS)
-    return _WORDS[names]
+    check_choice("names", names, _LABELS)
+    return _LABELS[names]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """One changed row: `key` tells which, `cells` has (old, new) of each value that differs.
+    """A changed row: `key` identifies it, `cells` has (old, new) of each differing value.
 
-    Of an inserted row the old values are ``None``, of a deleted one the new ones.
+    In an inserted row the old values are ``None``, in a deleted row the new values.
     """
 
     change: Literal["insert", "delete", "update"]
@@ -73,29 +75,29 @@ class ChangedRow:
 
 
 class DiffRows:
-    """The rows that differ by a plan; nothing is read before they are asked for."""
+    """The changed rows of a diff plan; rows are only read when a result needs them."""
 
     def __init__(self, plan: DiffPlan) -> None:
         self._plan = plan
 
     def __getstate__(self) -> dict[str, object]:
-        # open files stay behind
+        # open files cannot be pickled
         return {name: value for name, value in self.__dict__.items() if name != "sides"}
 
     @cached_property
     def sides(self) -> Sides:
-        """What reads the rows of each side."""
+        """The readers of the rows of each side."""
         return read_sides(self._plan)
 
     @cached_property
     def changes(self) -> Changes:
-        """Which rows changed."""
+        """The addresses of the changed rows."""
         plan = self._plan
         return find_changes(plan, self.sides, choose_runner(plan.rows_apart, plan.new.store))
 
     @property
     def is_compared(self) -> bool:
-        """Whether the rows were found already."""
+        """True if the rows have been compared already."""
         return "changes" in self.__dict__
 
     @cached_property
@@ -108,29 +110,29 @@ class DiffRows:
 
     @cached_property
     def _columns(self) -> tuple[ColumnPair, ...]:
-        """The columns, those of the key first."""
+        """The compared columns, key columns first."""
         by_name = {pair.name: pair for pair in self._plan.columns}
         key = [by_name[name] for name in self._plan.key]
         return (*key, *(pair for pair in self._plan.columns if pair not in key))
 
-    def schema(self, words: Words) -> pa.Schema:
-        """Return the schema of the rows; a column that went is there unless its name is taken."""
+    def schema(self, labels: ChangeLabels) -> pa.Schema:
+        """Return the schema of the rows, with dropped columns whose names are not reused."""
         stored = [pair.new.to_arrow().with_nullable(True) for pair in self._columns]
         names = {pair.name for pair in self._columns}
         dropped = [field.with_nullable(True) for field in self.gone if field.name not in names]
-        return pa.schema([pa.field(words.column, pa.string(), False), *stored, *dropped])
+        return pa.schema([pa.field(labels.column, pa.string(), False), *stored, *dropped])
 
-    def tables(self, words: Words, rows: int) -> Iterator[pa.Table]:
-        """Yield rows, so many at a time: deleted, inserted, updated ones before and after."""
-        schema, found = self.schema(words), self.changes
+    def tables(self, labels: ChangeLabels, rows: int) -> Iterator[pa.Table]:
+        """Yield tables of at most ``rows`` rows: deleted, inserted, updated before and after."""
+        schema, found = self.schema(labels), self.changes
 
         def table(word: str, addresses: Addresses, *, new: bool) -> pa.Table:
             side = self.sides[new]
             return changed_rows(schema, word, self._columns, side, addresses, new=new)
 
         for word, addresses, new in (
-            (words.deleted, found.deleted, False),
-            (words.inserted, found.inserted, True),
+            (labels.deleted, found.deleted, False),
+            (labels.inserted, found.inserted, True),
         ):
             for start in range(0, len(addresses), rows):
                 yield table(word, addresses[start : start + rows], new=new)
@@ -138,19 +140,19 @@ class DiffRows:
         for start in range(0, len(found.updated[0]), step):
             before, after = (side[start : start + step] for side in found.updated)
             both = pa.concat_tables(
-                [table(words.before, before, new=False), table(words.after, after, new=True)]
+                [table(labels.before, before, new=False), table(labels.after, after, new=True)]
             )
             yield taken(both, np.arange(len(both)).reshape(2, -1).T.ravel())
 
-    def tasks(self, words: Words) -> list[ChangedRows]:
-        """Return what reads the rows elsewhere."""
-        schema, found = self.schema(words), self.changes
+    def tasks(self, labels: ChangeLabels) -> list[ChangedRows]:
+        """Return tasks that read the rows on executors."""
+        schema, found = self.schema(labels), self.changes
         before, after = found.updated
         parts = (
-            (words.deleted, found.deleted, False),
-            (words.inserted, found.inserted, True),
-            (words.before, before, False),
-            (words.after, after, True),
+            (labels.deleted, found.deleted, False),
+            (labels.inserted, found.inserted, True),
+            (labels.before, before, False),
+            (labels.after, after, True),
         )
         return [
             ChangedRows(schema, word, self._columns, self.sides[new].sources(some), some, new)
@@ -177,34 +179,34 @@ class DiffRows:
         values = row_values(columns, self.sides[new], addresses, new=new)
         return {pair.name: v for pair, v in zip(columns, values, strict=True)}
 
-    def _told(
+    def _identities(
         self, values: Mapping[str, pa.Array], addresses: Addresses, *, new: bool
     ) -> list[dict[str, Any]]:
-        """Return what tells rows to a person: their keys, or their row ids or addresses."""
+        """Return an identity of each row for display: its key, row id or address."""
         key = self._plan.key
         if key:
-            told = pa.table({name: values[name] for name in key})
+            identity = pa.table({name: values[name] for name in key})
         else:
             name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
-            told = self.sides[new].read([name], addresses)
-        return python_rows(told)
+            identity = self.sides[new].read([name], addresses)
+        return python_rows(identity)
 
     def _updated(self, old: Addresses, new: Addresses) -> list[ChangedRow]:
         if not len(new):
             return []
         before, after = self._values(old, new=False), self._values(new, new=True)
-        unlike = {name: differing(before[name], after[name]) for name in before}
+        differs = {name: differing(before[name], after[name]) for name in before}
         return [
             ChangedRow(
                 "update",
                 key,
                 {
                     name: (python_value(before[name][row]), python_value(after[name][row]))
-                    for name, cells in unlike.items()
+                    for name, cells in differs.items()
                     if cells[row]
                 },
             )
-            for row, key in enumerate(self._told(after, new, new=True))
+            for row, key in enumerate(self._identities(after, new, new=True))
         ]
 
     def _alone(self, change: Literal["insert", "delete"], addresses: Addresses) -> list[ChangedRow]:
@@ -213,12 +215,12 @@ class DiffRows:
         new = change == "insert"
         values = self._values(addresses, new=new)
         rows = []
-        for row, key in enumerate(self._told(values, addresses, new=new)):
-            held = {
+        for row, key in enumerate(self._identities(values, addresses, new=new)):
+            present = {
                 name: python_value(column[row])
                 for name, column in values.items()
                 if name not in self._plan.key and column[row].is_valid
             }
-            cells = {name: (None, v) if new else (v, None) for name, v in held.items()}
+            cells = {name: (None, v) if new else (v, None) for name, v in present.items()}
             rows.append(ChangedRow(change, key, cells))
         return rows

@@ -1,8 +1,8 @@
-"""`Explainer`: a dataset's operations, told and not done.
+"""`Explainer` plans operations on a dataset without running them.
 
-Each method takes the arguments of the operation of its name, checks and plans with what the
-operation itself checks and plans with, and returns an `Explanation`.  A scan or a merge that is
-set up already explains itself: `LanceScanner.explain`, `MergeInsertBuilder.explain`.
+Each method takes the arguments of the operation of its name.  It runs the same checks and the same
+planner as the operation, and returns an `Explanation`.  A scan or a merge builder explains itself:
+`LanceScanner.explain`, `MergeInsertBuilder.explain`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _at_least_one(name: str, value: object) -> None:
     check_count(name, value, least=1)
 
 
-#: checks of arguments that say how an operation is run, and so change nothing of what is told
+#: checks of arguments that only affect the execution, so that a plan does not contain them
 _HOW: Mapping[str, Callable[[str, Any], object]] = {
     "batch_size": _at_least_one,
     "blob_mode": lambda _, mode: check_blob_mode(mode),
@@ -90,17 +90,17 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
 
 
 class Explainer:
-    """Tells what an operation on a dataset would do, where it would run, and why; nothing is done.
+    """Describes what an operation would do, where it would run, and why, without running it.
 
-    Methods have the names and arguments of the dataset's own, those of `DatasetOptimizer`
-    among them.  Made by `LanceDataset.explain`.
+    Its methods have the names and arguments of methods of the dataset and of `DatasetOptimizer`.
+    `LanceDataset.explain` returns it.
 
     Examples
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://explainer-example")
-    >>> told = ds.explain.update({"x": "x + 1"}, where="x > 1")
-    >>> told.engine, told.reads.rows, told.commits
+    >>> plan = ds.explain.update({"x": "x + 1"}, where="x > 1")
+    >>> plan.engine, plan.reads.rows, plan.commits
     ('local', 3, ('Update',))
     >>> ds.version
     1
@@ -132,18 +132,20 @@ class Explainer:
                 if value is not None and argument in _HOW:
                     _HOW[argument](argument, value)
             check_arguments(signature, bound.arguments)
-            told = _EXPLAINED[name](dataset, bound.arguments)
-            return replace(told, _call=Call(getattr(where, name), *args, **kwargs))
+            plan = _EXPLAINED[name](dataset, bound.arguments)
+            return replace(plan, _call=Call(getattr(where, name), *args, **kwargs))
 
         explain.__name__ = explain.__qualname__ = name
-        explain.__doc__ = f"Tell what `{name}` would do with these arguments.\n\n{method.__doc__}"
+        explain.__doc__ = (
+            f"Plan `{name}` with these arguments, and do not run it.\n\n{method.__doc__}"
+        )
         explain.__signature__ = signature.replace(  # type: ignore[attr-defined]  # inspect asks
             return_annotation=Explanation
         )
         return explain
 
     def filter(self, condition: str) -> Explanation:
-        """Tell what the rows of a filter would cost to find, and which index would help.
+        """Estimate the cost of finding the rows of a filter, and name an index that would help.
 
         Examples
         --------
@@ -153,8 +155,8 @@ class Explainer:
         >>> "ds.create_scalar_index('id', 'BTREE') reads" in notes
         True
         """
-        told: Explanation = self.to_table(filter=condition)
-        return told
+        plan: Explanation = self.to_table(filter=condition)
+        return plan
 
     def __dir__(self) -> list[str]:
         return sorted([*_EXPLAINED, "filter"])
@@ -163,10 +165,10 @@ class Explainer:
         return f"Explainer({', '.join(dir(self))})"
 
 
-# ---- what `Explainer` tells of changes of columns
+# ---- plans of changes of columns
 
 
-def _new(given: Arguments) -> NewColumns:
+def _new_columns(given: Arguments) -> NewColumns:
     return NewColumns(
         transforms=given["transforms"],
         read_columns=given["read_columns"],
@@ -177,39 +179,33 @@ def _new(given: Arguments) -> NewColumns:
 
 
 def _add(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what new columns would do."""
     if given["on"] is not None:
         schema = given["reader_schema"]
         return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns", schema)
-    return explain_add(ds._snapshot, _new(given))
+    return explain_add(ds._snapshot, _new_columns(given))
 
 
 def _merge(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what columns of other rows that are found by a key would do."""
     data, on, schema = given["data_obj"], given["left_on"], given["schema"]
     return explain_join(ds._snapshot, data, on, "merge", schema, given["right_on"])
 
 
 def _replace(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what new values of whole columns would do."""
-    return explain_replacement(ds._snapshot, _new(given))
+    return explain_replacement(ds._snapshot, _new_columns(given))
 
 
 def _alter(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what renamed and cast columns would do."""
     return explain_alter(plan_alteration(ds._snapshot, check_alterations(given["alterations"])))
 
 
 def _drop(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what dropped columns would do."""
     return explain_drop(ds._snapshot, given["columns"])
 
 
-# ---- what `Explainer` tells of reads, and of changes of rows
+# ---- plans of reads, and of changes of rows
 
 
 def _scan(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a read of rows would do."""
     passed = {name: value for name, value in given.items() if name not in {"kwargs", "num_rows"}}
     if "num_rows" in given:
         passed["limit"] = given["num_rows"]
@@ -226,7 +222,6 @@ def _scanner(ds: Handle, arguments: ScanArguments) -> LanceScanner:
 
 
 def _count(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a count would do."""
     kwargs = given.get("kwargs", {})
     if given["filter"] is None and not kwargs:
         return explain_count(ds._snapshot, None)
@@ -235,47 +230,41 @@ def _count(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _insert(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what rows that are appended, or take the place of all, would do."""
     mode = given["mode"]
     check_choice("mode", mode, ("append", "overwrite"))
-    told = {"data", "mode", "schema"}
+    planned = {"data", "mode", "schema"}
     kinds = InsertArguments.parameters().parameters
-    others = [n for n, value in given.items() if n not in told and value != kinds[n].default]
+    others = [n for n, value in given.items() if n not in planned and value != kinds[n].default]
     why = "It changes nothing of what can be told before the rows are written."
     refuse_more("explain.insert", others, why)
     return explain_write(ds._snapshot, given["data"], mode, given["schema"])
 
 
 def _delete(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a delete would do."""
     return explain_delete(plan_delete(ds._snapshot, given["predicate"]))
 
 
 def _truncate(ds: Handle, _: Arguments) -> Explanation:
-    """Tell what the deletion of all rows would do."""
     return explain_delete(plan_delete(ds._snapshot, "true"), "truncate_table")
 
 
 def _update(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what an update would do."""
     updates, where = check_updates(given["updates"]), check_where(given["where"])
     return explain_update(plan_update(ds._snapshot, updates, where))
 
 
-# ---- what `Explainer` tells of files, indices, logs, branches and clones
+# ---- plans for files, indices, logs, branches and clones
 
 _SHARED = "no data is copied: the files stay where they are, and are referred to"
 _COPIED = "every file of the version is copied"
 
 
 def _compact(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a compaction would do."""
     options = CompactionOptions.parse(given, ds._snapshot.manifest.config)
     return explain_compaction(ds._snapshot, options)
 
 
 def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a merge of write-ahead logs would do."""
     rows = check_count("rows_per_commit", given["rows_per_commit"], least=1)
     check_callback("progress", given["progress"])
     check_flag("flush", given["flush"])
@@ -285,7 +274,6 @@ def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
-    """Tell what a cleanup would remove."""
     request = cleanup_request(
         given["older_than"],
         given["retain_versions"],
@@ -299,28 +287,24 @@ def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
 
 
 def _scalar_index(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a scalar index would do."""
-    asked = {"kwargs": {}, **given}
-    if asked.pop("fragment_ids") is not None:
+    request = {"kwargs": {}, **given}
+    if request.pop("fragment_ids") is not None:
         raise no_fragments("explain.create_scalar_index")
-    plan = plan_index(ds._snapshot, scalar_request(**asked))
+    plan = plan_index(ds._snapshot, scalar_request(**request))
     return explain_index(plan, "create_scalar_index")
 
 
 def _vector_index(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what an index of vectors would do."""
     arguments = VectorIndexArguments.of(given, "explain.create_index()", "create_index()")
     return explain_index(plan_index(ds._snapshot, vector_request(arguments)), "create_index")
 
 
 def _validate(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a validation would read."""
     check_flag("sources", given["sources"])
     return explain_validate(ds._snapshot, deep=check_flag("deep", given["deep"]))
 
 
 def _restore(ds: Handle, _given: Arguments) -> Explanation:
-    """Tell what a restore would do."""
     lost = f"the newest version becomes the same as version {ds.version}; none is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
@@ -335,26 +319,22 @@ def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanatio
 
 
 def _optimize_indices(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what would become of indices."""
     return explain_optimize_indices(ds._snapshot, optimize_request(**{"kwargs": {}, **given}))
 
 
 def _branch(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a branch would do."""
     return _fork(ds, given, "create_branch", _SHARED)
 
 
 def _shallow_clone(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a shallow clone would do."""
     return _fork(ds, given, "shallow_clone", _SHARED)
 
 
 def _deep_clone(ds: Handle, given: Arguments) -> Explanation:
-    """Tell what a deep clone would do."""
     return _fork(ds, given, "deep_clone", _COPIED)
 
 
-#: what tells of each operation, by the name of its method
+#: the function that plans each operation, by method name
 _EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExplanation]] = {
     **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
     "count_rows": _count,

@@ -1,4 +1,4 @@
-"""Fragments: one of a version, to be read on its own, and new ones that a later commit adds.
+"""Fragments: existing ones of a version, and new ones for a later commit.
 
 Names follow ``lance.fragment``.
 """
@@ -17,7 +17,7 @@ from lancekit._api._fragment_reading import ChangingFragment, ReadingFragment
 from lancekit._api._handle import Handle
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import shown_schema
-from lancekit._api.write_settings import check_told, file_settings
+from lancekit._api.write_settings import check_progress, file_settings
 from lancekit._arguments.checks import (
     check_count,
     check_flag,
@@ -58,7 +58,7 @@ __all__ = [
     "write_fragments",
 ]
 
-#: what a manifest says of a fragment
+#: a fragment's entry in a manifest
 FragmentMetadata = Fragment
 
 _MAX = 2**63 - 1
@@ -66,16 +66,16 @@ _MAX = 2**63 - 1
 
 @checked_methods
 class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance):
-    """A fragment of a dataset's version, as `LanceDataset.get_fragments` gives them.
+    """A fragment of a dataset's version, as returned by `LanceDataset.get_fragments`.
 
     Parameters
     ----------
     dataset
         A handle at the version.
     fragment_id
-        Which of its fragments.
+        The id of the fragment.
     fragment
-        A fragment of the same version, to save looking for it.
+        A fragment of the same version, to skip the lookup.
 
     Raises
     ------
@@ -155,21 +155,21 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         Parameters
         ----------
         dataset_uri
-            Where the dataset is or will be.
+            The path or URI of the existing or future dataset.
         data, schema
             Rows as in `lancekit.write_dataset`.
         fragment_id
-            The id that the fragment says it has; one of 0 is given out by the commit.
+            The id in the result; a commit replaces id 0 by a new one.
         progress
-            As in `lancekit.write_dataset`; its fragments have that id.
+            As in `lancekit.write_dataset`; its fragments have this id.
         mode
-            ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
-            ones of a new schema.
+            ``"append"`` for rows that fit the existing dataset; ``"create"`` or ``"overwrite"`` for
+            rows with a new schema.
 
         Raises
         ------
         InvalidArgumentError
-            There is no row, or the rows are in several files.
+            There are no rows, or they were written to several files.
 
         Examples
         --------
@@ -188,7 +188,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
             max_rows_per_file=_MAX,
             max_rows_per_group=max_rows_per_group,
             max_bytes_per_file=_MAX,
-            progress=_told_with_id(progress, fragment_id),
+            progress=_with_fragment_id(progress, fragment_id),
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
@@ -205,12 +205,12 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
 
     @staticmethod
     def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> Fragment:
-        """Return a fragment made of a data file that is there already, in the folder ``data``.
+        """Return a fragment with an existing data file of the dataset's folder ``data``.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such file, or it has a column that the dataset does not have.
+            The file does not exist, or has a column that the dataset does not have.
         """
         if not isinstance(dataset, Handle):
             raise InvalidTypeError(
@@ -220,7 +220,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         return Fragment(check_count("fragment_id", fragment_id), (file,), rows)
 
     def validate(self, *, deep: bool = False) -> None:
-        """Raise if something is wrong with the fragment's files.
+        """Check the fragment's files, and raise an error for damage.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         Raises
         ------
         CorruptFileError
-            Names the file.
+            A file is damaged; the error names it.
         """
         validate_fragment(self.source, deep=check_flag("deep", deep))
 
@@ -246,12 +246,12 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
 
     @property
     def physical_rows(self) -> int:
-        """The rows in the files, deleted ones included."""
+        """The number of rows in the files, with deleted rows."""
         return self.metadata.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """The rows that are deleted."""
+        """The number of deleted rows."""
         return self.metadata.num_deletions
 
     def data_files(self) -> list[DataFile]:
@@ -259,7 +259,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         return list(self.metadata.files)
 
     def deletion_file(self) -> str | None:
-        """Return the deletion file's path relative to its root, ``None`` if nothing is deleted."""
+        """Return the deletion file's path below its root, or ``None`` without deletions."""
         return self.source.deletion.name if self.source.deletion else None
 
     @property
@@ -271,15 +271,15 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         return resolved_schema(pa.schema(present))
 
     def delete(self, predicate: Any) -> Fragment | None:
-        """Mark the rows that a predicate selects as deleted, for a later commit.
+        """Mark the rows that match a predicate as deleted, for a later commit.
 
-        The new deletion file is written; nothing refers to it yet.  See
+        The new deletion file is written, but no version references it yet.  See
         `LanceOperation.Delete`.
 
         Returns
         -------
         FragmentMetadata or None
-            The fragment in its new state, ``None`` if no row is left.
+            The new state of the fragment, or ``None`` if no row is left.
 
         Raises
         ------
@@ -307,12 +307,12 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         Returns
         -------
         FragmentMetadata or None
-            The fragment in its new state, ``None`` if no row is left.
+            The new state of the fragment, or ``None`` if no row is left.
 
         Raises
         ------
         RowOutOfRangeError
-            The fragment has no such row.
+            The fragment has no row at an offset.
         """
         listed = check_list("offsets", offsets, "whole numbers")
         rows = BitMap(check_count("offset", offset) for offset in listed)
@@ -347,8 +347,7 @@ def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transacti
     >>> lk.LanceDataset.commit(ds, change).count_rows()
     3
     """
-    # nothing is created yet: whether there is a dataset already does not matter, and whoever
-    # commits the fragments brings the schema
+    # no dataset is created here, so an existing one is no error; the commit has the schema
     mode = "overwrite" if arguments.mode == "create" else arguments.mode
     settings = file_settings(arguments, mode, primary_key=())
     place, options = arguments.dataset_uri, arguments.storage_options
@@ -363,10 +362,10 @@ def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transacti
     return plan.transaction(fragments) if arguments.return_transaction else list(fragments)
 
 
-def _told_with_id(progress: object, fragment_id: int | None) -> FragmentWriteProgress | None:
-    """Return what tells of fragments as if they had an id already."""
-    told = check_told(progress)
-    return told if told is None or fragment_id is None else _Numbered(told, fragment_id)
+def _with_fragment_id(progress: object, fragment_id: int | None) -> FragmentWriteProgress | None:
+    """Return a progress object that sets the id of the fragments it reports."""
+    checked = check_progress(progress)
+    return checked if checked is None or fragment_id is None else _Numbered(checked, fragment_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Results of scans as frames: of pandas, with blobs as files, bytes or places, and of Spark."""
+"""Conversion of scans to frames: pandas frames, with blobs, and Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
     return [None if place is None else BlobFile(place) for place in places]
 
 
-#: what a blob becomes in pandas
+#: the conversions of blobs for pandas
 _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[object]]] = {
     "lazy": _as_files,
     "bytes": read_blobs,
@@ -47,7 +47,7 @@ _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[object
 
 
 def check_blob_mode(mode: str) -> None:
-    """Raise ``InvalidArgumentError`` if blobs cannot become that in pandas."""
+    """Raise ``InvalidArgumentError`` if the mode of blobs in pandas is unknown."""
     modes = (*_BLOB_MODES, "descriptions")
     if mode not in modes:
         raise InvalidArgumentError(
@@ -55,22 +55,22 @@ def check_blob_mode(mode: str) -> None:
         )
 
 
-_OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
+_TO_PANDAS_OPTIONS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
 
 
 def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
-    """Make a pandas frame of a table, whatever its maker says of pandas.
+    """Convert a table to a pandas frame, and ignore invalid pandas metadata of its schema.
 
-    Whole numbers that doubles would round stay as they are.
+    Whole numbers that doubles would round stay exact.
     """
-    check_known("to_pandas()", options, _OF_PANDAS, "pyarrow.Table.to_pandas()")
+    check_known("to_pandas()", options, _TO_PANDAS_OPTIONS, "pyarrow.Table.to_pandas()")
     if not _is_sound(table.schema):
         warn("What the schema's metadata say of pandas cannot be used, and is left out.")
         kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}
         table = table.replace_schema_metadata(kept)
     try:
         frame = exact_frame(table, options)
-    except (pa.ArrowException, ValueError) as error:  # Python's, of a date beyond its years
+    except (pa.ArrowException, ValueError) as error:  # Python raises it for dates after year 9999
         why = str(error).partition("\n")[0]
         raise InvalidArgumentError(
             f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
@@ -79,26 +79,26 @@ def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame
 
 
 def _is_sound(schema: pa.Schema) -> bool:
-    """Tell whether pandas can do something with what is said of it, if anything is."""
-    said = {name: value for name, value in (schema.metadata or {}).items() if name == _PANDAS}
-    if not said:
+    """Return True if pandas can use its metadata in the schema, or if there is none."""
+    stored = {name: value for name, value in (schema.metadata or {}).items() if name == _PANDAS}
+    if not stored:
         return True
     try:
-        schema.with_metadata(said).empty_table().to_pandas()
-    except Exception:  # they are read by Arrow and by pandas, each with errors of its own
+        schema.with_metadata(stored).empty_table().to_pandas()
+    except Exception:  # Arrow and pandas both read it, and raise their own errors
         return False
     return True
 
 
 _PANDAS = b"pandas"
-#: the addresses of rows by which blobs are found, wherever the rows are
+#: the column of row addresses that locate blobs, in the table or in shards
 BLOB_ADDRESS = "_rowaddr of blobs"
 
 
 class BlobColumn(NamedTuple):
-    """A column of the result that is, or holds, descriptions of blobs.
+    """A result column that contains blob descriptions, at the top or nested.
 
-    `path` is of the stored column, and `below` are the ways from it to the blobs: names of fields.
+    `path` is the path of the stored column, `below` the field names from the column to each blob.
     """
 
     path: str
@@ -106,7 +106,7 @@ class BlobColumn(NamedTuple):
 
 
 def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, BlobColumn]:
-    """Return the columns of a result that describe blobs, by their names in it."""
+    """Return the columns of a result that contain blob descriptions, by result name."""
     described = blob_view(schema)
     found = {}
     for output in outputs:
@@ -122,7 +122,7 @@ def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, Bl
 
 
 def _blob_paths(field: pa.Field) -> Iterator[tuple[str, ...]]:
-    """Yield the names below a field that lead to descriptions of blobs; none, if it is one."""
+    """Yield the field names from a field to each blob description; ``()`` if it is one itself."""
     if not pa.types.is_struct(field.type):
         return
     if is_blob(texts(field.metadata)):
@@ -133,7 +133,7 @@ def _blob_paths(field: pa.Field) -> Iterator[tuple[str, ...]]:
 
 
 def _column(output: Output) -> str:
-    """Return the path of the column that an output is, under whichever name; empty for none."""
+    """Return the path of the stored column that an output is; empty for computed outputs."""
     if output.expression is None:
         return output.column
     expr, columns = output.expression.expr, output.expression.columns
@@ -141,7 +141,7 @@ def _column(output: Output) -> str:
 
 
 def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[object]) -> None:
-    """Set one field of rows that are nested dictionaries, where its struct is not null."""
+    """Set one field in rows of nested dictionaries, where its struct is not null."""
     *above, name = path
     for row, value in zip(rows, values, strict=True):
         struct = row
@@ -159,18 +159,18 @@ def frame_with_blobs(
     mode: str,
     options: Mapping[str, object],
 ) -> pd.DataFrame:
-    """Make a pandas frame of some columns of a table, which has addresses of rows too.
+    """Convert some columns of a table, which also has row addresses, to a pandas frame.
 
-    These are in the column `BLOB_ADDRESS`: rows of shards have no `_rowaddr` for users.
+    The addresses are in the column `BLOB_ADDRESS`, because rows of shards have no `_rowaddr`.
     """
     column = table.column(BLOB_ADDRESS)
-    there = column.is_valid().to_numpy()  # a deleted row has no address
+    exists = column.is_valid().to_numpy()  # a deleted row has no address
     addresses = ak.drop_null(column).to_numpy()
 
     def read(path: str) -> Sequence[object]:
-        places = np.full(len(there), None)
+        places = np.full(len(exists), None)
         found = blob_places(sources, path, addresses)
-        places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike
+        places[exists] = np.array([*found, None])[:-1]  # None makes it an array of objects
         return _BLOB_MODES[mode](places.tolist())
 
     frame = pandas_frame(table.select([name for name in names if name not in blobs]), options)
@@ -182,16 +182,16 @@ def frame_with_blobs(
             frame.insert(place, name, read(path))
             continue
         values = table.column(name).to_pandas(integer_object_nulls=True).tolist()
-        for way in below:
-            _put(values, way, read(f"{path}.{show_path(way)}"))
+        for names_below in below:
+            _put(values, names_below, read(f"{path}.{show_path(names_below)}"))
         frame.insert(place, name, values)
     return frame
 
 
-# ---- DataFrames of Spark over a version
+# ---- Spark DataFrames over a version
 
-#: defaults of scans that a DataFrame follows: order and sizes of batches are Spark's own
-_FOLLOWED = {
+#: the scan defaults that apply to DataFrames; Spark decides the order and size of batches
+_SUPPORTED_DEFAULTS = {
     "columns",
     "filter",
     "limit",
@@ -205,13 +205,15 @@ _FOLLOWED = {
 
 
 def frame_over(handle: Handle, arguments: ScanArguments) -> Any:
-    """Return a DataFrame over a handle's version, whose defaults hold for what is ``None``."""
-    defaults = {name: value for name, value in handle._scan_defaults.items() if name in _FOLLOWED}
+    """Return a DataFrame over a handle's version, with the handle's scan defaults."""
+    defaults = {
+        name: value for name, value in handle._scan_defaults.items() if name in _SUPPORTED_DEFAULTS
+    }
     return frame_of(handle._snapshot, arguments.over(defaults))
 
 
 def frame_of(snapshot: Snapshot, arguments: ScanArguments) -> Any:
-    """Return a DataFrame over a version; the filter may be a ``Column``, worked out by Spark."""
+    """Return a DataFrame over a version; Spark evaluates a filter that is a ``Column``."""
     condition = arguments.filter if is_spark_column(arguments.filter) else None
     if condition is not None:
         arguments = arguments.but(filter=None)

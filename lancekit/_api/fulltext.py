@@ -1,4 +1,4 @@
-"""Full-text search: what ``full_text_query`` of a scan may be, and the tokens of a text."""
+"""Full-text search: validation of ``full_text_query``, and the tokens of a text."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from lancekit._scan.search.text_search import SCORE, FullTextSearch, leaves
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-_WHAT = 'Pass text, {"query": "late snow", "columns": ["text"]}, or a query of lancekit.query.'
+_HINT = 'Pass text, {"query": "late snow", "columns": ["text"]}, or a query of lancekit.query.'
 
 
 def full_text_search(
     given: object, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
 ) -> FullTextSearch:
-    """Return the search that ``full_text_query`` asks for.
+    """Convert a ``full_text_query`` to a search, and validate it.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
-        It asks for what is not, or not so.
+        The query is malformed, or it does not fit the schema.
     """
     schema = snapshot.manifest.schema
     query = _query(given, snapshot)
@@ -67,10 +67,10 @@ def _query(given: object, snapshot: Snapshot) -> FullTextQuery:
         check_known("full_text_query", given, ("query", "columns"), "ScannerBuilder")
         text, columns = given.get("query"), given.get("columns")
     if isinstance(text, FullTextQuery):
-        return text  # it names its columns itself
+        return text  # a query object has its own columns
     if not isinstance(text, str):
         raise InvalidTypeError(
-            f"full_text_query is {shown(given)}.", hint=_WHAT, argument="full_text_query"
+            f"full_text_query is {shown(given)}.", hint=_HINT, argument="full_text_query"
         )
     names = _columns(columns, snapshot)
     if len(text) > 1 and text[0] == text[-1] == '"':
@@ -84,15 +84,15 @@ def _query(given: object, snapshot: Snapshot) -> FullTextQuery:
     return MatchQuery(text, names[0]) if len(names) == 1 else MultiMatchQuery(text, names)
 
 
-def _columns(asked: object, snapshot: Snapshot) -> list[str]:
-    """Return the columns to search: those asked for, or all that have a full-text index."""
-    if asked is not None:
-        if isinstance(asked, str) or not isinstance(asked, Sequence):
+def _columns(requested: object, snapshot: Snapshot) -> list[str]:
+    """Return the columns to search: the requested ones, or all with a full-text index."""
+    if requested is not None:
+        if isinstance(requested, str) or not isinstance(requested, Sequence):
             raise InvalidTypeError(
-                f"columns is {shown(asked)}.", hint="Pass a list of names.", argument="columns"
+                f"columns is {shown(requested)}.", hint="Pass a list of names.", argument="columns"
             )
-        if asked:
-            return list(asked)
+        if requested:
+            return list(requested)
     found = _indexed(snapshot)
     if not found:
         raise InvalidArgumentError(
@@ -110,7 +110,7 @@ def _indexed(snapshot: Snapshot) -> list[str]:
     return [path for path in known if text_indices(snapshot, path)]
 
 
-# ---- what a full-text search makes of a text; names of ``lance``
+# ---- tokenization; names of ``lance``
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class FtsToken:
     Attributes
     ----------
     text
-        What it is compared as.
+        The normalized form that is compared.
     position
-        Which word of the text it is, counted from the first that is a token.
+        The position among the words of the text, relative to the first token.
     """
 
     text: str
@@ -150,28 +150,33 @@ def tokenize(
     preserve_original: bool | None = None,
     index_operators: bool | None = None,
 ) -> list[FtsToken]:
-    """Return the tokens that a full-text search makes of a text.
+    """Split a text into the tokens of a full-text search.
 
     Parameters
     ----------
     query
         The text.
     analyzer
-        ``"text"``, which is meant without it, too; that of code is not offered.
+        ``"text"``, which is also the default; the analyzer for code is not supported.
     base_tokenizer, language, lower_case, stem, remove_stop_words, custom_stop_words
     ascii_folding, min_ngram_length, max_ngram_length, prefix_only
-        As in ``create_scalar_index(column, "INVERTED")``; ``None`` is the default there.
+        As in ``create_scalar_index(column, "INVERTED")``; ``None`` selects the default.
     max_token_length
-        Words of so many bytes and more are left out, by default of 40; ``None`` takes all.
+        Words of this many bytes or more are left out, by default of 40; ``None`` sets no limit.
     split_identifiers, split_on_numerics, preserve_original, index_operators
-        Of code, which is not offered.
+        Settings for code, which are not supported.
+
+    Returns
+    -------
+    list of FtsToken
+        The tokens in text order.
 
     Raises
     ------
     InvalidArgumentError
-        An argument cannot have its value.
+        A value is not allowed.
     NotOfferedError
-        Tokens of code are asked for.
+        A setting for code was passed.
 
     Examples
     --------

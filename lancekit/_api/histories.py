@@ -1,4 +1,4 @@
-"""`RowHistory` and `ColumnHistory`: each version that changed a row or a column; and blame."""
+"""Histories of rows and columns (the versions that changed them), and blame."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lancekit._pipeline.diff.statistics import ColumnStatistics, column_statisti
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
-# ---- what the histories of rows and of columns are: changes on a branch, oldest first
+# ---- the common base of both histories: changes on a branch, oldest first
 
 Change = TypeVar("Change")
 
 
 class ChangesOf(Displayed, Sequence[Change]):
-    """Changes in order; a slice is of the same kind, and tells of the same thing."""
+    """A sequence of changes; a slice has the same type and subject."""
 
     def __init__(self, branch: str, changes: Sequence[Change]) -> None:
         self.branch = branch
@@ -59,31 +59,30 @@ class ChangesOf(Displayed, Sequence[Change]):
             return self.__dict__ == other.__dict__
         return NotImplemented
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # like a list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # unhashable, like a list
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """What a version did to a row.
+    """The change of a row by one version.
 
     Attributes
     ----------
     kind
-        ``"born"``, ``"updated"`` or ``"died"``; ``"found"`` in the oldest version that can be
-        read, which has the row from versions that are gone, or from where a deep clone
-        was made.
+        ``"born"``, ``"updated"`` or ``"died"``.  ``"found"`` in the oldest readable version, which
+        has the row from removed versions or from the source of a deep clone.
     version, timestamp, operation, message
-        The version, and what its commit says of itself.
+        The version, and its commit.
     branch
-        The branch that the version is of: of what a branch took over, that of its parent.
+        The branch of the version; inherited versions belong to the parent branch.
     before
-        The version that it was compared with, ``None`` if there is none.  Where that is not the
-        version just before, those in between are gone, and one of them may have made the change.
+        The version it was compared with, or ``None``.  If it is not the previous version, the
+        versions in between were cleaned up, and one of them may have made the change.
     key
-        What tells the row: the columns of its key, or its row id.
+        The identity of the row: its key columns, or its row id.
     cells
-        (old, new) of each value that changed.  Of a row that was born the old values are ``None``,
-        of one that died the new ones.
+        (old, new) of each changed value.  For a born row the old values are ``None``, for a died
+        row the new values.
     """
 
     kind: Literal["born", "updated", "died", "found"]
@@ -98,7 +97,7 @@ class RowChange:
 
 
 class RowHistory(ChangesOf[RowChange]):
-    """The changes of a row, or of a few, oldest first; `LanceDataset.row_history` makes it.
+    """The changes of one or several rows, oldest first; `LanceDataset.row_history` makes it.
 
     Examples
     --------
@@ -112,7 +111,7 @@ class RowHistory(ChangesOf[RowChange]):
 
     @property
     def keys(self) -> list[dict[str, Any]]:
-        """What tells the rows, each once."""
+        """The distinct keys of the rows."""
         found = []
         for change in self._changes:
             if change.key not in found:
@@ -146,9 +145,9 @@ def _change(entry: Entry) -> RowChange:
     )
 
 
-# ---- rows with the version that last changed each
+# ---- blame: rows with the version that last changed each
 
-#: what is told of the version that last changed a row
+#: the columns that describe the version that last changed a row
 _FIELDS = (
     pa.field("_changed_in", pa.uint64()),
     pa.field("_changed_branch", pa.string()),
@@ -166,7 +165,7 @@ def _origin(commit: TransactionSummary) -> str | None:
 def blame_of(
     snapshot: Snapshot, condition: str | pc.Expression | None, columns: Sequence[str] | None
 ) -> pa.Table:
-    """Return rows with the version that last changed each; see `LanceDataset.blame`."""
+    """Return rows, each with the version that last changed it; see `LanceDataset.blame`."""
     schema = snapshot.manifest.schema
     names = [field.name for field in schema.fields] if columns is None else [*columns]
     for name in names:
@@ -178,18 +177,18 @@ def blame_of(
             hint="Name other columns in `columns`.",
             column=min(taken),
         )
-    asked = ScanArguments(columns=names, filter=condition, with_row_address=True)
-    rows = scan_of(snapshot, asked).to_table()
+    arguments = ScanArguments(columns=names, filter=condition, with_row_address=True)
+    rows = scan_of(snapshot, arguments).to_table()
     addresses = rows["_rowaddr"].to_numpy().astype(np.uint64)
     found = last_changes(snapshot, addresses, columns)
-    said = {number: at.transaction_summary for number, at in found.by_number.items()}
+    commits = {number: at.transaction_summary for number, at in found.by_number.items()}
     facts: tuple[dict[int, object], ...] = (
-        {number: number for number in said},
+        {number: number for number in commits},
         {number: at.location.name for number, at in found.by_number.items()},
         {number: at.manifest.timestamp for number, at in found.by_number.items()},
-        {number: commit and commit.operation for number, commit in said.items()},
-        {number: commit and commit.message for number, commit in said.items()},
-        {number: commit and _origin(commit) for number, commit in said.items()},
+        {number: commit and commit.operation for number, commit in commits.items()},
+        {number: commit and commit.message for number, commit in commits.items()},
+        {number: commit and _origin(commit) for number, commit in commits.items()},
     )
     table = rows.select(names)
     for column, values in zip(_FIELDS, facts, strict=True):
@@ -197,29 +196,29 @@ def blame_of(
     return table
 
 
-# ---- `ColumnHistory`: every version that made a column, changed it as a whole, or dropped it
+# ---- `ColumnHistory`: the versions that added, changed or dropped a column
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnChange:
-    """What a version did to a column.
+    """The change of a column by one version.
 
     Attributes
     ----------
     kind
-        ``"added"``, ``"renamed"``, ``"cast"``, ``"rewritten"`` (other values for rows that were
-        there, or an overwrite) or ``"dropped"``; ``"found"`` in the oldest version that can be
-        read, which has it from versions that are gone, or from where a deep clone was made.
+        ``"added"``, ``"renamed"``, ``"cast"``, ``"rewritten"`` (new values for existing rows, or an
+        overwrite) or ``"dropped"``.  ``"found"`` in the oldest readable version, which has the
+        column from removed versions or from the source of a deep clone.
     version, timestamp, operation, message
-        The version, and what its commit says of itself.
+        The version, and its commit.
     branch
-        The branch that the version is of: of what a branch took over, that of its parent.
+        The branch of the version; inherited versions belong to the parent branch.
     before
-        The version that it was compared with, ``None`` if there is none.
+        The version it was compared with, or ``None``.
     old_name, name
-        What the column was called, and is; ``None`` where it was not, or is no more.
+        The old and the new name; ``None`` where the column did not exist.
     old_type, type
-        Its types.
+        The old and the new type.
     """
 
     kind: ColumnKind
@@ -237,15 +236,15 @@ class ColumnChange:
 
     @cached_property
     def statistics(self) -> ColumnStatistics | None:
-        """What its values are like in that version: the column is read for it, once.
+        """The statistics of the values in the version; the column is read once.
 
-        ``None`` where it was dropped; `old_statistics` has what it was.
+        ``None`` if the column was dropped; see `old_statistics`.
         """
         return _statistics(self._entry.version, self.name)
 
     @cached_property
     def old_statistics(self) -> ColumnStatistics | None:
-        """What its values were like before; ``None`` where it was not."""
+        """The statistics of the old values, or ``None`` if the column did not exist."""
         return _statistics(self._entry.before, self.old_name)
 
 

@@ -1,4 +1,4 @@
-"""Versions and the line they form."""
+"""The versions of a branch: `History`, and `Version`, whose manifest is read on demand."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from lancekit._versions.listing import VersionListing, at_once, list_versions, t
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
 
-# ---- `LazyDict`: a dictionary whose items are worked out when somebody asks for one
+# ---- `LazyDict`: a dictionary whose items are loaded on first access
 
 
 class _Unread:
-    """What stands in the place of a value before the first look."""
+    """A placeholder for a value that is not loaded yet."""
 
     def __repr__(self) -> str:
         return "<not read yet: make a dict() of it>"
 
 
 class LazyDict(dict[str, Any]):
-    """A dictionary that asks `_items` for what is in it, at the first look.
+    """A dictionary that loads its items by `_items` on first access.
 
-    What reads a dictionary's memory and not its methods (Arrow's and Polars' own conversions) finds
-    values of no type before that: hand such a library ``dict(it)``.
+    Libraries that read a dictionary's memory without its methods (the conversions of Arrow and
+    Polars) find placeholders before the first access.  Pass ``dict(it)`` to them.
     """
 
     _loaded = False
 
     def __init__(self, keys: Iterable[str]) -> None:
-        # C code takes a dictionary for empty that has no keys in memory
+        # without keys in memory, C code treats a dictionary as empty
         super().__init__(dict.fromkeys(keys, _Unread()))
 
     def _items(self) -> dict[str, object]:
-        """Return what is in the dictionary."""
+        """Load the items of the dictionary."""
         raise NotImplementedError
 
     def _load(self) -> None:
@@ -69,7 +69,7 @@ class LazyDict(dict[str, Any]):
 
 
 class _AfterLoading:
-    """A method of dictionaries, of one that is filled first; it stays the dictionary's own."""
+    """A dictionary method that first loads the items; it stays a bound method of the dictionary."""
 
     def __init__(self, name: str) -> None:
         self._method = getattr(dict, name)
@@ -88,13 +88,13 @@ for _name in (
 ):
     setattr(LazyDict, _name, _AfterLoading(_name))
 
-#: so many versions are read with the first of them, where one takes long to come
+#: the number of versions to read together on a slow store
 _READ_TOGETHER = 25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What a version's manifest says, and its transaction."""
+    """The data of a version's manifest and transaction."""
 
     timestamp: datetime
     operation: str | None
@@ -112,11 +112,11 @@ class _Facts:
 
 
 class Version(Displayed, LazyDict):
-    """One version: what was committed, when and by whom; its number is known without a look.
+    """A version: its commit, time and writer.  Only its number is known without reading.
 
-    Its manifest is read for the first of the other facts.  It is pylance's dictionary too, with the
-    same values: ``version["timestamp"]`` is local time without a zone, while ``version.timestamp``
-    is aware, UTC.
+    The manifest is read when another property is first used.  A version is also pylance's
+    dictionary, with the same values: ``version["timestamp"]`` is local time without a zone, while
+    ``version.timestamp`` has the zone UTC.
     """
 
     def __init__(self, version: int, branch: str, load: Callable[[], _Facts]) -> None:
@@ -131,42 +131,43 @@ class Version(Displayed, LazyDict):
 
     @property
     def timestamp(self) -> datetime:
-        """When it was committed; aware, UTC."""
+        """The commit time, with zone UTC."""
         return self._facts.timestamp
 
     @property
     def operation(self) -> str | None:
         """The name of the transaction's operation, as in ``lance.LanceOperation``: ``"Append"``.
 
-        The commit that created a dataset is an ``"Overwrite"``, which cards and pictures call
-        *create*.  ``None`` where the commit recorded no transaction.
+        The commit that creates a dataset is an ``"Overwrite"``, which cards and pictures call
+        *create*.  ``None`` if the commit recorded no transaction.
         """
         return self._facts.operation
 
     @property
     def message(self) -> str | None:
-        """What the committer said of it."""
+        """The commit message."""
         return self._facts.message
 
     @property
     def writer(self) -> str | None:
-        """The library that wrote it, and its release."""
+        """The library that wrote the version, and its release."""
         return self._facts.writer
 
     @property
     def read_version(self) -> int | None:
-        """The version that the change was made from."""
+        """The version that the change is based on."""
         return self._facts.read_version
 
     @property
     def provenance(self) -> Provenance | None:
-        """Where it came from, if `options.provenance` had that recorded: cell, script, user."""
+        """The origin (cell, script, user), if `options.provenance` recorded it."""
         return self._facts.provenance
 
     def source(self) -> str | None:
-        """Return the text of the cell that wrote it, if that was recorded.
+        """Return the source text of the cell that wrote the version, if it was recorded.
 
-        It is without credentials, and cut at 8 KiB: ``provenance.cut`` says how long it was.
+        Credentials are removed, and the text is cut at 8 KiB: ``provenance.cut`` has its full
+        length.
 
         Examples
         --------
@@ -180,42 +181,42 @@ class Version(Displayed, LazyDict):
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has, without deleted ones."""
+        """The number of rows, without deleted rows."""
         return self._facts.num_rows
 
     @property
     def num_fragments(self) -> int:
-        """How many fragments it has."""
+        """The number of fragments."""
         return self._facts.num_fragments
 
     @property
     def num_data_files(self) -> int:
-        """How many data files its fragments have."""
+        """The number of data files of the fragments."""
         return self._facts.num_data_files
 
     @property
     def num_deletion_files(self) -> int:
-        """How many fragments have deleted rows."""
+        """The number of fragments with deleted rows."""
         return self._facts.num_deletion_files
 
     @property
     def num_deleted_rows(self) -> int:
-        """How many rows of its data files are deleted."""
+        """The number of deleted rows in the data files."""
         return self._facts.num_deleted_rows
 
     @property
     def num_columns(self) -> int:
-        """How many columns it has, without those inside of others."""
+        """The number of top-level columns."""
         return self._facts.num_columns
 
     @property
     def total_bytes(self) -> int:
-        """The size of its data files, as far as the manifest knows it."""
+        """The size of the data files in bytes, as far as the manifest records it."""
         return self._facts.total_bytes
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The summary that pylance gives, under its names, as strings."""
+        """The summary of pylance, under its names, as strings."""
         physical = self.num_rows + self.num_deleted_rows
         return {
             "total_data_file_rows": str(physical),
@@ -246,14 +247,14 @@ def _same(facts: _Facts) -> _Facts:
 
 
 def _local(moment: datetime) -> datetime:
-    """Return local time without a zone; UTC's where the zone leads beyond the last of all years."""
+    """Return local time without a zone, or UTC if local time is out of range."""
     with suppress(OverflowError, ValueError, OSError):
         moment = moment.astimezone()
     return moment.replace(tzinfo=None)
 
 
 def describe_version(snapshot: Snapshot) -> Version:
-    """Return what is shown of a loaded version."""
+    """Return the `Version` of a loaded snapshot."""
     name = snapshot.location.branch or MAIN
     return Version(snapshot.manifest.version, name, partial(_facts_of, snapshot))
 
@@ -279,7 +280,7 @@ def _facts_of(snapshot: Snapshot) -> _Facts:
 
 
 class _Loader:
-    """Reads the versions of a line, each once."""
+    """Reads the versions of a branch, each once."""
 
     def __init__(self, location: BranchLocation, naming: ManifestNaming) -> None:
         self._location = location
@@ -287,9 +288,9 @@ class _Loader:
         self._known: dict[int, _Facts] = {}
 
     def get(self, number: int, page: Sequence[int] = ()) -> _Facts:
-        """Return a version's facts; those of its page come with it where one takes long.
+        """Return a version's data; on a slow store, also load the versions of its page.
 
-        That is not so on a local disk.
+        A local disk is not slow.
         """
         if number not in self._known:
             _, slow = timed(self._read, number)
@@ -298,7 +299,7 @@ class _Loader:
         return self._known[number]
 
     def _try(self, number: int) -> None:
-        with suppress(LancekitError):  # which is raised when somebody looks at it
+        with suppress(LancekitError):  # raised later, when the version is used
             self._read(number)
 
     def _read(self, number: int) -> None:
@@ -307,9 +308,9 @@ class _Loader:
 
 @checked_methods
 class History(Displayed, Sequence[Version]):
-    """The versions of a line, oldest first.  A manifest is read for more than a version's number.
+    """The versions of a branch, oldest first.  A manifest is read for more than a version's number.
 
-    A slice is a history too, of those versions.
+    A slice is a history, too.
 
     Examples
     --------
@@ -332,22 +333,22 @@ class History(Displayed, Sequence[Version]):
 
     @property
     def version(self) -> int:
-        """The newest version's number."""
+        """The number of the newest version."""
         return self._all[-1]
 
     @property
     def branch(self) -> str:
-        """The line's branch, ``main`` for the main one."""
+        """The name of the branch; ``main`` for the main branch."""
         return self._location.name
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version numbers; nothing is read for them."""
+        """The version numbers, which need no reading."""
         return self._numbers
 
     @property
     def whole(self) -> History:
-        """The history that this one is a slice of, or itself."""
+        """The history that this slice is a part of, or the history itself."""
         part = copy(self)
         part._numbers = self._all
         return part
@@ -377,14 +378,14 @@ class History(Displayed, Sequence[Version]):
             return (self._location, self._numbers) == (other._location, other._numbers)
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    # a sequence that can be compared with a list
+    # unhashable, because it equals a list
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def row_change(self, version: Version) -> int | None:
-        """Return by how many rows a version differs from the one before it on its line.
+        """Return the difference in rows between a version and the previous one of its branch.
 
-        A branch or clone starts with the rows it was made from, which is no change.  ``None`` if
-        the version before is not there any more.
+        A branch or clone begins with existing rows, which is no change.  ``None`` if the previous
+        version was cleaned up.
         """
         place = bisect_left(self._all, version.version)
         if version.operation == "Clone":

@@ -1,4 +1,4 @@
-"""What is found out of vectors before they are indexed.  Names follow ``lance.indices``."""
+"""Trained models of vector indices: centroids and codebooks.  Names follow ``lance.indices``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from lancekit.errors import CorruptFileError
 
 
 class IndexFileVersion(StrEnum):
-    """How files of indices of vectors are written; lancekit writes ``V3`` alone."""
+    """File versions of vector indices; lancekit only writes ``V3``."""
 
     LEGACY = "Legacy"
     V3 = "V3"
 
 
 class IvfModel:
-    """The middles of partitions.
+    """The centroids of partitions.
 
     Parameters
     ----------
     centroids
         Fixed-size lists, one for each partition.
     distance_type
-        What vectors are compared by.
+        The metric of the distances.
 
     Examples
     --------
@@ -45,17 +45,17 @@ class IvfModel:
 
     @property
     def num_partitions(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return len(self.centroids)
 
     def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
-        """Write the model into a data file of its own."""
+        """Write the model to its own data file."""
         metadata = {"distance_type": self.distance_type}
         _save("centroids", self.centroids, metadata, uri, storage_options)
 
     @classmethod
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
-        """Read what `save` wrote.
+        """Read a model that `save` wrote.
 
         Raises
         ------
@@ -67,17 +67,17 @@ class IvfModel:
 
 
 class PqModel:
-    """A codebook: words for the parts of vectors.
+    """The codebook of a product quantization: code words for each subvector.
 
     Parameters
     ----------
     num_subvectors
-        Into how many parts a vector is cut.
+        The number of subvectors of a vector.
     codebook
-        Fixed-size lists as long as a vector, ``2 ** num_bits`` of them, whose numbers are the words
-        of the first part, then of the second, and so on.
+        ``2 ** num_bits`` fixed-size lists with the length of a vector.  Read as one array, they
+        contain the words of the first subvector, then of the second, and so on.
     num_bits
-        Of a code.
+        The number of bits of a code.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class PqModel:
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """The number of dimensions of a vector."""
         size: int = self.codebook.type.list_size
         return size
 
     def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
-        """Write the model into a data file of its own."""
+        """Write the model to its own data file."""
         metadata = {"num_subvectors": str(self.num_subvectors), "num_bits": str(self.num_bits)}
         _save("codebook", self.codebook, metadata, uri, storage_options)
 
     @classmethod
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
-        """Read what `save` wrote.
+        """Read a model that `save` wrote.
 
         Raises
         ------

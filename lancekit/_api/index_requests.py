@@ -1,4 +1,4 @@
-"""What is asked of indices: of which kind, with which parameters.  Names follow pylance."""
+"""Requests for indices: their kinds and parameters, checked.  Names follow pylance."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from lancekit._operations.index.optimize import OptimizeRequest
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.progress import IndexProgress
 
-# ---- indices of vectors
+# ---- vector indices
 
 _METRICS = ("l2", "cosine", "dot", "hamming")
 
 
 def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
-    """Return what an index of vectors is to be made with, by the names of its builder.
+    """Return the parameters of a vector index, by the argument names of its builder.
 
     Raises
     ------
     NotOfferedError
-        A type of index that is not made.
+        lancekit does not make this type of index.
     InvalidTypeError, InvalidArgumentError
-        An argument is none, or does not go with another.
+        An argument is invalid, or conflicts with another.
     """
     index_type, num_bits = arguments.index_type, arguments.num_bits
     num_partitions, num_sub_vectors = arguments.num_partitions, arguments.num_sub_vectors
@@ -101,7 +101,7 @@ def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
 
 
 def metric_named(metric: object) -> str:
-    """Return what vectors are compared by, in our word for it."""
+    """Return the canonical name of a metric."""
     by = metric.lower() if isinstance(metric, str) else None
     by = ALIASES.get(by, by) if by else None
     if by not in _METRICS:
@@ -126,7 +126,7 @@ def _centroids(given: object, partitions: int | None) -> NDArray[np.floating | n
 
 # ---- kinds of indices, and their parameters
 
-#: how many documents a block of postings has, and cannot but have
+#: the fixed number of documents in a block of a posting list
 _BLOCK_SIZE = 128
 
 _CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": INVERTED}
@@ -135,15 +135,15 @@ _CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": IN
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class IndexConfig:
-    """A type of index with its parameters; an argument of `LanceDataset.create_scalar_index`.
+    """A type of scalar index with its parameters, for `LanceDataset.create_scalar_index`.
 
     Parameters
     ----------
     index_type
         ``"btree"``, ``"zonemap"``, ...
     parameters
-        By name: ``zone_size`` (B-trees), ``rows_per_zone`` (zone maps), ``number_of_items`` and
-        ``probability`` (Bloom filters).
+        ``zone_size`` (B-trees), ``rows_per_zone`` (zone maps), ``number_of_items`` and
+        ``probability`` (Bloom filters), by name.
 
     Examples
     --------
@@ -160,12 +160,12 @@ class IndexConfig:
 
 
 def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, object]]:
-    """Return the kind of index that is asked for, and its parameters.
+    """Return the requested kind of index, and its parameters.
 
     Raises
     ------
     NotOfferedError
-        There is no such kind.
+        The kind is not supported.
     """
     if not isinstance(index_type, str | IndexConfig):
         raise InvalidTypeError(
@@ -185,12 +185,12 @@ def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, o
 def index_parameters(
     index_type: str | IndexConfig, more: dict[str, Any], method: str
 ) -> tuple[IndexKind, dict[str, object]]:
-    """Return the kind of an index that is asked for, and what it is to be made with, checked."""
+    """Return the requested kind of index, and the checked parameters of its builder."""
     if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
         refuse(method, progress_callback=more.pop("progress_callback", None))
         given = {"column": "", "index_type": index_type, **more}
-        asked = VectorIndexArguments.of(given, f"{method}()", "create_index()")
-        return VECTORS, vector_parameters(asked)
+        common = VectorIndexArguments.of(given, f"{method}()", "create_index()")
+        return VECTORS, vector_parameters(common)
     kind, parameters = kind_named(index_type)
     if kind is not INVERTED:
         refuse_more(method, more)
@@ -204,7 +204,7 @@ def index_parameters(
 
 
 def no_fragments(method: str) -> InvalidArgumentError:
-    """Return the error of a method that indexes all rows at once."""
+    """Return the error for ``fragment_ids`` in a method that indexes all rows."""
     return InvalidArgumentError(
         f"{method} takes no fragment_ids: an index is of all rows.",
         hint="Use create_index_uncommitted for some fragments at a time.",
@@ -213,7 +213,7 @@ def no_fragments(method: str) -> InvalidArgumentError:
 
 
 def one_column(column: str | Sequence[str]) -> str:
-    """Return the name of the column; ``NotOfferedError`` for several."""
+    """Return the name of the single column; ``NotOfferedError`` for several."""
     names = [column] if isinstance(column, str) else list(column)
     if len(names) != 1:
         raise NotOfferedError(
@@ -223,12 +223,12 @@ def one_column(column: str | Sequence[str]) -> str:
 
 
 def uuid_of(text: str | None) -> UUID | None:
-    """Return the UUID that a text says, if there is one."""
+    """Parse an optional UUID."""
     return None if text is None else parsed_uuid(text)
 
 
 def parsed_uuid(text: str, argument: str = "index_uuid") -> UUID:
-    """Return the UUID that a text says; ``InvalidArgumentError`` if that is none."""
+    """Parse a UUID; ``InvalidArgumentError`` if the text is not a UUID."""
     try:
         return UUID(text)
     except ValueError as error:
@@ -237,11 +237,11 @@ def parsed_uuid(text: str, argument: str = "index_uuid") -> UUID:
         ) from error
 
 
-# ---- what the methods ask for that make indices and keep them up
+# ---- requests of the methods that create and optimize indices
 
 
-class _Asked(TypedDict):
-    """What is asked of an index of any kind."""
+class _CommonArguments(TypedDict):
+    """The common arguments of all kinds of indices."""
 
     column: str | Sequence[str]
     name: str | None
@@ -257,20 +257,20 @@ def scalar_request(
     format_version: object,
     document_granularity: object,
     kwargs: dict[str, object],
-    **asked: Unpack[_Asked],
+    **common: Unpack[_CommonArguments],
 ) -> IndexRequest:
-    """Return what `create_scalar_index` asks for, of all fragments."""
+    """Return the request of `create_scalar_index`, for all fragments."""
     refuse(
         "create_scalar_index",
         format_version=None if format_version in (2, "2", "v2") else format_version,
         document_granularity=None if document_granularity == "row" else document_granularity,
     )
     kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")
-    return _request(kind, parameters, **asked)
+    return _request(kind, parameters, **common)
 
 
 def vector_request(arguments: VectorIndexArguments) -> IndexRequest:
-    """Return what `create_index` asks for."""
+    """Return the request of `create_index`."""
     if arguments.fragment_ids is not None:
         raise no_fragments("create_index")
     return _request(
@@ -286,17 +286,17 @@ def vector_request(arguments: VectorIndexArguments) -> IndexRequest:
 
 
 def _request(
-    kind: IndexKind, parameters: Mapping[str, object], **asked: Unpack[_Asked]
+    kind: IndexKind, parameters: Mapping[str, object], **common: Unpack[_CommonArguments]
 ) -> IndexRequest:
     return IndexRequest(
-        column=one_column(asked["column"]),
+        column=one_column(common["column"]),
         kind=kind,
-        name=asked["name"],
+        name=common["name"],
         parameters=parameters,
-        replace=check_flag("replace", asked["replace"]),
-        train=check_flag("train", asked["train"]),
-        uuid=uuid_of(asked["index_uuid"]),
-        progress=check_callback("progress_callback", asked["progress_callback"]),
+        replace=check_flag("replace", common["replace"]),
+        train=check_flag("train", common["train"]),
+        uuid=uuid_of(common["index_uuid"]),
+        progress=check_callback("progress_callback", common["progress_callback"]),
     )
 
 
@@ -306,7 +306,7 @@ def optimize_request(
     retrain: bool | None,
     kwargs: Mapping[str, object],
 ) -> OptimizeRequest:
-    """Return what `optimize_indices` asks for."""
+    """Return the request of `optimize_indices`."""
     refuse_more("optimize_indices", kwargs)
     merge = 1 if num_indices_to_merge is None else num_indices_to_merge
     return OptimizeRequest(

@@ -1,4 +1,4 @@
-"""`LanceDataset`, a dataset's handle, and the two functions that give one."""
+"""`LanceDataset`, the handle of a dataset, and the two functions that return one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LanceDataset(
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the
-    newest version; `checkout_version`, `create_branch` and `at` return another one.
+    newest version.  `checkout_version`, `create_branch` and `at` return another handle.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class LanceDataset(
 
     @property
     def _ds(self) -> LanceDataset:
-        """The handle: by this name code for pylance reaches what is not in its public class."""
+        """The handle itself; code for pylance uses this name to reach the native class."""
         return self
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class LanceDataset(
 
     @property
     def explain(self) -> Explainer:
-        """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
+        """Plans of operations, without running them: ``ds.explain.update({"x": "x + 1"})``."""
         from lancekit._api.explainer import Explainer
 
         return Explainer(self)
@@ -129,14 +129,14 @@ class LanceDataset(
 
     @takes(InsertArguments)
     def insert(self, arguments: InsertArguments) -> None:
-        """Write rows and move the handle."""
+        """Write rows, and move the handle."""
         from lancekit._api.write_settings import write_to
 
         self._check_movable()
         self._snapshot = write_to(self, arguments.data, arguments.schema, arguments.mode, arguments)
 
 
-# ---- the two functions that give a dataset's handle: opening it, and writing it
+# ---- the two functions that return a handle: open and write
 
 
 @checked
@@ -152,9 +152,9 @@ def dataset(arguments: DatasetArguments) -> LanceDataset:
     Raises
     ------
     DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-        There is no such thing.
+        The dataset, version, tag or branch does not exist.
     CorruptFileError, UnsupportedFeatureError
-        It cannot be read.
+        The dataset is damaged, or uses unsupported features.
 
     Examples
     --------
@@ -183,16 +183,17 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
     Returns
     -------
     LanceDataset
-        A new handle; one passed as ``uri`` does not move.
+        A new handle; a handle passed as ``uri`` does not move.
 
     Raises
     ------
     DatasetExistsError
-        The mode is ``"create"`` and there is a dataset, which is not in memory.
+        The mode is ``"create"``, and there is a dataset already that is not in memory.
     SchemaMismatchError
-        The rows do not fit the dataset they are appended to; only the difference is named.
+        The rows do not fit the dataset that they are appended to; the error only names the
+        difference.
     NullKeyError
-        A primary-key column holds a null.
+        A primary-key column has a null.
     UnsupportedTypeError
         A column has a type that cannot be stored.
 

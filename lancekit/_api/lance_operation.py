@@ -1,7 +1,7 @@
-"""`LanceOperation`: what a commit can do, by pylance's names.
+"""`LanceOperation`: the operations of commits, under pylance's names.
 
-Each is a frozen dataclass that says all of one change; `LanceDataset.commit` commits it, and
-`LanceDataset.read_transaction` returns it.
+Each operation is a frozen dataclass that describes one change completely.  `LanceDataset.commit`
+commits it, and `LanceDataset.read_transaction` returns it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lancekit._format.manifest import BasePath
 
 __all__ = ["DatasetBasePath", "Index", "IndexFile", "LanceOperation"]
 
-#: what a manifest says of a segment of an index
+#: the entry of an index segment in a manifest
 Index = IndexMetadata
 
-#: another place for a dataset's files
+#: a further place for files of a dataset
 DatasetBasePath = BasePath
 
 
 class LanceOperation(metaclass=NamesOfPylance):
-    """The operations, and their parts.
+    """The namespace of all operations and their parts.
 
     Examples
     --------

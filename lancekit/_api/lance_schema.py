@@ -1,4 +1,4 @@
-"""`LanceSchema` and `LanceField`, and Arrow schemas as JSON: schemas as pylance has them.
+"""Schemas with field ids (`LanceSchema`, `LanceField`), and Arrow schemas as JSON.
 
 Names follow ``lance.schema``.
 """
@@ -26,7 +26,7 @@ _CLUSTERING_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 @dataclass(frozen=True, slots=True)
 class LanceField:
-    """A field of a schema: a column, or a part of a nested one."""
+    """A field of a schema: a column, or a nested field."""
 
     _stored: StoredField
 
@@ -34,15 +34,15 @@ class LanceField:
         return clean(f"LanceField(id={self.id()}, {self.to_arrow()})")
 
     def id(self) -> int:
-        """Return the field's id, which it keeps for good."""
+        """Return the field's id, which never changes."""
         return self._stored.id
 
     def name(self) -> str:
-        """Return the field's own name."""
+        """Return the field's name, without its path."""
         return self._stored.name
 
     def children(self) -> list[LanceField]:
-        """Return the fields that a nested one is made of."""
+        """Return the child fields of a nested field."""
         return [LanceField(child) for child in self._stored.children]
 
     @property
@@ -55,19 +55,19 @@ class LanceField:
         return self._stored.to_arrow()
 
     def is_unenforced_primary_key(self) -> bool:
-        """Return whether the field is a part of the primary key."""
+        """Return True if the field is part of the primary key."""
         return self._stored.key_position is not None
 
     def unenforced_primary_key_position(self) -> int | None:
-        """Return the field's place in the key, from 1; ``None`` where it follows the schema's."""
+        """Return the field's position in the key, from 1 on; ``None`` if it is in schema order."""
         return self._stored.key_position or None
 
     def is_unenforced_clustering_key(self) -> bool:
-        """Return whether the field is a part of the clustering key."""
+        """Return True if the field is part of the clustering key."""
         return self.unenforced_clustering_key_position() is not None
 
     def unenforced_clustering_key_position(self) -> int | None:
-        """Return the field's place in the clustering key, from 1."""
+        """Return the field's position in the clustering key, from 1 on."""
         position = self._stored.metadata.get(_CLUSTERING_POSITION, "")
         return int(position) if position.isdecimal() else None
 
@@ -75,7 +75,7 @@ class LanceField:
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class LanceSchema:
-    """A schema with field ids; the operations that take an Arrow schema take it too.
+    """A schema with field ids; operations accept it in place of an Arrow schema.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class LanceSchema:
 
     @staticmethod
     def from_pyarrow(schema: pa.Schema) -> LanceSchema:
-        """Give every field an id, depth-first from 0."""
+        """Convert an Arrow schema, and number its fields depth-first from 0."""
         return LanceSchema(StoredSchema.from_arrow(schema))
 
     def to_pyarrow(self) -> pa.Schema:
@@ -109,14 +109,11 @@ class LanceSchema:
         return _views(self.__lance_schema__.fields)
 
     def field(self, name: str) -> LanceField | None:
-        """Return the field at a path such as ``"s.x"``, ``None`` if there is none."""
+        """Return the field at a path such as ``"s.x"``, or ``None``."""
         return self._found(name, str)
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
-        """Return the field at a path, whatever the case of its letters, ``None`` if there is none.
-
-        One whose letters are the same comes first.
-        """
+        """Return the field at a path, ignoring case, or ``None``; an exact match is preferred."""
         return self._found(name, str) or self._found(name, str.lower)
 
     def _found(self, path: str, spelling: Callable[[str], str]) -> LanceField | None:
@@ -150,7 +147,7 @@ def _views(fields: Iterable[StoredField]) -> list[LanceField]:
 
 _Made = dict[str, object]
 
-#: types with parts, by the name that they have here
+#: constructors of nested types, by their name in JSON
 _NESTED: Mapping[str, Callable[[list[pa.Field], int], pa.DataType]] = {
     "struct": lambda fields, _: pa.struct(fields),
     "list": lambda fields, _: pa.list_(*fields),
@@ -160,7 +157,7 @@ _NESTED: Mapping[str, Callable[[list[pa.Field], int], pa.DataType]] = {
 
 
 def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
-    """Return a schema as what JSON can hold.
+    """Convert an Arrow schema to objects that JSON supports.
 
     Raises
     ------
@@ -179,12 +176,12 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
 
 
 def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
-    """Return the schema that `schema_to_json`, here or in pylance, was given.
+    """Convert the output of `schema_to_json`, lancekit's or pylance's, back to a schema.
 
     Raises
     ------
     InvalidArgumentError
-        It is no such thing: something is missing, or a type is not known.
+        A part is missing, or a type is unknown.
     """
     try:
         fields = [_parsed(field) for field in schema_json["fields"]]

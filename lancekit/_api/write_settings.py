@@ -82,7 +82,7 @@ def file_settings(arguments: FileArguments, mode: str, **others: object) -> Writ
             check_list("target_bases", arguments.target_bases or (), "names or paths")
         ),
         target_all_bases=bool(arguments.target_all_bases),
-        progress=check_told(arguments.progress),
+        progress=check_progress(arguments.progress),
         external_blobs=arguments.allow_external_blob_outside_bases,
         **others,
     )
@@ -115,7 +115,7 @@ def size_settings(
     )
 
 
-def check_told(progress: object) -> FragmentWriteProgress | None:
+def check_progress(progress: object) -> FragmentWriteProgress | None:
     """Return what is told of fragments: anything that can be."""
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):
