@@ -1,4 +1,4 @@
-"""`LsmScanner`: a scan of a table and its shards, the newest row of each key."""
+"""Scans of a table together with its shards, which return the newest row of each key."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 T = TypeVar("T")
 
-#: how often all is planned anew if files go while they are read
+#: the number of retries if files are removed while they are read
 _ATTEMPTS = 3
 
 
@@ -53,8 +53,8 @@ _ATTEMPTS = 3
 class LsmScanner(Displayed):
     """A scan of the newest version of a table and of its shards: the newest row of each key.
 
-    Rows come from logs and generations, the newest first, and then from the table.  Each run reads
-    what there is then.  `project`, `filter` and the like change the scanner, and return it.
+    Rows are read from logs and generations, newest first, and then from the table.  Each run reads
+    the state at its start.  Setters such as `project` and `filter` return the scanner.
 
     Examples
     --------
@@ -89,24 +89,24 @@ class LsmScanner(Displayed):
         return f"LsmScanner({self._snapshot.called})"
 
     def project(self, columns: list[str]) -> Self:
-        """Choose columns; those of the primary key come along.
+        """Select columns; the columns of the primary key are always added.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         """
         plan_columns(self._snapshot.manifest.schema, column_names(columns))
         self._columns = list(columns)
         return self
 
     def filter(self, expr: str) -> Self:
-        """Choose rows by SQL, such as ``"x > 3"``; of each key the newest row is asked.
+        """Filter the rows by SQL, such as ``"x > 3"``; it is applied to the newest row of each key.
 
         Raises
         ------
         PredicateError
-            It does not fit the schema.
+            The filter does not fit the schema.
         """
         Predicate.parse(expr, self._snapshot.manifest.schema.to_arrow())
         self._arguments = self._arguments.but(filter=expr)
@@ -115,38 +115,38 @@ class LsmScanner(Displayed):
     def full_text_search(
         self, query: str | FullTextQuery, columns: list[str] | None = None
     ) -> Self:
-        """Choose rows with words, the best first; a filter is asked before.
+        """Search for words, best rows first; a filter is applied before the search.
 
         Parameters
         ----------
         query
-            Words, or a query that names its columns itself.
+            Words, or a query object, which names its columns itself.
         columns
-            Those to search; by default all that have a full-text index.
+            The columns to search; by default all with a full-text index.
 
         Raises
         ------
         InvalidArgumentError, ColumnNotFoundError
-            There is no such column, or none that has an index.
+            A column does not exist, or no column has an index.
         """
         given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
-        full_text_search(given, self._snapshot)  # what is wrong is told here
+        full_text_search(given, self._snapshot)  # report errors here, not in the run
         self._arguments = self._arguments.but(full_text_query=given, nearest=None, prefilter=True)
         return self
 
     def nearest(self, column: str, q: object, k: int = 10, **more: object) -> Self:
-        """Choose the rows whose vectors are nearest, the nearest first; a filter is asked before.
+        """Search for the nearest vectors, nearest first; a filter is applied before the search.
 
         Parameters
         ----------
         column
             The column of vectors.
         q
-            The vector, or several.
+            The query vector, or several.
         k
-            How many rows.
+            The number of rows.
         more
-            What else ``nearest`` of `LanceDataset.scanner` takes, such as ``nprobes``.
+            Other members of ``nearest`` of `LanceDataset.scanner`, such as ``nprobes``.
 
         Raises
         ------
@@ -154,12 +154,12 @@ class LsmScanner(Displayed):
             The query does not fit the column, or an argument is out of range.
         """
         given = {"column": column, "q": q, "k": k, **more}
-        nearest_search(given, self._snapshot)  # what is wrong is told here
+        nearest_search(given, self._snapshot)  # report errors here, not in the run
         self._arguments = self._arguments.but(nearest=given, full_text_query=None, prefilter=True)
         return self
 
     def limit(self, n: int | None = None, offset: int | None = None) -> Self:
-        """Return so many rows at most, after passing over some."""
+        """Return at most ``n`` rows, after skipping ``offset`` rows."""
         for name, value in (("n", n), ("offset", offset)):
             if value is not None:
                 check_count(name, value)
@@ -172,7 +172,7 @@ class LsmScanner(Displayed):
         return self
 
     def with_memtable_gen(self) -> Self:
-        """Append ``_memtable_gen``: the generation that a row is of, 0 for the table."""
+        """Append ``_memtable_gen``: the generation of the row, 0 for the table."""
         self._with_generation = True
         return self
 
@@ -196,9 +196,9 @@ class LsmScanner(Displayed):
         return [resolved(batch) for batch in self._run(lambda scan: list(scan.batches()))]
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the batches as an Arrow reader; they are read while it is.
+        """Return the batches as an Arrow reader, which reads them on demand.
 
-        Files that go meanwhile, because they are merged and cleaned up, are an error.
+        If the files are merged and cleaned up meanwhile, the reader raises an error.
         """
         scan = self._scan(self._read())
         batches: Iterator[pa.RecordBatch] = map(resolved, scan.batches())
@@ -211,23 +211,23 @@ class LsmScanner(Displayed):
     def to_spark(self) -> Any:
         """Return the result as a Spark DataFrame.
 
-        What there is now is read, on the executors, each time an action runs.
+        Each action reads the state at the time of this call, on the executors.
 
         Raises
         ------
         StorageError
-            The dataset is in this process's memory, where no executor can read it.
+            The dataset is in the memory of this process, where executors cannot read it.
         """
         return spark_engine().frame(self._scan(self._read()), None)
 
     def explain(self) -> Explanation:
-        """Tell what the scan would read, and where."""
+        """Describe what the scan would read, and where."""
         of = self._read()
         found = explain_scan(of.base, self._scan(of))
         return replace(found, notes=(of.describe, *found.notes))
 
     def _run(self, work: Callable[[Scan], T]) -> T:
-        """Do something with the scan; anew if what it reads was merged and cleaned up meanwhile."""
+        """Run a function on the scan; retry if its files were merged and cleaned up meanwhile."""
         of = self._read()
         for _ in range(_ATTEMPTS):
             try:
@@ -252,23 +252,23 @@ class LsmScanner(Displayed):
 
 
 def with_keys(columns: list[str] | None, of: ReadSet) -> list[str] | None:
-    """Return columns with those of the primary key behind them, where they lack."""
+    """Append the missing columns of the primary key to columns."""
     if columns is None:
         return None
     return [*columns, *(name for name in of.keys if name not in columns)]
 
 
-# ---- what scanners and planners of shards read: a table, and what it is read with
+# ---- the read sets of scanners and planners: a table with generations of shards
 
-#: reads which generations there are, and what the table has merged; anew each time
+#: reads the present generations and the merge progress of the table, in each call
 _Read = Callable[[], ReadSet]
 
 
 def of_snapshots(dataset: Handle, snapshots: Sequence[ShardSnapshot]) -> _Read:
-    """Return what reads a dataset with some generations of shards, and nothing of their logs.
+    """Return a function that reads a dataset with some generations of shards, without logs.
 
-    The newest version is read, and generations that it has merged are left out; of a handle that
-    is pinned to a version, that one.
+    It reads the newest version, or the version that the handle is pinned to.  Generations that this
+    version has merged are left out.
     """
     location, pinned = dataset._location, dataset._snapshot if dataset._read_only else None
     of = "ShardSnapshot objects"
@@ -285,7 +285,7 @@ def _read(location: BranchLocation, pinned: Snapshot | None, states: list[ShardS
 
 
 def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None:
-    """Raise ``InvalidArgumentError`` if a dataset has no primary key, or another one."""
+    """Raise ``InvalidArgumentError`` if a dataset has no primary key, or not these columns."""
     key = [field.name for field in dataset._snapshot.manifest.schema.primary_key]
     if not key:
         raise InvalidArgumentError(
@@ -301,14 +301,12 @@ def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None
         )
 
 
-# ---- `ShardSnapshot`: which generations of a shard are to be read
+# ---- `ShardSnapshot`: the generations of a shard to read
 
 
 @checked_methods
 class ShardSnapshot:
-    """Some generations of a shard, by their numbers and folders.
-
-    Its methods change it, and return it.
+    """Some generations of a shard, by number and folder; its setters return it.
 
     Examples
     --------
@@ -333,12 +331,12 @@ class ShardSnapshot:
         return str(self._id)
 
     def with_spec_id(self, spec_id: int) -> Self:
-        """Note the sharding spec; no row depends on it."""
+        """Set the sharding spec; it changes no result."""
         self._spec_id = spec_id
         return self
 
     def with_current_generation(self, generation: int) -> Self:
-        """Note the number of the generation that is being written; no row depends on it."""
+        """Set the number of the current generation; it changes no result."""
         self._current = generation
         return self
 
@@ -348,14 +346,14 @@ class ShardSnapshot:
         Parameters
         ----------
         generation
-            Its number.
+            The number of the generation.
         path
-            The name of its folder in the shard, as the shard's manifest has it.
+            The name of its folder in the shard, as in the shard's manifest.
 
         Raises
         ------
         InvalidArgumentError
-            The path is no such name.
+            The path is not the name of a generation's folder.
         """
         if not generation_number(path):
             raise InvalidArgumentError(
@@ -367,7 +365,6 @@ class ShardSnapshot:
         return self
 
     def __repr__(self) -> str:
-        """Say what it is."""
         return (
             f"ShardSnapshot(shard_id={self.shard_id!r}, spec_id={self._spec_id}, "
             f"current_generation={self._current}, sstables={sorted(self._sstables)})"

@@ -1,4 +1,4 @@
-"""`MemWalQuarantine`, `MemWalSetAside`: rows of write-ahead logs that no read of a table shows."""
+"""Rows of write-ahead logs that reads do not return: in quarantine, or set aside by a repair."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from lancekit._versions.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-# ---- rows of write-ahead logs that no read of the table shows: in quarantine, or moved aside
+# ---- the common base of rows in quarantine and rows set aside
 
 
 @checked_methods
 class _MemWalRows(Displayed, ABC):
-    """Rows beside a table, as they were when this was made.
+    """Rows that are not in the table, as of the creation of this object.
 
     Examples
     --------
@@ -61,32 +61,30 @@ class _MemWalRows(Displayed, ABC):
     @property
     @abstractmethod
     def _rows(self) -> pa.Table:
-        """The columns of the version, and what is told of each row."""
+        """The columns of the version, and the columns that describe each row."""
 
     def __len__(self) -> int:
         return self._rows.num_rows
 
     @property
     def version(self) -> int:
-        """The version of the table, whose columns the rows have."""
+        """The version of the table; the rows have its columns."""
         return self._at.version
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that tell the rows: the primary key, or all columns without a key."""
+        """The columns that identify a row: the primary key, or all columns without a key."""
         schema = self._at.manifest.schema
         return tuple(field.name for field in schema.primary_key) or tuple(schema.names)
 
     def to_table(self) -> pa.Table:
-        """Return the rows; of several rows of a key the newest row comes last.
-
-        This changes nothing.
+        """Return the rows; the newest row of a key comes last.  Nothing is changed.
 
         Returns
         -------
         pyarrow.Table
-            The columns of the table, ``_tombstone`` (the row deletes its key), and what is told of
-            each row.
+            The columns of the table, ``_tombstone`` (the row deletes its key), and columns that
+            describe each row.
 
         Examples
         --------
@@ -113,14 +111,14 @@ class _MemWalRows(Displayed, ABC):
 @checked_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class MemWalQuarantine(_MemWalRows):
-    """Rows in quarantine, as they were when this was made; `mem_wal_quarantine` gives it.
+    """The rows in quarantine, as of the creation of this object; see `mem_wal_quarantine`.
 
-    These rows are in no version and in no log: no read of the table shows them.  `version` is that
-    of the table whose quarantine this is.
+    These rows are in no version and in no log: no read of the table returns them.  `version` is the
+    version of the table that the quarantine belongs to.
 
-    Beside the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
+    After the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
     ``_quarantine_generation``, ``_quarantine_reason``, ``_quarantine_time`` and
-    ``_quarantine_row``, the number by which `put_back` and `discard` know the row.
+    ``_quarantine_row``.  The latter is the number of the row for `put_back` and `discard`.
 
     Examples
     --------
@@ -150,38 +148,37 @@ class MemWalQuarantine(_MemWalRows):
         return self._found.rows
 
     def put_back(self, rows: object = None) -> int:
-        """Bring rows into the table, by the primary key, and take them out of the quarantine.
+        """Upsert rows into the table by primary key, and remove them from the quarantine.
 
-        One commit does both; the handle moves.  Of several rows of a key the newest row counts, by
-        ``_quarantine_row``, or the last row without that column.  All rows of the key leave the
-        quarantine.  A row whose ``_tombstone`` is true deletes the key.  Without a primary key rows
-        are appended.
+        One commit does both; the handle moves.  Of several rows of a key the newest is used: the
+        last one by ``_quarantine_row``, or by order without that column.  All rows of the key leave
+        the quarantine.  A row whose ``_tombstone`` is true deletes the key.  Without a primary key
+        rows are appended.
 
         Parameters
         ----------
         rows
             Corrected rows with all columns of the table: a DataFrame of `to_pandas`, a table, a
-            dictionary.  A row with ``_quarantine_row`` stands for the row of that number, so that
-            its key may be corrected, too; a row without it stands for the rows of its key.  By
-            default all rows as they are.
+            dictionary.  A row with ``_quarantine_row`` replaces the row of that number, so even its
+            key can be corrected.  A row without it replaces the rows of its key.  By default all
+            rows are put back unchanged.
 
         Returns
         -------
         int
-            How many rows left the quarantine.
+            The number of rows that left the quarantine.
 
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not say for which row it stands; or it has a
-            number, and the newest row of its key is not among the rows; or rows of several keys
-            were corrected to one key.
+            A row is not in the quarantine, or does not name a row.  Or it has a number, but the
+            newest row of its key is missing.  Or rows of several keys were corrected to one key.
         ConstraintViolationError, SchemaMismatchError, NullKeyError
             The table refuses a row.  Nothing is changed.
         IncompatibleConflictError
-            The quarantine, or the columns of the table, changed since this was made.
+            The quarantine, or the columns of the table, changed since this object was created.
         RetriesExhaustedError
-            Others changed the same rows before every attempt.
+            Other writers changed the same rows before every attempt.
         ReadOnlyError
             The handle is pinned to a version.
 
@@ -195,27 +192,27 @@ class MemWalQuarantine(_MemWalRows):
         return self._leave(given_back(self._found, rows))
 
     def discard(self, rows: object) -> int:
-        """Take rows out of the quarantine for good; the handle moves.
+        """Remove rows from the quarantine for good; the handle moves.
 
         Parameters
         ----------
         rows
-            What names the rows, as for `put_back`: ``{"id": [7]}`` with the columns of the primary
-            key, or ``{"_quarantine_row": [0]}``; other columns do not matter.  All rows of a key
-            leave.
+            The rows, as for `put_back`: ``{"id": [7]}`` with the columns of the primary key, or
+            ``{"_quarantine_row": [0]}``.  Other columns are ignored.  All rows of a key are
+            removed.
 
         Returns
         -------
         int
-            How many rows left the quarantine.
+            The number of rows that left the quarantine.
 
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not say for which row it stands; or it has a
-            number, and the newest row of its key is not among the rows.
+            A row is not in the quarantine, or does not name a row.  Or it has a number, but the
+            newest row of its key is missing.
         IncompatibleConflictError
-            The quarantine, or the columns of the table, changed since this was made.
+            The quarantine, or the columns of the table, changed since this object was created.
         ReadOnlyError
             The handle is pinned to a version.
 
@@ -233,24 +230,24 @@ class MemWalQuarantine(_MemWalRows):
         return self._handle._move(lambda read: leave_quarantine(read, leaving, RetryPolicy()))
 
 
-# ---- `MemWalSetAside`: rows that a repair of write-ahead logs moved aside
+# ---- `MemWalSetAside`: rows that a repair of write-ahead logs has set aside
 
 
 @checked_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class MemWalSetAside(_MemWalRows):
-    """Rows that a repair moved aside, as they were then; `mem_wal_set_aside` gives it.
+    """The rows that a repair has set aside, as of that time; see `mem_wal_set_aside`.
 
-    No read of the table shows these rows.  Each row has a state:
+    No read of the table returns these rows.  Each row has a state:
 
-    - ``"newest"``: no newer row of the key is there.
-    - ``"older"``: a newer row of the key is there, or the table had merged the row.
-    - ``"unsure"``: nothing tells whether one is there, or the file is damaged.
+    - ``"newest"``: there is no newer row of the key.
+    - ``"older"``: there is a newer row of the key, or the table had merged the row.
+    - ``"unsure"``: it is unknown if there is a newer row, or the file is damaged.
 
-    `to_table` shows what `put_back` would do.  Beside the columns of the table and ``_tombstone``
-    it has ``_set_aside_shard``, ``_set_aside_generation``, ``_set_aside_position`` (in the log;
-    null for a row of a generation), ``_set_aside_file``, ``_set_aside_row`` (the place in the
-    file), ``_set_aside_state`` and ``_set_aside_reason``.
+    `to_table` shows what `put_back` would do.  After the columns of the table and ``_tombstone`` it
+    has ``_set_aside_shard``, ``_set_aside_generation``, ``_set_aside_position`` (in the log; null
+    for a row of a generation), ``_set_aside_file``, ``_set_aside_row`` (the position in the file),
+    ``_set_aside_state`` and ``_set_aside_reason``.
 
     Examples
     --------
@@ -273,14 +270,14 @@ class MemWalSetAside(_MemWalRows):
 
     def _plain(self) -> str:
         states = [state for one in self._found for state, _ in one.verdicts]
-        told = f"{plural(len(self), 'row')} moved aside by a repair"
+        summary = f"{plural(len(self), 'row')} moved aside by a repair"
         shown = [f"{states.count(name)} {name}" for name in dict.fromkeys(states)]
         unread = [f"{uri} cannot be read: {fault}" for uri, fault in self.unreadable.items()]
-        return "\n".join([f"{told}: {', '.join(shown)}" if shown else told, *unread])
+        return "\n".join([f"{summary}: {', '.join(shown)}" if shown else summary, *unread])
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Files of which no row can be read, by their URIs, and what is wrong with each."""
+        """The fault of each file of which no row can be read, by URI."""
         files = (file for one in self._found for file in one.aside.files)
         return {file.uri: file.fault for file in files if file.fault and not file.rows}
 
@@ -294,36 +291,36 @@ class MemWalSetAside(_MemWalRows):
         return pa.concat_tables([form.empty_table(), *map(with_facts, self._found)])
 
     def put_back(self, rows: object = None, *, unsure: bool = False) -> MemWalPutBack:
-        """Put rows into the log of their shard again, where no newer row of the key is there.
+        """Put rows into the log of their shard again, unless there is a newer row of the key.
 
-        The rows are put as the files have them, or as they were corrected.
+        The rows are put as in the files, or as corrected.
 
-        This claims each shard that has such rows, which fences its writer.  It then judges the
-        rows again, so that rows that were put since `to_table` count.  A row whose ``_tombstone``
-        is true deletes its key.  A second call puts no row over the first one's.
+        Each shard with such rows is claimed, which fences its writer.  Then the states are computed
+        again, so that rows put since `to_table` count.  A row whose ``_tombstone`` is true deletes
+        its key.  A second call does not overwrite rows of the first.
 
         Parameters
         ----------
         rows
             Some rows of `to_table` or `to_pandas`, corrected or not; or rows with all columns of
-            the table, which stand for the rows of their keys.  ``{"id": [7]}``, with the columns of
-            the primary key alone, names rows whose values are those of the files.  By default all
-            rows as the files have them.
+            the table, which replace the rows of their keys.  ``{"id": [7]}``, with only the columns
+            of the primary key, selects rows with the values in the files.  By default all rows of
+            the files.
         unsure
-            Put back rows with the state ``"unsure"``, too.  The table may have a newer row of the
-            key, which this row replaces then.  Choose them with `rows`.
+            Also put back rows with the state ``"unsure"``.  If the table has a newer row of the
+            key, it is replaced.  Select them with `rows`.
 
         Returns
         -------
         MemWalPutBack
-            ``put_back``, ``tombstones``, ``older`` and ``unsure``: the numbers of rows that went
-            back, of keys that were deleted, and of rows that were left out for each reason.
+            ``put_back``, ``tombstones``, ``older`` and ``unsure``: the numbers of rows put back, of
+            deleted keys, and of rows left out for each reason.
 
         Raises
         ------
         InvalidArgumentError
-            The rows do not say which rows they name, lack some columns of the table, or have
-            another key than in the files; or the table has no primary key.
+            The rows do not identify rows of the files, lack columns of the table, or have another
+            key than in the files.  Or the table has no primary key.
         ConstraintViolationError, SchemaMismatchError, NullKeyError
             The table refuses a row.  No row of its shard is put back.
         FencedError
@@ -348,9 +345,9 @@ class MemWalSetAside(_MemWalRows):
         return done
 
     def discard(self) -> None:
-        """Take all these rows out of the list for good, with the files that cannot be read.
+        """Remove all rows from this list for good, with the unreadable files.
 
-        The files stay where they are.
+        The files stay in their place.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""`MergeInsertBuilder`: a merge-insert, clause by clause."""
+"""`MergeInsertBuilder`: a merge-insert that is configured clause by clause."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ if TYPE_CHECKING:
     from lancekit._operations.explain.explanation import Explanation
     from lancekit._operations.explain.merge import MergePlan
 
-#: how updated rows are written, in pylance's words
+#: the ways to write updated rows, under pylance's names
 _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
-#: which of several source rows of one key to keep
+#: the values of ``keep``: which source row of a duplicate key to keep
 _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
 @checked_methods
 class MergeInsertBuilder(Displayed, PartOfPylance):
-    """Says what happens to matched rows, to new rows, and to rows that the source lacks.
+    """Configures a merge-insert: the actions for matched, new and missing source rows.
 
-    Made by `LanceDataset.merge_insert`.  A null in a key equals nothing: such source rows are new.
+    `LanceDataset.merge_insert` returns it.  A null key equals no other key: such source rows are
+    new.
 
     Examples
     --------
@@ -85,22 +86,22 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     def _rows(self, data: object, schema: pa.Schema | None) -> Source:
         return open_source(data, schema, self._handle._snapshot.row_schema)
 
-    # ---- what to do
+    # ---- clauses
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
-        """Replace matched rows by the source's.
+        """Replace matched rows by source rows.
 
-        ``condition`` is SQL over ``source.`` and ``target.`` columns; rows for which it is not
-        true stay as they are, and are not inserted either.
+        ``condition`` is SQL over ``source.`` and ``target.`` columns.  Matched rows for which it is
+        not true are not changed, and their source rows are not inserted.
         """
         return self._with(matched="update", condition=_sql("condition", condition))
 
     def when_matched_delete(self) -> MergeInsertBuilder:
-        """Delete matched rows; the source may consist of the key columns alone."""
+        """Delete matched rows; the source can consist of only the key columns."""
         return self._with(matched="delete", condition=None)
 
     def when_matched_fail(self) -> MergeInsertBuilder:
-        """Raise ``MatchedRowsError`` if a row matches; nothing is written then."""
+        """Raise ``MatchedRowsError`` if any row matches; then nothing is written."""
         return self._with(matched="fail", condition=None)
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder:
@@ -108,27 +109,27 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
-        """Delete target rows without a match, of those that ``expr`` selects."""
+        """Delete target rows without a match, all or those that match ``expr``."""
         return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
-    # ---- how to do it
+    # ---- settings
 
     def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
-        """Keep one of several source rows of one key; without this they are refused.
+        """Keep one of several source rows of one key; without this they are an error.
 
         Parameters
         ----------
         keep
-            ``"first"`` or ``"last"``, in the order of the source's rows; a Spark DataFrame has
-            none.
+            ``"first"`` or ``"last"``, in the order of the source rows.  A Spark DataFrame has no
+            order.
         by
-            Instead: a column of the source; the row with its largest value is kept, of equals the
-            first.
+            A column of the source instead: the row with its largest value is kept, the first one of
+            equals.
 
         Raises
         ------
         InvalidArgumentError
-            Neither was given, or another word.
+            Not exactly one argument was given, or ``keep`` has another value.
 
         Examples
         --------
@@ -152,60 +153,60 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._with(dedupe=kept, dedupe_by=by)
 
     def write_mode(self, mode: str) -> MergeInsertBuilder:
-        """Say how updated rows are written.
+        """Set how updated rows are written.
 
         Parameters
         ----------
         mode
-            ``"rewrite_rows"``: the rows, whole, in new files.  ``"rewrite_columns"``: the source's
-            columns, for all rows of each fragment that has a match; the rows stay where they are,
-            and the dataset's other columns are neither read nor written.  It is for merges that
-            only update matched rows, of sources with some of the columns, and pays where many rows
-            of a fragment match or rows are wide.  ``"auto"``, the default, rewrites rows.
+            ``"rewrite_rows"`` writes whole rows into new files.  ``"rewrite_columns"`` writes the
+            source's columns, for all rows of each fragment with a match.  The rows do not move, and
+            the other columns of the dataset are neither read nor written.  This mode is for merges
+            that only update matched rows, with sources that have some of the columns.  It pays off
+            if many rows of a fragment match, or if rows are wide.  ``"auto"``, the default,
+            rewrites rows.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such mode.
+            The mode is unknown.
         """
         check_choice("write_mode", mode, _WRITE_MODES)
         return self._with(rewrite_columns=mode == "rewrite_columns")
 
     def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
-        """Set how often the merge is worked out anew when other writers land; 10 by default."""
+        """Set how often the merge is retried after conflicting commits; 10 by default."""
         self._policy = replace(self._policy, conflict_retries=max_retries)
         return self
 
     def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
-        """Set how long it is tried; 30 seconds by default."""
+        """Set the time limit for retries; 30 seconds by default."""
         self._policy = replace(self._policy, timeout=timeout)
         return self
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Say whether indices of the key's columns may be asked which rows match.
+        """Set whether indices of the key columns can be used to find matching rows.
 
-        They are by default, where that takes less than to read the keys of the rows; no result
-        depends on it.
+        By default they are used if that is cheaper than reading the keys.  They change no result.
         """
         return self._with(use_index=check_flag("use_index", use_index))
 
     def mark_sstables_as_compacted(self, sstables: list[CompactedSsTable]) -> MergeInsertBuilder:
-        """Record that generations of write-ahead logs are in the table with this merge.
+        """Record that this merge brings generations of write-ahead logs into the table.
 
-        Rows and mark land in one version, also of what `execute_uncommitted` gives. Of a merge
-        that takes several steps the last one has the mark; `LanceDataset.merge_mem_wal` takes one.
+        Rows and record are committed in one version, also after `execute_uncommitted`.  If a merge
+        takes several steps, the last one has the record; `LanceDataset.merge_mem_wal` takes one.
 
         Parameters
         ----------
         sstables
-            Of each shard the generation whose rows are merged: one at a time, in order.
+            The merged generation of each shard; one generation at a time, in order.
 
         Raises
         ------
         IncompatibleConflictError
             When the merge runs: a generation was merged before, or the table has no logs.
         InvalidArgumentError
-            Then, too: an earlier generation of the shard is not merged yet.
+            When the merge runs: an earlier generation of the shard is not merged yet.
 
         Examples
         --------
@@ -223,18 +224,18 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
         """Write new rows to base paths, file by file in turn.
 
-        Columns that are written anew, and marks of deleted rows, stay in the dataset's own folder.
+        Rewritten columns and deletion files stay in the dataset's own folder.
 
         Parameters
         ----------
         bases
-            Their names or paths; the dataset's own URI stands for its folder.
+            Names or paths of base paths; the dataset's own URI means its own folder.
 
         Raises
         ------
         InvalidArgumentError
-            None were given, or `target_all_bases` was called.  That there is no such base path is
-            found when the merge runs.
+            ``bases`` is empty, or `target_all_bases` was called.  An unknown base path is only
+            reported when the merge runs.
         """
         names = tuple(check_list("target_bases", bases, "names or paths"))
         if not names:
@@ -250,7 +251,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         include_primary
-            Whether the dataset's own folder is one of them.
+            Whether to use the dataset's own folder, too.
 
         Raises
         ------
@@ -260,30 +261,36 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._with_files(every=True, primary=bool(include_primary))
 
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
-        """Set the format of new files; a table whose formats were not mixed has but its own.
+        """Set the format of new files; only tables with mixed formats accept another format.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such format.  That the table cannot have it is found when the merge runs.
+            The format is unknown.  A format that the table does not accept is only reported when
+            the merge runs.
         """
         return self._with_files(
             storage_version=check_storage_version("data_storage_version", version)
         )
 
-    # ---- telling
+    # ---- plans
 
     def explain(self, data_obj: object = None, *, schema: pa.Schema | None = None) -> Explanation:
-        """Tell where the merge would run, how keys would be matched, what is read and written.
+        """Describe where the merge would run, how keys are matched, and what is read and written.
 
         Parameters
         ----------
         data_obj
-            The rows, whose keys are looked at; a reader is read to its end.  Without rows, or
-            where the merge would run on Spark, no keys are looked at and no job runs: the
-            explanation has what is known without the number of rows.
+            The rows, whose keys are read; a reader is read to its end.  Without rows, or if the
+            merge would run on Spark, no keys are read and no job runs.  The explanation then lacks
+            the numbers of rows.
         schema
-            As in `execute`; of rows that are not given yet, too.
+            As in `execute`; it can also describe rows that are not given yet.
+
+        Returns
+        -------
+        Explanation
+            The plan, with a reason for the choice of the engine.
 
         Raises
         ------
@@ -306,7 +313,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             return explain_merge(snapshot, source, clauses, choice)
 
     def preview(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergePlan:
-        """Work the merge out without writing anything: what it would change, with samples.
+        """Compute the merge without writing: its changes, with samples.
 
         The rows are read once, and kept for `MergePlan.apply`.
 
@@ -318,8 +325,8 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Returns
         -------
         MergePlan
-            Counts of rows, changed cells, what would be read and written; `MergePlan.apply` does
-            it.
+            Counts of rows, changed cells, and what would be read and written.  `MergePlan.apply`
+            commits it.
 
         Raises
         ------
@@ -350,21 +357,21 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 
     def interactive(self, data_obj: object, *, schema: pa.Schema | None = None) -> Any:
-        """Choose key and rules by clicks, see what they would do, apply it, and take it back.
+        """Open a widget that sets up the merge: its key and rules, a preview, apply and undo.
 
-        What was said of the merge before is chosen at first, or an upsert.  Where there is no
-        ipywidgets, and in a saved notebook, it is a card: the preview, and the call that does it.
+        The first selection is this builder's configuration, or an upsert.  Without ipywidgets, and
+        in a saved notebook, it is a card with the preview and the call.
 
         Parameters
         ----------
         data_obj, schema
-            As in `execute`.  The rows are held in memory; of a Spark DataFrame a button makes the
-            preview, on Spark.
+            As in `execute`.  The rows stay in memory.  For a Spark DataFrame, a button computes the
+            preview on Spark.
 
         Raises
         ------
         InvalidTypeError, SchemaMismatchError
-            The rows cannot be read.  What else is wrong is shown in place.
+            The rows cannot be read.  Other errors are shown in the widget.
 
         Examples
         --------
@@ -377,21 +384,21 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return interactive("merge", self, data_obj, schema)
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
-        """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""
+        """Return `explain` for a source schema as text; ``verbose`` changes nothing."""
         check_hints(verbose=verbose)
         return str(self.explain(schema=schema))
 
     def analyze_plan(self, data_obj: object, *, schema: pa.Schema | None = None) -> str:
-        """Work the merge out without writing anything; return what it found and took, as text."""
+        """Compute the merge without writing, and return its counts and duration as text."""
         started = time.monotonic()
         with self.preview(data_obj, schema=schema) as plan:
             return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
 
     def analyze_plan_batches(self, /, new_data: object) -> str:
-        """Do the same with batches, as `analyze_plan` does with a reader."""
+        """Compute the merge of batches without writing; see `analyze_plan`."""
         return self.analyze_plan(new_data)
 
-    # ---- doing
+    # ---- execution
 
     def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
         """Run the merge; the dataset's handle moves to the new version.
@@ -407,20 +414,20 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Returns
         -------
         MergeResult
-            Counts of inserted, updated and deleted rows, the new version, and how it went.
+            Counts of inserted, updated and deleted rows, the new version, and the attempts.
 
         Raises
         ------
         SchemaMismatchError
-            The source does not fit the dataset; only the difference is named.
+            The source does not fit the dataset; the error only names the difference.
         DuplicateKeysError
             A key occurs more than once in the source.
         MatchedRowsError
-            `when_matched_fail` met a match.
+            `when_matched_fail` is set, and a row matches.
         InvalidArgumentError
             No clause was given, or columns cannot be rewritten for this merge.
         RetriesExhaustedError
-            Other writers landed before every attempt.
+            Other writers committed conflicting changes before every attempt.
         """
         with self._rows(data_obj, schema) as source:
 
@@ -433,10 +440,10 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     def execute_uncommitted(
         self, data_obj: object, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, dict[str, int]]:
-        """Work out the merge, to be committed later; the handle does not move.
+        """Write the files of the merge, for a later commit; the handle does not move.
 
-        The transaction carries the guard of the inserted keys, so that `LanceDataset.commit`
-        refuses it if another merge inserted the same ones meanwhile.
+        The transaction contains a filter of the inserted keys.  So `LanceDataset.commit` refuses it
+        if a concurrent merge inserted the same keys.
 
         Parameters
         ----------
@@ -462,13 +469,13 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             return self._handle._move(run)
 
     def execute_batches(self, /, new_data: object) -> MergeResult:
-        """Run the merge of batches, as `execute` does with a reader."""
+        """Run the merge of batches, as in `execute`."""
         return self.execute(new_data)
 
     def execute_uncommitted_batches(
         self, /, new_data: object
     ) -> tuple[Transaction, dict[str, int]]:
-        """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
+        """Write the files of the merge of batches, as in `execute_uncommitted`."""
         return self.execute_uncommitted(new_data)
 
 

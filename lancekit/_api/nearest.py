@@ -1,4 +1,4 @@
-"""What ``nearest`` of a scan asks for, checked."""
+"""Validation of the ``nearest`` argument of scans."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def nearest_search(
     indexed_only: bool = False,
     limit: int | None = None,
 ) -> NearestSearch:
-    """Return the search that ``nearest`` asks for, by an index of the column if there is one.
+    """Convert a ``nearest`` argument to a search, which uses an index if there is one.
 
-    Without `k` there are as many rows as the scan is limited to.
+    Without `k` the search returns as many rows as the scan's limit, or 10.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
-        It asks for what is not, or not so.
+        The argument is malformed, or does not fit the schema.
     """
     if not isinstance(given, Mapping):
         raise InvalidTypeError(
@@ -94,7 +94,7 @@ def _index(
     metric: str,
     only: bool,
 ) -> IndexedVectors | None:
-    """Return what proposes rows, ``None`` if all are looked at."""
+    """Return the index that proposes rows, or ``None`` to read all rows."""
     if not indices and not only:
         return None
     exact = options.get("nprobes")
@@ -116,15 +116,16 @@ def _indices(options: Mapping[str, Any], snapshot: Snapshot) -> tuple[IndexMetad
     return vector_indices(snapshot, field.id)
 
 
-def _metric(asked: object, column: str, kind: VectorType) -> str:
-    if not isinstance(asked, str):
-        raise InvalidTypeError(f"metric is {shown(asked)}.", hint="Pass its name.")
-    name = ALIASES.get(asked.lower(), asked.lower())
+def _metric(requested: object, column: str, kind: VectorType) -> str:
+    if not isinstance(requested, str):
+        raise InvalidTypeError(f"metric is {shown(requested)}.", hint="Pass its name.")
+    name = ALIASES.get(requested.lower(), requested.lower())
     if name not in METRICS_OF[kind.value]:
         raise InvalidArgumentError(
-            f"metric is {shown(asked)}, but the column {column!r} holds vectors of {kind.value}.",
+            f"metric is {shown(requested)}, but the column {column!r} holds vectors of "
+            f"{kind.value}.",
             hint=f"Such vectors are compared by {', '.join(METRICS_OF[kind.value])}.",
-            metric=asked,
+            metric=requested,
         )
     return name
 
@@ -184,10 +185,10 @@ def _check_probes(options: Mapping[str, Any]) -> None:
 
 
 _REQUIRED = ("column", "q")
-#: what is checked, by name; what only an index would heed changes no result
+#: the check of each option; some options only affect indices and change no result
 _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "k": _at_least(1),
-    "metric": lambda _name, _value: None,  # fits the column, or not
+    "metric": lambda _name, _value: None,  # checked against the column later
     "nprobes": _at_least(1),
     "minimum_nprobes": _at_least(1),
     "maximum_nprobes": _at_least(1),
@@ -200,30 +201,29 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "search_effort": _check_effort,
 }
 
-# ---- the vectors that are asked for, given as anything that holds numbers
+# ---- the query vectors, in any container of numbers
 
-_WHAT = "Pass a list or an array of numbers; several vectors as a list of them."
+_HINT = "Pass a list or an array of numbers; several vectors as a list of them."
 
 
 def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, bool]:
-    """Return queries, and whether there may be several, each of which has rows of its own.
+    """Return the query vectors, and True if there can be several queries.
 
     Parameters
     ----------
     q
-        A vector, or several: for a column of vectors each is a query; for one of lists of vectors
-        all of them are one.
+        One or several vectors.  For a column of vectors, each is a query with its own result rows.
+        For a column of lists of vectors, all of them form one query.
 
     Returns
     -------
     array
-        Shape (queries, vectors of a query, dimensions), of the type that values are compared as.
+        Shape (queries, vectors of a query, dimensions), in the type that distances are computed in.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        It holds no numbers, or not as many as the vectors of the column, or such as they cannot
-        hold.
+        ``q`` has no numbers, the wrong number of dimensions, or numbers out of the column's range.
     """
     numbers = _numbers(q)
     if numbers.shape[-1] != kind.dimension:
@@ -240,22 +240,22 @@ def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, b
 
 
 def _numbers(q: object) -> npt.NDArray[Any]:
-    """Return numbers in one or two dimensions, none of which is empty."""
+    """Return a non-empty array of numbers in one or two dimensions."""
     try:
         found = np.asarray(_plain(q))
-        if found.dtype == object:  # of numbers and None, which is no number
+        if found.dtype == object:  # None becomes NaN
             found = found.astype(np.float64)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise InvalidTypeError(
-            f"q is {shown(q)}, which is no vector: {error}.", hint=_WHAT, argument="q"
+            f"q is {shown(q)}, which is no vector: {error}.", hint=_HINT, argument="q"
         ) from error
     if found.dtype.kind not in "biuf" or found.ndim not in (1, 2) or not found.size:
-        raise InvalidTypeError(f"q is {shown(q)}, which is no vector.", hint=_WHAT, argument="q")
+        raise InvalidTypeError(f"q is {shown(q)}, which is no vector.", hint=_HINT, argument="q")
     return found
 
 
 def _plain(q: object) -> object:
-    """Return what Arrow and bytes hold as what NumPy takes."""
+    """Convert Arrow values and bytes to values that NumPy accepts."""
     if isinstance(q, bytes | bytearray | memoryview):
         return np.frombuffer(q, np.uint8)
     if isinstance(q, pa.Scalar | pa.Array | pa.ChunkedArray):
@@ -268,7 +268,7 @@ def _plain(q: object) -> object:
 
 
 def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> Vectors:
-    """Return numbers as the column could hold them."""
+    """Convert numbers to the precision of the column."""
     compared = COMPUTED_AS[kind.value]
     if compared is np.uint8:
         whole = (numbers >= 0) & (numbers <= 255) & (np.floor(numbers) == numbers)
@@ -278,7 +278,7 @@ def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> Vectors:
                 hint="Pass whole numbers from 0 to 255.",
                 argument="q",
             )
-    with np.errstate(over="ignore"):  # what is too large is infinite
+    with np.errstate(over="ignore"):  # larger numbers become infinite
         if kind.value == "halffloat":
             numbers = numbers.astype(np.float16)
         return numbers.astype(compared)

@@ -1,7 +1,7 @@
-"""Public names of pylance that lancekit does not have, and why.
+"""Public names of pylance that lancekit does not have, with the reasons.
 
-`docs/pylance-coverage.md` is made of this table.  Looking one of these names up raises
-``NotOfferedAttributeError``, which is an ``AttributeError``, so ``hasattr`` says no.
+`docs/pylance-coverage.md` is generated from this table.  Access to one of these names raises
+``NotOfferedAttributeError``, which is an ``AttributeError``, so ``hasattr`` returns False.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
 
 
 def missing(owner: str, name: str) -> AttributeError:
-    """Return the error for a name that a class or module of pylance's name does not have."""
+    """Return the error for a missing name of a class or module that follows pylance."""
     reason = NOT_OFFERED.get(owner, {}).get(name)
     if reason is None:
-        # the words of Python's own error, which the lookup has swallowed
+        # Python's own message, which __getattr__ replaces
         what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
         return AttributeError(f"{what} has no attribute {name!r}")
     return NotOfferedAttributeError(
@@ -118,7 +118,7 @@ def missing(owner: str, name: str) -> AttributeError:
 
 
 class PartOfPylance:
-    """A class that follows one of pylance's: its names that are missing here say why."""
+    """Base class that follows a class of pylance: access to a missing name raises the reason."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class PartOfPylance:
 
 
 class NamesOfPylance(type):
-    """The kind of a class that only holds names, as one of pylance's does."""
+    """Metaclass of namespaces that follow pylance: access to a missing name raises the reason."""
 
     def __getattr__(cls, name: str) -> object:
         raise missing(cls.__name__, name)

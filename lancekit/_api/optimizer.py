@@ -1,4 +1,4 @@
-"""`DatasetOptimizer`, `Compaction`, `LanceStats`: fewer and larger files, and what they hold."""
+"""Compaction, index maintenance and automatic cleanup (`DatasetOptimizer`), and statistics."""
 
 from __future__ import annotations
 
@@ -60,37 +60,37 @@ __all__ = [
 
 
 class CompactionArguments(Arguments):
-    """What a compaction takes.
+    """The arguments of a compaction.
 
     Parameters
     ----------
     target_rows_per_fragment
-        Fragments with fewer rows are put together with small neighbours (1,048,576).
+        Fragments with fewer rows are merged with small neighbours (1,048,576).
     max_bytes_per_file
-        When to start a new file, whatever its rows.
+        The size at which a new file begins, whatever its rows.
     materialize_deletions, materialize_deletions_threshold
-        Whether to rewrite fragments with deleted rows (``True``), and from which share of
-        their rows on (more than 0.1).
+        Whether to rewrite fragments with deleted rows (``True``), and the fraction of deleted rows
+        above which they are rewritten (0.1).
     defer_index_remap
-        Leave indices as they are, which is quicker, and note where rows are now (``False``):
-        readers follow that, until `optimize_indices` puts it into the indices.  Not for tables
-        with stable row ids.
+        Do not update indices, which is faster, and record the new row addresses (``False``).
+        Readers use the record until `optimize_indices` updates the indices.  Not for tables with
+        stable row ids.
     compaction_mode
-        ``"reencode"`` decodes all rows; ``"try_binary_copy"`` copies the pages of all columns
-        that can be copied, however small.  By default those of 1 MiB and more are.
+        ``"reencode"`` decodes all rows.  ``"try_binary_copy"`` copies the pages of all columns that
+        can be copied, of any size.  By default only columns of 1 MiB and more are copied.
     max_source_fragments, max_source_rows, max_source_bytes
-        How much to rewrite at most, oldest fragments first.
+        The upper limits of what is rewritten, oldest fragments first.
     excluded_fragment_ids
-        Fragments to leave alone.
+        Fragments that are not rewritten.
     max_rows_per_group, batch_size, binary_copy_read_batch_bytes, num_threads
         Sizes of groups, batches and buffers, and the number of threads: hints that change no
         result.
     data_storage_version
-        The format of the new files, that of the dataset by default.
+        The format of the new files, by default the dataset's.
     drop_index_coverage
-        Rewrite fragments too that an index covers of a kind that is not known, without stable
-        row ids, and take them out of the index (``False``).  Graphs over vectors lose them
-        anyway, with a warning.
+        In tables without stable row ids, also rewrite fragments that an index of unknown kind
+        covers, and remove them from the index (``False``).  HNSW indices lose them in any case,
+        with a warning.
     """
 
     _: KW_ONLY
@@ -114,7 +114,7 @@ class CompactionArguments(Arguments):
 
 @checked_methods
 class DatasetOptimizer(PartOfPylance):
-    """Maintenance of a dataset's files; `LanceDataset.optimize`."""
+    """Maintenance of a dataset's files and indices; see `LanceDataset.optimize`."""
 
     def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset
@@ -125,25 +125,25 @@ class DatasetOptimizer(PartOfPylance):
 
     @takes(CompactionArguments)
     def compact_files(self, arguments: CompactionArguments) -> CompactionMetrics:
-        """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
+        """Merge small adjacent fragments, and rewrite fragments with many deleted rows.
 
-        Order, row ids and the versions of rows stay, and indices are kept up.  The old files stay
-        too, for older versions.
+        The handle moves.  The order, ids and versions of rows are preserved, and indices are
+        updated.  The old files stay for older versions.
 
-        The table's config may hold defaults as ``lance.compaction.<option>``.
+        The table's config can contain defaults as ``lance.compaction.<option>``.
 
         Returns
         -------
         CompactionMetrics
-            Counts of fragments and files, and the fragments that were left alone because an
-            index covers them.
+            Counts of fragments and files, and the fragments that were skipped because an index
+            covers them.
 
         Raises
         ------
         InvalidArgumentError
-            An option cannot have this value.
+            An option has an invalid value.
         RetriesExhaustedError
-            Others changed the same fragments before every attempt.
+            Other writers changed the same fragments before every attempt.
 
         Examples
         --------
@@ -163,30 +163,30 @@ class DatasetOptimizer(PartOfPylance):
         retrain: bool | None = None,
         **kwargs: object,
     ) -> None:
-        """Put rows that are in no index yet into the indices; the handle moves.
+        """Add rows that no index covers yet to the indices; the handle moves.
 
-        Nothing to do makes no version.  New vectors go to the partitions of an index, and get
-        codes of its kind.  An index that cannot be kept up, such as one of graphs over vectors
-        (``IVF_HNSW_SQ``), stays as it is, with a warning, and searches look at the other rows.
+        Without such rows no version is created.  New vectors are added to the existing partitions,
+        and encoded.  An index that lancekit cannot update, such as an HNSW index (``IVF_HNSW_SQ``),
+        does not change.  Then there is a warning, and searches read the uncovered rows.
 
-        Once no index needs it, what a deferred compaction keeps of moved rows is let go of.
+        The records of moved rows from deferred compactions are removed once no index needs them.
 
         Parameters
         ----------
         num_indices_to_merge
-            How many of the newest segments are put together with the new rows (1); 0 makes a
-            segment of the new rows alone, which is quicker and makes searches slower.
+            The number of newest segments that are merged with the new rows (1).  With 0 the new
+            rows form their own segment, which is faster but makes searches slower.
         index_names
-            Which indices, by default all.
+            The names of the indices; all by default.
         retrain
-            Whether to make them anew, of all rows.
+            Whether to rebuild the indices from all rows.
 
         Raises
         ------
         IndexNotFoundError
-            There is no index of a name.
+            An index does not exist.
         NotOfferedError
-            An index of a kind that lancekit does not make.
+            lancekit does not make this kind of index.
 
         Examples
         --------
@@ -206,26 +206,26 @@ class DatasetOptimizer(PartOfPylance):
     def enable_auto_cleanup(
         self, auto_cleanup_config: Mapping[str, object], **kwargs: object
     ) -> None:
-        """Let every so many versions remove old ones, whoever commits; the handle moves.
+        """Remove old versions automatically after every ``interval`` versions; the handle moves.
 
-        The version before the one that a commit makes always stays, as do tagged ones and those
-        that branches forked from.  A cleanup that fails is a warning, and the commit stands.
+        The previous version, tagged versions and fork points of branches always stay.  If a cleanup
+        fails, the commit stays valid, and there is a warning.
 
-        Settings made here are followed from then on, by this user's lancekit.  Those that came
-        with a dataset, or that another library wrote, are followed once you agreed to them:
-        ``lancekit.options.trusted_cleanup = [uri]``.
+        Settings made here apply at once, for this user's lancekit.  Settings that came with a
+        dataset, or from another library, need your consent: ``lancekit.options.trusted_cleanup =
+        [uri]``.
 
         Parameters
         ----------
         auto_cleanup_config
-            ``interval``: after how many versions; ``older_than_seconds``: the age of what goes;
-            ``retain_versions`` (ours): the newest ones to keep, so many of them.  At least one of
-            the latter two.
+            ``interval``: the number of versions between cleanups.  ``older_than_seconds``: the age
+            of versions to remove.  ``retain_versions`` (only in lancekit): the number of newest
+            versions to keep.  At least one of the latter two is required.
 
         Raises
         ------
         InvalidArgumentError
-            A setting cannot be used, or nothing bounds what would go.
+            A setting is invalid, or both limits are missing.
 
         Examples
         --------
@@ -251,7 +251,7 @@ class DatasetOptimizer(PartOfPylance):
 @checked_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionTask:
-    """Adjacent fragments that are to be rewritten together.  Can be sent to a worker."""
+    """Adjacent fragments to rewrite together.  A task can be sent to a worker."""
 
     planned: compact_plan.CompactionTask
 
@@ -261,7 +261,7 @@ class CompactionTask:
 
     @property
     def read_version(self) -> int:
-        """The version that it was planned on."""
+        """The version that the task was planned on."""
         return self.planned.read_version
 
     @property
@@ -270,22 +270,22 @@ class CompactionTask:
         return list(self.planned.fragments)
 
     def json(self) -> str:
-        """Return a text for another process, which pylance understands too."""
+        """Serialize the task for another process, in a form that pylance reads, too."""
         return json.dumps(shown_task(self.planned))
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Return what `json`, here or in pylance, made a text of.
+        """Deserialize a task that `json`, lancekit's or pylance's, has written.
 
         Raises
         ------
         InvalidArgumentError
-            It is another text.
+            The text is not a task.
         """
         return CompactionTask(from_text("CompactionTask", json, parsed_task))
 
     def execute(self, dataset: Handle) -> RewriteResult:
-        """Write the new files; `Compaction.commit` makes them part of the dataset."""
+        """Write the new files; `Compaction.commit` commits them."""
         (result,) = run_tasks(_at(dataset, self.read_version), [self.planned])
         return result
 
@@ -293,7 +293,7 @@ class CompactionTask:
 @checked_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionPlan:
-    """What a compaction would rewrite, and what it would leave to indices."""
+    """The tasks of a compaction, and the fragments that are skipped because of indices."""
 
     read_version: int
     tasks: list[CompactionTask]
@@ -309,7 +309,7 @@ class CompactionPlan:
         return len(self.tasks)
 
     def json(self) -> str:
-        """Return a text for another process, which pylance understands too."""
+        """Serialize the plan for another process, in a form that pylance reads, too."""
         return json.dumps(
             {
                 "tasks": [shown_task(task.planned)["task"] for task in self.tasks],
@@ -321,12 +321,12 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Return what `json`, here or in pylance, made a text of.
+        """Deserialize a plan that `json`, lancekit's or pylance's, has written.
 
         Raises
         ------
         InvalidArgumentError
-            It is another text.
+            The text is not a plan.
         """
         return from_text("CompactionPlan", json, _parsed_plan)
 
@@ -361,7 +361,7 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: Handle, options: Mapping[str, object] | None = None) -> CompactionPlan:
-        """Plan the compaction of the version that the handle is at; nothing is written."""
+        """Plan the compaction of the handle's version, without writing."""
         snapshot = dataset._snapshot
         parsed = _parsed(snapshot, options)
         plan = plan_compaction(snapshot, parsed)
@@ -383,12 +383,12 @@ class Compaction:
         rewrites: Iterable[RewriteResult],
         options: Mapping[str, object] | None = None,
     ) -> CompactionMetrics:
-        """Commit results of tasks, all or some; the handle moves.
+        """Commit the results of some or all tasks; the handle moves.
 
         Raises
         ------
         RetryableConflictError
-            Others changed these fragments since they were read.  The new files are removed.
+            Other writers changed these fragments since they were read.  The new files are removed.
         InvalidArgumentError
             The tasks were planned on different versions.
         """
@@ -424,11 +424,11 @@ def _at(dataset: Handle, version: int) -> Snapshot:
     return load_snapshot(snapshot.location, version, snapshot.naming)
 
 
-# ---- `LanceStats`: what a version's files amount to
+# ---- `LanceStats`: statistics of the files of a version
 
 
 class LanceStats(Displayed, PartOfPylance):
-    """Statistics of a version; `LanceDataset.stats`."""
+    """Statistics of a version; see `LanceDataset.stats`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -437,7 +437,7 @@ class LanceStats(Displayed, PartOfPylance):
         return f"LanceStats({self._snapshot.called})"
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """Count fragments, those of fewer rows than ``max_rows_per_group``, and deleted rows."""
+        """Count fragments, those with fewer rows than ``max_rows_per_group``, and deleted rows."""
         least = check_count("max_rows_per_group", max_rows_per_group)
         fragments = self._snapshot.manifest.fragments
         physical = np.array([fragment.physical_rows for fragment in fragments], np.int64)
@@ -448,12 +448,12 @@ class LanceStats(Displayed, PartOfPylance):
         }
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
-        """Tell which rows an index covers and, if it is a scalar one, what is in its files.
+        """Return the coverage of an index and, for a scalar index, statistics of its files.
 
         Raises
         ------
         IndexNotFoundError
-            There is no index of the name.
+            There is no index of this name.
 
         Examples
         --------
@@ -467,5 +467,5 @@ class LanceStats(Displayed, PartOfPylance):
         return index_statistics(self._snapshot, index_name)
 
     def data_stats(self) -> DataStatistics:
-        """Return how many bytes of data files each field has; reads the end of every file."""
+        """Return the bytes of each field in data files, after reading the footer of every file."""
         return data_statistics(self._snapshot)

@@ -1,4 +1,4 @@
-"""Scans of a handle: what their arguments ask for, as a plan that can be run."""
+"""Conversion of scan arguments to an executable scan plan."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 
 
 class OneFragment:
-    """What a scan can be limited to: a fragment of the dataset's version."""
+    """Base class of fragments, which can restrict a scan."""
 
     source: FragmentSource
 
 
-#: what does not go with rows of shards
-_OF_THE_TABLE = ("fragments", "include_deleted_rows")
+#: the arguments that exclude rows of shards
+_TABLE_ONLY = ("fragments", "include_deleted_rows")
 
 
 def check_scan(arguments: ScanArguments) -> None:
-    """Look at what does not go into the plan.
+    """Check the arguments that the plan does not contain.
 
     Raises
     ------
     InvalidArgumentError, InvalidTypeError
-        An argument cannot be followed, or does not go with another.
+        An argument is invalid, or conflicts with another.
     """
     if arguments.strict_batch_size and arguments.batch_size_bytes is not None:
         raise InvalidArgumentError(
             "strict_batch_size and batch_size_bytes exclude each other.",
             hint="A batch of exactly so many rows may have any number of bytes.",
         )
-    for name in _OF_THE_TABLE if arguments.include_mem_wal else ():
+    for name in _TABLE_ONLY if arguments.include_mem_wal else ():
         if getattr(arguments, name):
             raise InvalidArgumentError(
                 f"{name} and include_mem_wal exclude each other.",
@@ -68,14 +68,14 @@ def check_scan(arguments: ScanArguments) -> None:
         )
 
 
-#: how often a scan is planned anew if files go while it is planned
+#: the number of retries if files are removed while a scan is planned
 _ATTEMPTS = 5
 
 
 def planned_with_shards(location: BranchLocation, arguments: ScanArguments) -> tuple[ReadSet, Scan]:
-    """Plan what the arguments ask for of the newest version and of what its shards hold.
+    """Plan a scan of the newest version together with the rows of its shards.
 
-    That reads keys of generations, which may be merged and cleaned up meanwhile.
+    Planning reads keys of generations.  It is retried if they are merged and cleaned up meanwhile.
     """
     from lancekit._operations.mem_wal.reader.sources import newest_read_set
 
@@ -91,14 +91,14 @@ def planned_with_shards(location: BranchLocation, arguments: ScanArguments) -> t
 
 
 def planned_over(of: ReadSet, arguments: ScanArguments) -> Scan:
-    """Plan a scan of a version and of the rows of shards that are read with it."""
+    """Plan a scan of a read set: a version with rows of shards."""
     from lancekit._operations.mem_wal.reader.merge_on_read import merged_scan
 
     return merged_scan(planned(of.base, arguments), of, arguments.blob_handling)
 
 
 def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
-    """Plan what the arguments ask for; names and types are checked, nothing is read."""
+    """Plan a scan of a version: check names and types, without reading rows."""
     schema = blob_view(snapshot.manifest.schema, arguments.blob_handling)
     columns = arguments.columns
     if isinstance(columns, str):
@@ -201,7 +201,7 @@ def _search(snapshot: Snapshot, arguments: ScanArguments) -> NearestSearch | Ful
 
 
 def _parsed(condition: str | pc.Expression, known: pa.Schema) -> Predicate:
-    from lancekit._scan.expressions.predicate import Predicate  # many reads have no filter
+    from lancekit._scan.expressions.predicate import Predicate  # not needed without a filter
 
     return Predicate.parse(condition, known)
 

@@ -1,4 +1,4 @@
-"""`Plots`: the pictures of a dataset, by the names of what they show."""
+"""`Plots`: the pictures of a dataset, one method for each kind."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PANELS = ("rows", "bytes", "operations")
 
 @checked_methods
 class Plots:
-    """The pictures of a dataset; `LanceDataset.plot` makes it.
+    """The pictures of a dataset; `LanceDataset.plot` returns this object.
 
-    Each has a text that says the same, alternative text, and is light or dark as what it stands
-    in.  All but `graph` are drawn by matplotlib, on the user's axes if ``ax=`` has some; where that
-    is missing, the same call gives the text.  Only `columns` reads rows.
+    Each picture has an alternative text with the same content, and follows the light or dark theme
+    around it. matplotlib draws all but `graph`, on the axes ``ax=`` if given.  Without matplotlib,
+    the same call returns the text.  Only `columns` reads rows.
 
     Examples
     --------
@@ -54,20 +54,20 @@ class Plots:
         show: Sequence[str] = _PANELS,
         ax: object = None,
     ) -> Picture:
-        """Draw how rows and bytes grew, and which operations did it, of main and of the branches.
+        """Draw the growth of rows and bytes, and the operations, of all branches.
 
         Parameters
         ----------
         limit
-            The most versions of each line, the newest; each costs one small read.
+            The most versions of each branch, newest first; each costs one small read.
         spread
-            Take so many versions evenly from the first to the last instead.
+            Take versions evenly from the first to the last instead of the newest ones.
         over
-            ``"version"``: by their numbers; ``"time"``: by when they were committed.
+            The axis: ``"version"`` for version numbers, ``"time"`` for commit times.
         show
             The panels: ``"rows"``, ``"bytes"``, ``"operations"``.
         ax
-            matplotlib's axes to draw on: one for the first panel, or one for each.
+            matplotlib axes to draw on: one for the first panel, or one for each.
 
         Examples
         --------
@@ -89,18 +89,18 @@ class Plots:
         return draw("history", self._handle, **how)
 
     def graph(self, *, clones: Sequence[Handle] = ()) -> Picture:
-        """Draw main and the branches as a graph: heads first, with tags, forks, merges, clones.
+        """Draw the branches as a graph: heads first, with tags, forks, merges and clones.
 
-        Long runs of versions without tags, forks and merges are one line.  Names and numbers come
-        from listings, what versions did from the manifests of those that are drawn.  The picture
-        is an SVG that needs no matplotlib; `Picture.text` has the same for terminals, and
+        Long runs of versions without tags, forks and merges become one line.  Names and numbers
+        come from listings.  Only the manifests of drawn versions are read.  The picture is an SVG
+        that needs no matplotlib.  `Picture.text` has the same content for terminals, and
         `Picture.mermaid` for documents.
 
         Parameters
         ----------
         clones
-            Handles on clones of this dataset, which are drawn with it: a dataset does not know
-            its clones, only they know it.
+            Handles on clones of this dataset, which are drawn, too.  A dataset has no record of its
+            clones.
 
         Examples
         --------
@@ -118,14 +118,14 @@ class Plots:
         return draw("graph", self._handle, clones=drawn)
 
     def fragments(self, *, ax: object = None) -> Picture:
-        """Draw the fragments of this version: rows, bytes, files, indices, what a compaction does.
+        """Draw this version's fragments: rows, bytes, files, indices, and a compaction plan.
 
         Only the manifest is read.
 
         Parameters
         ----------
         ax
-            matplotlib's axes to draw on: one for the rows, or three for rows, bytes and the rest.
+            matplotlib axes to draw on: one for the rows, or three for rows, bytes and the rest.
 
         Examples
         --------
@@ -143,21 +143,21 @@ class Plots:
         *,
         ax: object = None,
     ) -> Picture:
-        """Draw the key filters of commits: how full, how often they err, what two have in common.
+        """Draw the key filters of commits: their fill, error rate, and overlap of two filters.
 
         Parameters
         ----------
         mine, theirs
-            Versions, tags or transactions; by default the newest two commits that have filters.
+            Versions, tags or transactions; by default the newest two commits with filters.
         ax
-            matplotlib's axes to draw on: one for each filter, and one for what they share.
+            matplotlib axes to draw on: one for each filter, and one for the overlap.
 
         Raises
         ------
         InvalidArgumentError
             The commit has no key filter.
         VersionNotFoundError, TagNotFoundError
-            There is no such version.
+            The version or tag does not exist.
         """
         return draw("key_filters", self._handle, mine=mine, theirs=theirs, ax=ax)
 
@@ -171,32 +171,32 @@ class Plots:
         measure: Literal["psi", "ks"] = "psi",
         ax: object = None,
     ) -> Picture:
-        """Draw how the values of columns are distributed in two versions, and which drifted.
+        """Draw the distribution of column values in two versions, and mark columns that drifted.
 
-        All rows of both versions are read, if that takes no longer than about a second.  Else
-        blocks of rows are read that are spread evenly, and the figures are marked as estimates.
+        All rows of both versions are read, if that takes no longer than about a second.  Otherwise
+        evenly spread blocks of rows are read, and the figures are marked as estimates.
 
         Parameters
         ----------
         old, new
-            As of `LanceDataset.diff`; ``new`` is this handle by default.
+            As in `LanceDataset.diff`; ``new`` is this handle by default.
         columns
-            Which columns; by default the first 24 of numbers, times, truth values and text.
+            The columns to draw; by default the first 24 of numbers, times, booleans and text.
         sample
-            The most rows to read of each version, in no more than 256 MiB; by default as many as
-            can be read in half a second.
+            The most rows to read of each version, in at most 256 MiB; by default as many as can be
+            read in half a second.
         measure
-            ``"psi"``: population stability index, drift from 0.2; ``"ks"``: Kolmogorov-Smirnov
-            distance, drift from 0.1.  Text and truth values are always measured by the first.
+            ``"psi"``: population stability index, drift from 0.2 on; ``"ks"``: Kolmogorov-Smirnov
+            distance, drift from 0.1 on.  Text and booleans always use ``"psi"``.
         ax
-            matplotlib's axes to draw on, the most drifted column on the first.
+            matplotlib axes to draw on, the most drifted column on the first.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such version.
+            A version, tag or branch does not exist.
 
         Examples
         --------
@@ -221,26 +221,26 @@ class Plots:
         return draw("columns", after, old=before, **how)
 
     def mem_wal(self, *, ax: object = None) -> Picture:
-        """Draw the shards of the write-ahead log: writers, generations, and rows to be merged.
+        """Draw the shards of the write-ahead log: writers, generations, and unmerged rows.
 
         Parameters
         ----------
         ax
-            matplotlib's axes to draw on: one for the generations, and one for the rows that wait.
+            matplotlib axes to draw on: one for the generations, and one for the unmerged rows.
         """
         return draw("mem_wal", self._handle, ax=ax)
 
 
 @checked
 def plot_history(dataset: Handle, *, limit: int = 50) -> Picture:
-    """Draw the versions of main and of the branches; see `Plots.history`.
+    """Draw the versions of all branches; see `Plots.history`.
 
     Parameters
     ----------
     dataset
-        A handle; whichever version or branch it is at, all lines are drawn.
+        A handle at any version or branch; all branches are drawn.
     limit
-        The most versions of each line, the newest; each costs one small read.
+        The most versions of each branch, newest first; each costs one small read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The object that pylance's handles share caches by: here all of a process share one."""
+"""Pylance's session object for shared caches; in lancekit it represents the process's one cache."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lancekit.errors import NotOfferedError
 
 @checked_methods
 class Session(Displayed):
-    """The process's cache, whichever handle is asked: every session is the same as any other.
+    """The process's cache, for all handles: all sessions are equal.
 
-    How much is remembered is said by ``lancekit.options.cache_bytes``: the sizes that may be passed
-    are hints, as those of `lancekit.dataset` are, and change nothing.
+    ``lancekit.options.cache_bytes`` sets the size of the cache.  The sizes in the constructor are
+    hints that change nothing, as in `lancekit.dataset`.
 
     Examples
     --------
@@ -46,15 +46,15 @@ class Session(Displayed):
                 )
 
     def size_bytes(self) -> int:
-        """Return how many bytes are remembered."""
+        """Return the size of the cached data in bytes."""
         return cache_info().bytes
 
     def index_cache_size_bytes(self) -> int:
-        """Return how many bytes are remembered, of indices and all else."""
+        """Return the size of all cached data in bytes, not only of indices."""
         return cache_info().bytes
 
     def is_same_as(self, other: Session) -> bool:
-        """Return whether both share what is remembered, as they do."""
+        """Return True if the other object is a session, because all share one cache."""
         return isinstance(other, Session)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""`LanceScanner`: a scan that is set up, what it gives, and what it would read."""
+"""`LanceScanner`: a configured scan, its results, and its plan."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit._scan.statistics import ScanStatistics
 
-# ---- the part of a scan that tells what it would read, and what it read
+# ---- the part of a scan that explains and measures it
 
 
 @checked_methods
 class _ExplainedScan:
-    """What a scan would read, without reading it; or what a run of it took."""
+    """The plan of a scan without reading, and the measurements of a run."""
 
     _scan: Scan
     _snapshot: Snapshot
     _order: Sequence[ColumnOrdering]
 
     def explain(self) -> Explanation:
-        """Tell what the scan would read, and where; indices are queried, and no rows are read.
+        """Describe what the scan would read, and where; indices are queried, no rows are read.
 
         Examples
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2, 3], "y": ["a", "b", "c"]}, "memory://explain-scan")
-        >>> told = ds.scanner(columns=["y"], filter="x > 1").explain()
-        >>> told.engine, told.reads.columns, told.reads.fragments
+        >>> plan = ds.scanner(columns=["y"], filter="x > 1").explain()
+        >>> plan.engine, plan.reads.columns, plan.reads.fragments
         ('local', ('x', 'y'), 1)
         """
         from lancekit._operations.explain.scans import explain_scan
@@ -59,17 +59,17 @@ class _ExplainedScan:
         return explain_scan(self._snapshot, self._scan, order_by=order)
 
     def explain_plan(self, verbose: bool = False) -> str:
-        """Return `explain` as text; there is no more to tell if it is to be ``verbose``."""
+        """Return `explain` as text; ``verbose`` changes nothing."""
         check_hints(verbose=verbose)
         return str(self.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:
-        """Run the scan, and return `explain` as text with what the run took.
+        """Run the scan, and return `explain` as text with measurements of the run.
 
         Parameters
         ----------
         count_rows
-            Count the rows as `count_rows` does, instead of making batches of them.
+            Count the rows as `count_rows` does, instead of returning batches.
         """
         from lancekit._scan.statistics import WatchedScan
 
@@ -87,13 +87,13 @@ class _ExplainedScan:
 
 T = TypeVar("T")
 
-#: how often a scan is planned anew if files go before they are read
+#: the number of retries if files are removed before they are read
 _ATTEMPTS = 5
 
 
 @checked_methods
 class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
-    """A scan of one version.  It can be run more than once; each run reads anew.
+    """A scan of one version.  It can be run several times; each run reads again.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
 
     @property
     def unsorted(self) -> Scan | None:
-        """The scan itself; ``None`` if its rows are still to be sorted or searched."""
+        """The scan plan, or ``None`` if its rows are still to be sorted or searched."""
         return None if self._order or self._scan.search else self._scan
 
     @property
@@ -168,7 +168,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
         return self._scan.search.made if self._scan.search else ()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result in batches, memory being bounded by blocks of a fragment."""
+        """Yield the result in batches; memory is bounded by blocks of a fragment."""
         rows = self._scan.request.batch_rows
         if self._order:
             batches = iter(self.to_table().to_batches(max_chunksize=rows))
@@ -187,7 +187,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
         """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
 
-        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        ``blob_mode`` is the form of blobs: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
         from lancekit._api.frames import (
             blob_columns,
@@ -242,9 +242,9 @@ def scan_of(snapshot: Snapshot, arguments: ScanArguments) -> LanceScanner:
     Raises
     ------
     ColumnNotFoundError, PredicateError
-        A name or a filter does not fit the schema.
+        A column or a filter does not fit the schema.
     NotOfferedError
-        An argument that lancekit does not offer was passed.
+        An argument is not supported.
     """
     check_scan(arguments)
     if arguments.include_mem_wal:
@@ -262,10 +262,10 @@ def _sizes(arguments: ScanArguments) -> dict[str, Any]:
 
 
 class _ShardedScanner(LanceScanner):
-    """A scan of the newest version of a table and of what its shards hold.
+    """A scan of the newest version of a table together with the rows of its shards.
 
-    What it was planned with may be merged and cleaned up before it is read: then it is planned
-    anew, unless rows were given already.
+    If its files are merged and cleaned up before they are read, the scan is planned again.  Once it
+    has returned rows, it raises instead.
     """
 
     def __init__(self, location: BranchLocation, arguments: ScanArguments) -> None:
@@ -321,7 +321,7 @@ def _gone(error: CorruptFileError) -> ShardError:
 
 
 def shown_schema(handle: Handle) -> pa.Schema:
-    """Return the schema that a handle shows: its version's, as its defaults of scans have it."""
+    """Return the schema that a handle shows: its version's, with its scan defaults applied."""
     if not handle._scan_defaults:
         return handle._snapshot.row_schema
     return scan_of(handle._snapshot, ScanArguments().over(handle._scan_defaults)).projected_schema

@@ -1,4 +1,4 @@
-"""The writer of a shard, and how rows are given to shards, as users have them."""
+"""The public writer of a shard, and the evaluation of sharding specs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismat
 class ShardWriter(Closing, Displayed):
     """Writes to one shard; `mem_wal_writer` of a dataset opens it.
 
-    Many threads may share a writer: what they put while an entry of the log is written goes into
-    the next one together.  A shard has one writer: who opens another one, here or elsewhere, fences
-    this one, and finds what it acknowledged.
+    Several threads can share a writer: their puts during a log write go into the next log entry
+    together.  Opening a second writer of the shard, anywhere, fences this one.  The new writer
+    replays everything that this one acknowledged.
 
     Examples
     --------
@@ -64,21 +64,24 @@ class ShardWriter(Closing, Displayed):
 
     @property
     def state(self) -> str:
-        """``"open"``, ``"closed"``, or what made the writer fail."""
+        """``"open"``, ``"closed"``, or the error that made the writer fail."""
         return self._writer.state
 
     @property
     def epoch(self) -> int:
-        """How many times the shard was taken: what an earlier writer puts now is refused."""
+        """The fencing epoch: the number of times that the shard was claimed.
+
+        Puts of writers with an earlier epoch are refused.
+        """
         return self._writer.epoch
 
     @property
     def position(self) -> int:
-        """The last entry of the log that is written: readers see it, and all before."""
+        """The last written entry of the log; readers see all entries up to it."""
         return self._writer.position
 
     def memory(self) -> Memory:
-        """Return how much is in memory: of the memtable, of those before it, and of what waits."""
+        """Return the memory use: of the memtable, of frozen memtables, and of waiting puts."""
         return self._writer.memory()
 
     def put(
@@ -88,37 +91,37 @@ class ShardWriter(Closing, Displayed):
         schema: pa.Schema | None = None,
         timeout: timedelta = PUT_TIMEOUT,
     ) -> None:
-        """Write rows, all or none: with a primary key each replaces what has its key.
+        """Write rows, all or none; with a primary key, each replaces the row of its key.
 
-        When this returns they are on the disk and readers see them, unless the writer was opened
-        with ``durable_write=False``.
+        On return the rows are on disk and readers see them, unless the writer was opened with
+        ``durable_write=False``.
 
         Parameters
         ----------
         data
-            Rows of any kind that `write_dataset` takes, with all columns; not of Spark.
+            Rows in any form that `write_dataset` takes, except Spark, with all columns.
         schema
-            Their columns, if these do not tell.
+            The columns and types of the rows, if ``data`` has none.
         timeout
-            How long to wait while memory is full.
+            The longest wait while memory is full.
 
         Raises
         ------
         SchemaMismatchError
-            They do not fit the table, or the table has other columns or new constraints since the
-            writer was opened.  Then open another writer; this one can still be closed.
+            The rows do not fit the table, or the table has other columns or new constraints since
+            the writer was opened.  Then open another writer; this one can still be closed.
         NullKeyError
             A key has a null.
         InvalidArgumentError
-            They are more than ``max_memtable_rows``, or belong to another shard.
+            There are more rows than ``max_memtable_rows``, or they belong to another shard.
         ConstraintViolationError
-            They break a constraint of rows.
+            Rows violate a row constraint.
         FencedError
             Another writer has the shard; the rows are not written.
         CommitUnknownError
-            The storage failed: they may be written or not.
+            The storage failed: it is unknown if the rows are written.
         ShardError
-            The writer is closed or failed, or memory did not get free in time.
+            The writer is closed or failed, or memory stayed full for the timeout.
         """
         put_begun()
         self._writer.put(
@@ -132,19 +135,19 @@ class ShardWriter(Closing, Displayed):
         schema: pa.Schema | None = None,
         timeout: timedelta = PUT_TIMEOUT,
     ) -> None:
-        """Delete rows by their primary keys, whether there are any or not.
+        """Delete rows by primary key; missing keys are no error.
 
         Parameters
         ----------
         keys
-            The columns of the key; others are left out.
+            The key columns; other columns are ignored.
         schema, timeout
-            As `put` has them.
+            As in `put`.
 
         Raises
         ------
         InvalidArgumentError
-            The table has no primary key; or as `put` raises it, and its other errors.
+            The table has no primary key; or as in `put`, like all other errors.
         """
         put_begun()
         self._writer.put(
@@ -160,23 +163,23 @@ class ShardWriter(Closing, Displayed):
         try:
             return form(data, schema)
         except SchemaMismatchError:
-            self._writer.check_rows(look=True)  # they may fit the table as it is now
+            self._writer.check_rows(look=True)  # the table may have new columns
             raise
 
     def close(self) -> None:
-        """Make a generation of what is in memory, and take nothing more; again does nothing.
+        """Flush memory into a generation, and accept no more rows; a second call does nothing.
 
         Raises
         ------
         FencedError
-            Another writer has the shard, and finds what is not in a generation in the log.
+            Another writer has the shard, and finds the unflushed rows in the log.
         LancekitError
-            It could not be written, and is in the log for the next writer.
+            The generation could not be written; its rows are in the log for the next writer.
         """
         self._writer.close()
 
     def stats(self) -> dict[str, int]:
-        """Return what the writer counts: puts, entries of the log, generations, and their times.
+        """Return counts and times of puts, log entries and generations.
 
         Returns
         -------
@@ -188,24 +191,24 @@ class ShardWriter(Closing, Displayed):
         return self._writer.stats.shown()
 
     def memtable_stats(self) -> dict[str, int | None]:
-        """Return what is in memory: ``row_count``, ``generation``, ``frozen_count`` and more."""
+        """Return statistics of memory: ``row_count``, ``generation``, ``frozen_count`` and more."""
         return self._writer.memory().shown()
 
     def lsm_scanner(self, shard_snapshots: list[ShardSnapshot] | None = None) -> LsmScanner:
-        """Set up a scan of the table's newest version and of all that its shards have.
+        """Set up a scan of the table's newest version and of all of its shards.
 
-        What this writer has in memory is read from there, and so rows that are in no log yet, too
+        This writer's memory is read, too, so rows that are in no log yet are included
         (``durable_write=False``).
 
         Parameters
         ----------
         shard_snapshots
-            Taken for pylance's sake: all shards are read, each as it is then.
+            Only for compatibility with pylance: the scan reads the present state of all shards.
 
         Raises
         ------
         FencedError, ShardError
-            The writer is closed or failed; `LanceDataset.lsm_scanner` needs none.
+            The writer is closed or failed; `LanceDataset.lsm_scanner` needs no writer.
         """
         if shard_snapshots is not None:
             check_items("shard_snapshots", shard_snapshots, ShardSnapshot, "ShardSnapshot objects")
@@ -223,7 +226,7 @@ class ShardWriter(Closing, Displayed):
         )
 
 
-# ---- how rows are given to shards, as users ask for it
+# ---- the evaluation of sharding specs
 
 _FIELD = ("field_id", "source_ids", "transform", "expression", "result_type", "parameters")
 
@@ -232,25 +235,30 @@ _FIELD = ("field_id", "source_ids", "transform", "expression", "result_type", "p
 def evaluate_sharding_spec(
     batch: pa.RecordBatch, spec: ShardingSpec | Mapping[str, object], schema: LanceSchema
 ) -> pa.RecordBatch:
-    """Return what the fields of a sharding spec are for each row.
+    """Compute the fields of a sharding spec for each row.
 
     Parameters
     ----------
     batch
-        The rows, with the columns that the spec asks for.
+        The rows, with the source columns of the spec.
     spec
-        The spec, or what `LanceDataset.mem_wal_index_details` tells of one.
+        The spec, or an item of ``sharding_specs`` of `LanceDataset.mem_wal_index_details`.
     schema
-        That of the table, whose fields the spec names by their ids.
+        The schema of the table, whose field ids the spec uses.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        One column for each field of the spec.
 
     Raises
     ------
     ColumnNotFoundError
         The rows lack a column.
     InvalidArgumentError
-        The spec cannot be followed.
+        The spec is invalid.
     UnsupportedTypeError
-        Values of a column have no buckets.
+        A column has a type that cannot be bucketed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`stream_sink`, `mem_wal_sink`: batches of a stream into a dataset, or into its shards."""
+"""Sinks for streams: `stream_sink` writes batches to a dataset, `mem_wal_sink` to its shards."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from lancekit.options import Options, options
 if TYPE_CHECKING:
     from lancekit._spark.stream_sink import StreamSink
 
-# ---- what is closed at the end of a `with`
+# ---- the common base of context managers
 
 
 class Closing(ABC):
-    """A `with` closes it; after an error, too, whose place no error of closing takes.
+    """Base class of context managers that call `close`, without hiding an earlier error.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Be done."""
+        """Release all resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +62,7 @@ class Closing(ABC):
         if error is None:
             self.close()
             return
-        with suppress(LancekitError):  # what went wrong first is what counts
+        with suppress(LancekitError):  # keep the first error
             self.close()
 
 
@@ -76,42 +76,43 @@ def mem_wal_sink(
     timeout: timedelta = PUT_TIMEOUT,
     claim_timeout: timedelta = CLAIM_TIMEOUT,
 ) -> MemWalSink:
-    """Return what puts each batch of a stream into the shards of a table, without a version for it.
+    """Return a sink that puts batches of a stream into the shards of a table, without a commit.
 
-    For ``foreachBatch`` of Spark, and for any program that has batches: rows go to the shards that
-    the table says, and are durable, and seen by readers, when the call returns.
+    It is for ``foreachBatch`` of Spark, and for any program with batches.  Rows go to shards by the
+    table's sharding spec.  On return they are durable, and readers see them.
 
-    A batch that is given again, after a crash or by a restarted query, is put again.  With a
-    primary key its rows take the place of themselves: each is there once.  Without one they are
-    there twice; `stream_sink` knows batches by their numbers, and makes a version for each.
+    A batch that is repeated, after a crash or by a restarted query, is put again.  With a primary
+    key its rows replace themselves, so each exists once.  Without one they are duplicated.
+    `stream_sink` recognises batches by number instead, and commits a version for each.
 
     Parameters
     ----------
     uri
-        The dataset, for which `initialize_mem_wal` was called.  All rows go to one shard if that
-        did not say which row belongs to which.
+        The dataset, which `initialize_mem_wal` has initialized.  Without a sharding spec all rows
+        go to one shard.
     query
-        What the stream is called: cards name it.
+        The name of the stream; cards show it.
     branch
-        A branch to write to.
+        The branch to write to.
     storage_options
         As in `dataset`.
     timeout
-        How long to wait while the memory of a shard's writer is full.
+        The longest wait while the memory of a shard's writer is full.
     claim_timeout
-        How long to take a shard again that other writers take before the rows are in its log.
+        The longest time to take a shard again that other writers take before the rows are in its
+        log.
 
     Returns
     -------
     MemWalSink
-        Call it with the rows of a batch, and with the batch's number if there is one.
+        Call it with the rows of a batch, and the batch number if there is one.
 
     Raises
     ------
     InvalidArgumentError
-        An argument that cannot be used, or the table has no MemWAL.
+        An argument is invalid, or the table has no MemWAL.
     DatasetNotFoundError, BranchNotFoundError
-        There is no such table.
+        The table or branch does not exist.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def mem_wal_sink(
         )
     for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
         check_wait(name, wait)
-    # a worker that calls it over Connect has another working directory
+    # over Connect, a worker with another working directory calls the sink
     place = open_location(check_place(uri), storage_options).root.uri
     given = None if storage_options is None else dict(storage_options)
     return MemWalSink(place, query, branch, given, timeout, claim_timeout, options.current())
@@ -139,8 +140,8 @@ def mem_wal_sink(
 class MemWalSink(Closing, Displayed):
     """Puts batches of rows into the shards of a table; `mem_wal_sink` makes it.
 
-    Its writers are opened when the first row comes for their shard, and are of the process that
-    calls it: sent to another one, it opens its own there, and takes the shards.
+    A shard's writer is opened for its first row, and belongs to the calling process.  After a
+    transfer to another process, the sink opens its own writers there, and takes the shards.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class MemWalSink(Closing, Displayed):
         claim_timeout: timedelta,
         values: Options,
     ) -> None:
-        #: all that another process needs; options are those of the process that made the sink
+        #: the state for another process, with the options of the process that made the sink
         self._state = (uri, query, branch, storage_options, timeout, claim_timeout, values)
         self._timeout, self._claim_timeout, self._values = timeout, claim_timeout, values
         self._location: BranchLocation = open_location(uri, storage_options).on(branch)
@@ -175,7 +176,7 @@ class MemWalSink(Closing, Displayed):
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """The path or URI of the table."""
         return self._location.uri
 
     @property
@@ -185,7 +186,7 @@ class MemWalSink(Closing, Displayed):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the primary key, by which a row that is put again is there once."""
+        """The primary-key columns; with them a repeated row exists only once."""
         return tuple(field.name for field in self._snapshot.manifest.schema.primary_key)
 
     @property
@@ -195,50 +196,50 @@ class MemWalSink(Closing, Displayed):
 
     @property
     def sharding(self) -> ShardingSpec:
-        """What gives rows to shards."""
+        """The sharding spec."""
         return self._spec
 
     @property
     def batches(self) -> int:
-        """How many batches this sink has put, those that were given again among them."""
+        """The number of batches that this sink has put, with repeated ones."""
         return self._batches
 
     @property
     def last_batch(self) -> int | None:
-        """The number of the last one."""
+        """The number of the last batch."""
         return self._last
 
     @property
     def shards(self) -> dict[str, Acknowledged]:
-        """For each shard the rows that it acknowledged, its writer's epoch and its log's end."""
+        """The acknowledged rows, the writer's epoch and the last log position of each shard."""
         return dict(self._shards)
 
     @checked
     def __call__(self, rows: object, batch: int | None = None) -> dict[str, Acknowledged]:
-        """Put the rows of a batch; when this returns they are durable, and readers see them.
+        """Put the rows of a batch; on return they are durable, and readers see them.
 
         Parameters
         ----------
         rows
-            A Spark DataFrame, whose rows come to this process, or whatever `write_dataset` takes,
-            with all columns.  Of rows of one key the last one counts.
+            A Spark DataFrame, whose rows are collected in this process, or any input of
+            `write_dataset`, with all columns.  Of rows with the same key the last one wins.
         batch
-            The batch's number, 0 or more.
+            The number of the batch, 0 or more.
 
         Returns
         -------
         dict
-            For each shard what it acknowledged: ``rows``, the ``epoch`` of the writer and the last
+            The acknowledgement of each shard: ``rows``, the ``epoch`` of the writer and the last
             ``position`` of the log.
 
         Raises
         ------
         InvalidArgumentError
-            The batch's number is negative.
+            The batch number is negative.
         SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table.
         ShardError
-            Some shards did not acknowledge their rows; give the batch again.
+            Some shards did not acknowledge their rows; put the batch again.
         """
         if batch is not None:
             check_count("batch", batch)
@@ -262,15 +263,15 @@ class MemWalSink(Closing, Displayed):
         return done
 
     def close(self) -> None:
-        """Make generations of what the writers have in memory, so that a merge finds all rows.
+        """Flush the writers' memory into generations, so that a merge finds all rows.
 
-        The next batch opens new writers.  Another writer that took a shard has the rows from its
-        log, and makes the generation.
+        The next batch opens new writers.  If another writer took a shard, it has the rows from the
+        log, and flushes them.
 
         Raises
         ------
         FencedError
-            The table or its logs ended; or another writer has a shard, and the table has
+            The table or its logs were removed.  Or another writer has a shard, and the table has
             ``durable_write=False``: rows may be in no log.
         LancekitError
             A generation could not be written; its rows are in the log.
@@ -281,7 +282,7 @@ class MemWalSink(Closing, Displayed):
                 router.close()
 
     def _opened(self) -> Router:
-        """Return writers for the newest version."""
+        """Return the writers for the newest version."""
         newest = self._newest()
         settings = _settings(newest)
         with self._own_lock():
@@ -295,7 +296,7 @@ class MemWalSink(Closing, Displayed):
             return router
 
     def _own_lock(self) -> threading.Lock:
-        """Return the lock; after a fork, in which another thread may have held it, a new one."""
+        """Return the lock; a new one after a fork, in which another thread may have held it."""
         if os.getpid() != self._process:
             self._process, self._lock, self._router = os.getpid(), threading.Lock(), None
         return self._lock
@@ -322,7 +323,7 @@ def _add(done: dict[str, Acknowledged], more: Mapping[str, Acknowledged]) -> Non
         done[shard] = replace(one, rows=before + one.rows)
 
 
-# ---- `stream_sink`: batches of a streaming query into a dataset, each exactly once
+# ---- `stream_sink`: writes each batch of a streaming query exactly once
 
 _MODES = ("append", "merge")
 
@@ -332,20 +333,21 @@ _MODES = ("append", "merge")
 def stream_sink(arguments: StreamArguments) -> StreamSink:
     """Return a function for ``foreachBatch`` that writes each batch of a stream exactly once.
 
-    A batch is one commit, which also notes its number in the config of the table, under
-    ``lancekit.stream.<query>``.  A batch that Spark gives again, after a crash or a restart from
-    the checkpoint, is known by that and passed over, whatever was written or cleaned up since.  If
-    `lancekit.options.provenance` asks for it, its commit says where this function was called.
+    A batch is one commit, which also records its number in the table's config, under
+    ``lancekit.stream.<query>``.  If Spark repeats a batch, after a crash or a restart from the
+    checkpoint, the record identifies it, and the batch is skipped.  Later writes and cleanups do
+    not matter.  With `lancekit.options.provenance` the commit records where this function was
+    called.
 
     Returns
     -------
     StreamSink
-        Call it with a DataFrame and the batch's number; it returns whether it wrote the batch.
+        Call it with a DataFrame and the batch number; it returns True if it wrote the batch.
 
     Raises
     ------
     InvalidArgumentError
-        An argument that cannot be used.
+        An argument is invalid.
 
     Examples
     --------
@@ -368,7 +370,7 @@ def stream_sink(arguments: StreamArguments) -> StreamSink:
 
     options = arguments.storage_options
     return StreamSink(
-        # a worker that calls it over Connect has another working directory
+        # over Connect, a worker with another working directory calls the sink
         uri=open_location(check_place(uri), options).root.uri,
         query=query,
         settings=size_settings(
@@ -376,7 +378,7 @@ def stream_sink(arguments: StreamArguments) -> StreamSink:
             "append",
             stable_row_ids=arguments.enable_stable_row_ids,
             message=arguments.commit_message,
-            # batches come in a thread, or over Connect in a process, that knows no cell
+            # batches run in a thread or a Connect process without the notebook cell
             properties=dict(recorded(arguments.transaction_properties or {})),
         ),
         storage_options=None if options is None else dict(options),

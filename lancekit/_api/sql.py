@@ -24,10 +24,10 @@ from lancekit.errors import NotOfferedError, PredicateError
 if TYPE_CHECKING:
     from datafusion import SessionContext, SQLOptions
 
-#: what reads columns without naming them
+#: syntax that reads columns without their names
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
 
-#: how a statement begins that changes something, behind comments and ``EXPLAIN``
+#: the begin of a statement that changes data, after comments and ``EXPLAIN``
 _CHANGE = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/|explain\b|analyze\b|verbose\b)*"
     r"(insert|update|delete|merge|truncate|copy|create|drop|alter)\b",
@@ -37,7 +37,7 @@ _CHANGE = re.compile(
 
 @checked_methods
 class SqlQueryBuilder(Displayed):
-    """A query that is being set up; every setter returns the builder."""
+    """Configures a query; every setter returns the builder."""
 
     def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
         self._dataset = dataset
@@ -50,17 +50,17 @@ class SqlQueryBuilder(Displayed):
         self._blobs: str | None = None
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
-        """Set the name by which the query knows the dataset; ``dataset`` by default."""
+        """Set the table name of the dataset in the query; ``dataset`` by default."""
         self._table = table_name
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
-        """Give the table a column ``_rowid``."""
+        """Add a column ``_rowid`` to the table."""
         self._hidden["_rowid"] = with_row_id
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
-        """Give the table a column ``_rowaddr``."""
+        """Add a column ``_rowaddr`` to the table."""
         self._hidden["_rowaddr"] = with_row_addr
         return self
 
@@ -70,17 +70,17 @@ class SqlQueryBuilder(Displayed):
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
-        """Set about how many bytes a batch of the result has at most."""
+        """Set the approximate upper limit of a result batch in bytes."""
         self._batch_bytes = check_count("batch_size_bytes", batch_size_bytes, least=1)
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
-        """Set how the query sees blobs, as in `LanceDataset.scanner`."""
+        """Set the form of blobs, as in `LanceDataset.scanner`."""
         self._blobs = blob_handling
         return self
 
     def build(self) -> SqlQuery:
-        """Return the query; it is checked, and its columns are read, when it runs."""
+        """Return the query, which is checked and read when it runs."""
         hidden = [name for name, wanted in self._hidden.items() if wanted]
         query = SqlQuery(
             self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
@@ -91,7 +91,7 @@ class SqlQueryBuilder(Displayed):
 
 
 class SqlQuery(Displayed):
-    """A query over one version; each call runs it anew."""
+    """A query over one version; each call runs it again."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class SqlQuery(Displayed):
         self._with_shards = False
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
-        """Run the query and return its result.
+        """Run the query, and return its result.
 
         Raises
         ------
@@ -141,16 +141,16 @@ class SqlQuery(Displayed):
         return batches if size is None else list(small_batches(batches, size))
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
-        """Run the query and return its result as an Arrow reader."""
+        """Run the query, and return its result as an Arrow reader."""
         batches = self.to_batch_records()
         schema = batches[0].schema if batches else pa.schema([])
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def to_spark(self) -> Any:
-        """Return the result as a Spark DataFrame: Spark's SQL, over the columns that it names.
+        """Run the query in Spark SQL, over its columns, and return a Spark DataFrame.
 
-        The text is in Spark's dialect, where it differs from DataFusion's.  Other tables and
-        views of the session can be joined.
+        The text uses Spark's dialect, which differs from DataFusion's in places.  The query can
+        join other tables and views of the session.
 
         Examples
         --------
@@ -181,12 +181,12 @@ class SqlQuery(Displayed):
         )
 
     def _snapshot(self) -> Snapshot:
-        """Return the version that is read: the newest one, if it is read with its shards."""
+        """Return the version to read; the newest one if the shards are read, too."""
         snapshot = self._dataset._snapshot
         return latest_snapshot(snapshot.location) if self._with_shards else snapshot
 
     def _read(self, snapshot: Snapshot) -> ScanArguments:
-        """Return what is read for the query, which a handle's defaults of scans do not change."""
+        """Return the scan arguments of the query; the handle's scan defaults do not apply."""
         return ScanArguments(
             columns=[*self._columns(snapshot), *self._hidden],
             blob_handling=self._blobs,
@@ -194,7 +194,7 @@ class SqlQuery(Displayed):
         )
 
     def _columns(self, snapshot: Snapshot) -> list[str]:
-        """Return the columns that the query may read: those whose names occur in it."""
+        """Return the columns that the query may read, because their names occur in the text."""
         names: list[str] = snapshot.manifest.schema.names
         if _ALL_COLUMNS.search(self._sql):
             return names
@@ -203,12 +203,12 @@ class SqlQuery(Displayed):
 
 
 def _forms(name: str) -> set[str]:
-    """Return how a name may be written: in quotes, these are doubled."""
+    """Return the spellings of a name, with doubled quotes inside quotes."""
     return {name, name.replace('"', '""'), name.replace("`", "``")}
 
 
 def _only_queries() -> SQLOptions:
-    """Return what has DataFusion refuse statements that change its copy of the rows alone."""
+    """Return options that make DataFusion refuse changes, which would only affect its copy."""
     from datafusion import SQLOptions
 
     return SQLOptions().with_allow_dml(allow=False).with_allow_ddl(allow=False)

@@ -1,4 +1,4 @@
-"""`TableIndices`: what a table's indices are, and how much of it they cover."""
+"""`TableIndices`: the indices of a table, with their coverage."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lancekit._versions.snapshot import Snapshot
 
 
 class TableIndices(Displayed, Mapping[str, IndexCoverage]):
-    """The indices of the version that a handle is at, by their names.
+    """The indices of the handle's version, by name.
 
-    Each tells what it is (`description`), which fragments it does not cover, since which version
-    (`uncovered`), and the call that puts them into it (`mended_by`).
+    Each has a `description`, the fragments that it does not cover and since which version
+    (`uncovered`), and the call that adds them to it (`mended_by`).
 
     Examples
     --------
@@ -30,7 +30,7 @@ class TableIndices(Displayed, Mapping[str, IndexCoverage]):
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
-        self._snapshot = snapshot  # asked anew each time: the handle may have moved
+        self._snapshot = snapshot  # called each time, because the handle moves
 
     def _found(self) -> dict[str, IndexCoverage]:
         return {index.name: index for index in index_coverage(self._snapshot())}

@@ -1,4 +1,4 @@
-"""`Tags`: names for versions, and what they have in common with those of branches."""
+"""`Tags`: names for versions, and the code that they share with branches."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit.errors import InvalidTypeError
 
 R = TypeVar("R", Tag, Branch)
-# the classes have a method called list
-#: what a tag or a branch is, by names
-Told: TypeAlias = dict[str, Any]
-Pairs: TypeAlias = list[tuple[str, Told]]
+# aliases, because the classes have a method named ``list``
+#: the data of a tag or a branch
+RefInfo: TypeAlias = dict[str, Any]
+Pairs: TypeAlias = list[tuple[str, RefInfo]]
 NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
 
 
 class AtVersion(Protocol):
-    """What is asked of a handle or a history: a line, and a version of it."""
+    """The attributes that tags need of a handle or a history: a branch location and a version."""
 
     @property
     def version(self) -> int:
-        """The version that a name is for unless another is said."""
+        """The default version of a new tag."""
 
     @property
     def _location(self) -> BranchLocation: ...
 
 
-def _tag_dict(tag: Tag) -> Told:
+def _tag_dict(tag: Tag) -> RefInfo:
     times = {"created_at": tag.created_at, "updated_at": tag.updated_at}
     return {
         "branch": tag.branch,
@@ -45,7 +45,7 @@ def _tag_dict(tag: Tag) -> Told:
 
 
 def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
-    """Return names by a number of what they name, the largest first unless it is ``"asc"``."""
+    """Return names by a number of their items, largest first unless ``order`` is ``"asc"``."""
     if order is not None:
         check_choice("order", order, ("asc", "desc"))
     sign = 1 if order == "asc" else -1
@@ -53,7 +53,7 @@ def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) 
 
 
 def check_name(name: object, what: str) -> str:
-    """Return a name; ``InvalidTypeError`` if it is none."""
+    """Return a name; ``InvalidTypeError`` if it is not a string."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
     return name
@@ -73,10 +73,10 @@ class Tags(Displayed):
     """
 
     def __init__(self, handle: AtVersion) -> None:
-        self._handle = handle  # asked anew each time: it may have moved
+        self._handle = handle  # read each time, because it moves
 
     def names(self) -> tuple[str, ...]:
-        """Return the names alone, in order; unlike `list`, this reads no file."""
+        """Return the names of the tags, sorted; unlike `list`, this reads no file."""
         return tuple(reference_files.tag_files(self._location().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
@@ -91,7 +91,7 @@ class Tags(Displayed):
         return self._pairs(reference_files.list_tags(self._location().root), order)
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
-        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""
         root = self._location().root
         files = reference_files.tag_files(root)
         found = None if len(files) > most else reference_files.list_tags(root, files)
@@ -102,28 +102,28 @@ class Tags(Displayed):
         return [(name, _tag_dict(found[name])) for name in names]
 
     def get_version(self, tag: str) -> int:
-        """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
+        """Return the version that a tag points to; ``TagNotFoundError`` if it does not exist."""
         return reference_files.get_tag(self._location().root, check_name(tag, "tag")).version
 
     def create(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
     ) -> None:
-        """Name a version.
+        """Create a tag on a version.
 
         Parameters
         ----------
         tag
-            ASCII letters, digits, ``.``, ``-`` and ``_``.
+            The name: ASCII letters, digits, ``.``, ``-`` and ``_``.
         reference
-            A version of this branch, a tag, or a pair of branch and version; the version that
-            the handle is at by default.
+            A version of this branch, a tag, or a pair of branch and version; the handle's version
+            by default.
 
         Raises
         ------
         RefConflictError
-            The tag exists.
+            The tag exists already.
         InvalidArgumentError
-            The name cannot be used.
+            The name is not allowed.
         VersionNotFoundError
             The version does not exist.
         """
@@ -142,7 +142,7 @@ class Tags(Displayed):
         refs.delete_tag(self._location().root, check_name(tag, "tag"))
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
-        """Replace the tag's own key-value metadata."""
+        """Replace the key-value metadata of a tag."""
         refs.replace_tag_metadata(self._location().root, check_name(tag, "tag"), metadata)
 
     def _location(self) -> BranchLocation:

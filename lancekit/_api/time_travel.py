@@ -1,4 +1,4 @@
-"""Time travel: what users pass for a version or for a time, and the version it means."""
+"""Time travel: resolution of user-supplied versions and times to snapshots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
 
 
 def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
-    """Load what a user names: a version, a tag, a pair, a time, or what a handle is at."""
+    """Load the version of a reference: a number, a tag, a pair, a time, or a handle."""
     if isinstance(reference, Handle):
         return reference._snapshot
     if isinstance(reference, datetime | timedelta):
@@ -29,11 +29,9 @@ def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
 
     Parameters
     ----------
-    line
-        The versions to choose from.
     moment
-        A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
-        Or how long ago, as a timedelta that is not positive.
+        A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.  Or
+        a timedelta of 0 or less, relative to now.
     """
     listing = list_versions(location)
     when = _aware(moment)

@@ -1,4 +1,4 @@
-"""Vectors as columns of Arrow.  Names follow ``lance.vector``."""
+"""Conversion of vectors to Arrow columns.  Names follow ``lance.vector``."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ def vec_to_table(
     ndim: int | None = None,
     check_ndim: bool = True,
 ) -> pa.Table:
-    """Make a table of vectors of 32-bit floats, one in a row.
+    """Convert vectors to a table, one float32 vector a row.
 
     Parameters
     ----------
     data
-        Vectors in a list or an array, or in a dictionary by their ids.
+        Vectors in a list or an array, or in a dictionary by id.
     names
-        The column's name, ``"vector"`` by default; of a dictionary two: ``["id", "vector"]``.
+        The column name, ``"vector"`` by default; for a dictionary two names: ``["id", "vector"]``.
     ndim
-        The length of each vector; that of the first by default.
+        The length of each vector; by default the length of the first.
     check_ndim
-        Whether to compare the lengths; if not, the values only have to fill whole vectors.
+        Whether to compare the lengths.  If not, the total number of values must fill whole vectors.
+
+    Returns
+    -------
+    pyarrow.Table
+        The vectors as a fixed-size list column, after the ids if there are any.
 
     Raises
     ------
     InvalidArgumentError
-        The vectors differ in length, hold what is no number, or a number of names does not fit.
+        The vectors differ in length or have a value that is no number, or the number of names is
+        wrong.
 
     Examples
     --------
@@ -84,12 +90,12 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
 
 
 def centroids_of(given: object) -> NDArray[np.floating | np.uint8]:
-    """Return the middles of partitions, shape (partitions, dimensions), of what holds them.
+    """Convert centroids to an array of shape (partitions, dimensions).
 
     Raises
     ------
     InvalidTypeError
-        It holds no numbers in rows.
+        The argument has no rows of numbers.
     """
     numbers = _numbers("ivf_centroids", given)
     if numbers.ndim != 2:
@@ -98,16 +104,16 @@ def centroids_of(given: object) -> NDArray[np.floating | np.uint8]:
 
 
 def codebook_of(given: object, parts: int, words: int) -> NDArray[np.floating | np.uint8]:
-    """Return the words for the parts of vectors, shape (parts, words, numbers of a part).
+    """Convert a codebook to an array of shape (subvectors, words, dimensions of a subvector).
 
     Raises
     ------
     InvalidTypeError
-        It holds no numbers in rows.
+        The argument has no rows of numbers.
     """
     numbers = _numbers("pq_codebook", given)
     if isinstance(given, pa.Array) and numbers.size % (parts * words) == 0:
-        return numbers.reshape(parts, words, -1)  # the rows of a model are as long as a vector
+        return numbers.reshape(parts, words, -1)  # rows of a `PqModel` have the length of a vector
     return numbers
 
 

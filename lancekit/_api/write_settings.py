@@ -1,4 +1,4 @@
-"""What writes are asked for, as the settings that the operation works with."""
+"""Conversion of write arguments to the settings of the write operation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)
 def write_to(
     handle: Handle, data: object, schema: pa.Schema | None, mode: str, arguments: WriteOptions
 ) -> Snapshot:
-    """Write rows on top of a handle's version, and return the new one; the handle stays."""
+    """Write rows on top of a handle's version, and return the new one; the handle does not move."""
     settings = settings_of(arguments, mode)
     handle._check_movable()
     check_same_place(
@@ -47,7 +47,7 @@ def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:
     Raises
     ------
     InvalidArgumentError, InvalidTypeError
-        An argument cannot be followed.
+        An argument is invalid.
     """
     key, cleanup = arguments.primary_key, arguments.auto_cleanup_options
     v2 = arguments.enable_v2_manifest_paths
@@ -116,7 +116,7 @@ def size_settings(
 
 
 def check_progress(progress: object) -> FragmentWriteProgress | None:
-    """Return what is told of fragments: anything that can be."""
+    """Return a progress object, or ``None``; ``InvalidTypeError`` without its two methods."""
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):
             raise InvalidTypeError(

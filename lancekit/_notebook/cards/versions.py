@@ -11,7 +11,7 @@ from typing import Any
 from lancekit._api.branches import Branches
 from lancekit._api.changes import DatasetDelta
 from lancekit._api.history import History, Version
-from lancekit._api.tags import Tags, Told
+from lancekit._api.tags import RefInfo, Tags
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
@@ -148,7 +148,7 @@ def version_card(version: Version, now: datetime) -> Card:
 
 
 def tags_card(tags: Tags, now: datetime) -> Card:
-    def row(name: str, tag: Told) -> Row:
+    def row(name: str, tag: RefInfo) -> Row:
         made, moved = tag.get("created_at"), tag.get("updated_at")
         cells = (ref(tag["branch"], tag["version"]), when_and_age(made, now))
         return Row((clean(name), *cells, when_and_age(moved, now) if moved != made else ""))
@@ -158,7 +158,7 @@ def tags_card(tags: Tags, now: datetime) -> Card:
 
 
 def branches_card(branches: Branches, now: datetime) -> Card:
-    def row(name: str, branch: Told) -> Row:
+    def row(name: str, branch: RefInfo) -> Row:
         made = datetime.fromtimestamp(branch["create_at"], now.tzinfo)
         fork = ref(branch["parent_branch"], branch["parent_version"])
         return Row(
@@ -174,7 +174,7 @@ def refs_card(
     noun: tuple[str, str],
     refs: Tags | Branches,
     columns: tuple[Column, ...],
-    row: Callable[[str, Told], Row],
+    row: Callable[[str, RefInfo], Row],
 ) -> Card:
     (names, pairs), most = refs._names_and_refs(REFS_READ), options.display_rows
     if pairs is None:
