@@ -97,8 +97,7 @@ class Commits(Handle):
         InvalidArgumentError
             The operation does not fit the version that it is based on; the message names the fault.
         CommitConflictError
-            A conflicting version was committed since.  ``retryable`` tells if the operation can be
-            redone.
+            A conflicting version was committed since.  ``retryable`` tells if a retry can help.
         DatasetNotFoundError
             The dataset does not exist, and the operation does not create it.
 
@@ -162,8 +161,7 @@ class Commits(Handle):
         Raises
         ------
         InvalidArgumentError
-            ``transactions`` is empty or has other operations than appends.  Otherwise as in
-            `commit`.
+            ``transactions`` is empty or has other operations than appends.  Else as in `commit`.
         """
         from lancekit._operations.commit import commit_operation, merged_appends
 
@@ -298,11 +296,6 @@ class Settings(Handle):
             Values by key; ``None`` removes the key.
         replace
             Whether to remove all other keys.
-
-        Returns
-        -------
-        dict
-            The config of the new version.
 
         Raises
         ------

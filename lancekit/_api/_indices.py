@@ -76,8 +76,7 @@ class Indices(Handle):
         replace
             Whether to replace an index of the same name on the column.
         train
-            ``False`` makes an index that covers no rows until ``ds.optimize.optimize_indices()``
-            adds them.
+            ``False`` makes an empty index, until ``ds.optimize.optimize_indices()`` adds rows.
         fragment_ids
             For ``"INVERTED"``: the fragments of a partial index.  It needs `merge_index_metadata`
             and a commit before it is an index.
@@ -88,9 +87,8 @@ class Indices(Handle):
         format_version, document_granularity
             For ``"INVERTED"``: only 2 and ``"row"``, which are also the defaults.
         kwargs
-            For ``"INVERTED"``: ``with_position=True`` for phrases, and the settings of the
-            tokenizer (see ``docs/search.md``).  ``memory_limit`` and ``num_workers`` change
-            nothing.
+            For ``"INVERTED"``: ``with_position=True`` for phrases, and tokenizer settings (see
+            ``docs/search.md``).  ``memory_limit`` and ``num_workers`` change nothing.
 
         Raises
         ------
@@ -281,8 +279,7 @@ class Indices(Handle):
         Raises
         ------
         InvalidArgumentError
-            The segments are of another column or of several kinds, share a fragment, or have no
-            files.
+            The segments have another column or several kinds, share a fragment, or have no files.
         CommitConflictError
             Fragments that the segments cover were rewritten since.
         """
@@ -303,9 +300,8 @@ class Indices(Handle):
     ) -> None:
         """Load the parts of an index that searches need, so that the first search is not slower.
 
-        The pages of a B-tree are not loaded if it exceeds the cache
-        (`lancekit.options.cache_bytes`).  Posting lists and vector codes are only loaded when a
-        search needs them.
+        B-tree pages are not loaded if they exceed the cache (`lancekit.options.cache_bytes`).
+        Posting lists and vector codes are only loaded by searches.
 
         Parameters
         ----------
@@ -367,8 +363,8 @@ class Indices(Handle):
         Returns
         -------
         pa.Array | None
-            The current addresses.  A null stays null, a deleted row becomes null, and a row that
-            did not move keeps its address.  ``None`` if no such compaction is recorded.
+            The current addresses.  Nulls and deleted rows are null, and rows that did not move keep
+            their address.  ``None`` if no such compaction is recorded.
 
         Raises
         ------

@@ -141,14 +141,14 @@ class Lineage(Handle):
             A function that receives a read-only handle at one version, and returns True if the
             version is good.  Or text: a filter that all rows of a good version match, such as
             ``"delay >= -120"``, or a condition on aggregates: ``"count(DISTINCT id) = count(*)"``.
-            A version for which it raises is skipped: other versions are tested instead, and the
-            result names the skipped versions that leave it in doubt.
+            If it raises, the version is skipped, and others are tested instead.  The result names
+            skipped versions that leave it in doubt.
         good, bad
             Versions of one branch, by number, tag, time or handle.  By default the oldest readable
             version, and this handle's.
         all
-            Evaluate every version in between, and return each change of the result: for conditions
-            that changed more than once.
+            Evaluate every version in between, and return each change of the result.  Use it for
+            conditions that changed several times.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Lineage(Handle):
     def duplicates(self, on: str | Sequence[str] | None = None) -> Duplicates:
         """Find the rows that share a key with another row.
 
-        The key columns are read twice at most, with 8 bytes of memory a row.  A key with a null
+        The key columns are read at most twice, with 8 bytes of memory a row.  A key with a null
         equals no other key.
 
         Parameters
@@ -235,8 +235,8 @@ class Lineage(Handle):
         rows
             The key columns with their values, such as ``{"id": 7}``, also for a deleted row.  Or a
             filter that matches at most 100 rows of this version.  Or a row id, if row ids are
-            stable.  A key is followed through all rows that had it: with stable row ids, a row that
-            was deleted and inserted again has a death and a birth.
+            stable.  A key is followed through all rows that had it.  With stable row ids, a row
+            that was deleted and inserted again has a death and a birth.
 
         Returns
         -------

@@ -33,8 +33,7 @@ else:
 class _Removal(_Static):
     """A static method that removes a dataset; called on a handle, it only takes absolute places.
 
-    In pandas and Polars, a method of this name drops columns, and a relative path looks like a
-    column.
+    In pandas and Polars, a method of this name drops columns, and a path can look like a column.
     """
 
     def __get__(self, instance: object, owner: type | None = None, /) -> Callable[..., None]:
@@ -116,8 +115,7 @@ class Maintenance(Handle):
         Raises
         ------
         RefConflictError
-            A version to remove is tagged; or a branch, or its next merge, needs one of
-            ``versions``.
+            A version to remove is tagged, or a branch or its next merge needs one of ``versions``.
         InvalidArgumentError
             An argument is out of range.
 
@@ -266,8 +264,7 @@ class Maintenance(Handle):
         Raises
         ------
         CorruptFileError
-            A file is damaged.  The error names the file, and the column and page where there is
-            one.
+            A file is damaged.  The error names the file, and the column and page if known.
 
         Examples
         --------
@@ -286,9 +283,8 @@ class Maintenance(Handle):
 
         A shallow clone, a branch, or a table with base paths then needs only its own folder.  Rows,
         row ids, row versions and indices do not change.  Older versions do not change, and still
-        read from the other places.  On one disk files are linked, and in one bucket the server
-        copies them.  An interruption leaves the table unchanged, and the next call reuses the files
-        copied so far.
+        read from the other places.  On one disk files are linked; in one bucket the server copies
+        them.  An interruption leaves the table unchanged; the next call reuses copied files.
 
         Returns
         -------
@@ -355,8 +351,7 @@ class Maintenance(Handle):
         DatasetNotFoundError
             There are no files at ``base_uri``.
         InvalidArgumentError
-            ``base_uri`` is no dataset, or is a branch; or it is a relative path and was passed to a
-            handle.
+            ``base_uri`` is no dataset, or is a branch; or a handle got a relative path.
 
         Examples
         --------

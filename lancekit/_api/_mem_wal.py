@@ -53,8 +53,8 @@ class MemWal(Handle):
         IndexNotFoundError, ColumnNotFoundError
             A named index or column does not exist.
         InvalidArgumentError, UnsupportedTypeError
-            More than one sharding was given; or a number is out of range; or a column or an index
-            is not supported.
+            More than one sharding was given, a number is out of range, or a column or index is not
+            supported.
 
         Examples
         --------
@@ -111,8 +111,7 @@ class MemWal(Handle):
     def mem_wal_shards(self) -> Shards:
         """Return the shards and the progress of each; pylance has no counterpart.
 
-        The shards are the present ones, whatever the handle's version.  The merge progress follows
-        the handle's version.
+        The shards are the present ones.  The handle's version determines the merge progress.
 
         Examples
         --------
@@ -131,9 +130,9 @@ class MemWal(Handle):
     def lsm_scanner(self) -> LsmScanner:
         """Set up a scan of the newest version together with the unmerged rows of the shards.
 
-        Each run reads the state at its start: the table's newest version, whatever the handle's
-        version, the unmerged generations of its shards, and their logs, whether or not a writer is
-        open.
+        Each run reads the state at its start, whatever the handle's version.  It reads the table's
+        newest version, the unmerged generations of its shards, and their logs, even without a
+        writer.
 
         Raises
         ------
@@ -204,9 +203,8 @@ class MemWal(Handle):
     ) -> dict[str, Acknowledged]:
         """Put rows into their shards, by the table's sharding spec.
 
-        A table without a sharding spec has one shard for all rows.  A table with a primary key and
-        without a MemWAL is first initialized that way, in a version of its own
-        (`initialize_mem_wal`).
+        A table without a sharding spec has one shard for all rows.  If it has a primary key and no
+        MemWAL, `initialize_mem_wal` is called first, in its own version.
 
         A shard's writer is opened when its first row comes.  The process keeps the writers of the
         last 8 tables, for all handles that are used with the same `lk.options`.  Any number of
@@ -219,18 +217,17 @@ class MemWal(Handle):
             The rows, as in `ShardWriter.put`.
         flush
             Flush all rows of the writers into generations, and close the writers.  The next call
-            opens new ones.  If another writer took a shard, it has the rows from the log, and
-            flushes them.
+            opens new ones.  Another writer that took a shard flushes the rows of its log.
         timeout
             The longest wait while the memory of a shard's writer is full.
         claim_timeout
-            The longest time to take a shard again that other writers take before the rows are in
-            its log.
+            How long to keep reclaiming a shard that other writers take before the rows are in its
+            log.
 
         Returns
         -------
         dict
-            The acknowledgement of each shard: ``rows``, the ``epoch`` of the writer and the last
+            For each shard, the acknowledged ``rows``, the ``epoch`` of the writer and the last
             ``position`` of the log.
 
         Raises

@@ -133,8 +133,7 @@ class MemWalUpkeep(Handle):
         """Return the rows that `merge_mem_wal` has moved into quarantine.
 
         These rows are in no version and in no log.  They can be read, corrected and put back, or
-        discarded.  They belong to the newest version, or to the version that the handle is pinned
-        to.
+        discarded.  They belong to the newest version, or to a pinned handle's version.
 
         Raises
         ------
@@ -235,8 +234,7 @@ class MemWalUpkeep(Handle):
 
         A repair fences the writer of the shard.  Shards without damage keep their writers.
 
-        `mem_wal_set_aside` shows the rows of these files, and puts back the newest rows of their
-        keys.
+        `mem_wal_set_aside` shows the rows of these files, and puts the newest rows of keys back.
 
         Parameters
         ----------
@@ -246,8 +244,8 @@ class MemWalUpkeep(Handle):
         Returns
         -------
         MemWalRepair
-            A list of the damaged or missing files: the place of their bytes, the number and keys of
-            lost rows, and the call that reads the remaining rows.
+            A list of damaged or missing files.  Each has the place of its bytes, the number and
+            keys of lost rows, and the call that reads the other rows.
 
         Raises
         ------
@@ -290,11 +288,6 @@ class MemWalUpkeep(Handle):
         ----------
         shards
             The ids of the shards; all by default.
-
-        Returns
-        -------
-        MemWalSetAside
-            The rows and their states.
 
         Raises
         ------

@@ -212,8 +212,7 @@ class Scans(Handle):
         The filter is evaluated in the scan, which then reads the other columns only for the
         matching rows.  Conditions on ``_rowid`` and ``_rowaddr`` skip whole fragments.  The filter
         can also be a Spark ``Column`` over the selected columns, which Spark evaluates after the
-        scan.  Row ids and addresses have the type ``bigint``.  Rows of shards are those at the time
-        of this call.
+        scan.  Row ids and addresses are ``bigint``.  Rows of shards are those at this call.
 
         Raises
         ------

@@ -207,10 +207,10 @@ class Columns(Handle):
         Parameters
         ----------
         transforms
-            SQL expressions by the names of new columns.  Or a function that receives record batches
-            of live rows and returns new columns with as many rows: a batch, a table or a data
-            frame.  Or rows in the dataset's order (Arrow, pandas, a reader).  Or an Arrow field,
-            fields or schema, for columns of nulls.
+            SQL expressions by the names of new columns.  Or a function from record batches of live
+            rows to new columns with as many rows, as a batch, a table or a data frame.  Or rows in
+            the dataset's order (Arrow, pandas, a reader).  Or an Arrow field, fields or schema, for
+            columns of nulls.
         read_columns
             The columns that a function receives, also hidden ones; all by default.
         reader_schema
@@ -223,8 +223,7 @@ class Columns(Handle):
         num_threads
             The threads that call a function.  By default all calls come from the thread that called
             this method, one after the other.  With more threads, calls overlap, so the function
-            must be safe to call from several threads.  On Spark, tasks call it in their own
-            processes.
+            must be safe to call from several threads.  Spark tasks call it in their own processes.
 
         Raises
         ------
@@ -406,17 +405,17 @@ class Columns(Handle):
         ----------
         alterations
             Dictionaries with a ``path`` and at least one of ``name``, ``nullable`` and
-            ``data_type``.  The new type must be of the same family: whole numbers, floats, texts,
-            bytes, times, lists of these, or extension types with such a storage type.  Casts write
-            a new file for each fragment.
+            ``data_type``.  The new type must be of the same family (whole numbers, floats, texts,
+            bytes, times).  Lists and extension types follow their item and storage types.  Casts
+            write a new file for each fragment.
 
         Raises
         ------
         ColumnNotFoundError
             A column does not exist.
         InvalidArgumentError
-            A name is in use already; or a column has nulls, but would not be nullable; or a cast is
-            not possible; or an index would not fit the new values.
+            A name is in use already, a column with nulls would not be nullable, or a cast is not
+            possible.  Or an index would not fit the new values.
 
         Examples
         --------

@@ -99,8 +99,7 @@ class Versions(Handle):
             Text is the name of a tag.
         asof
             A time instead: the newest version committed until then.  A datetime or its text
-            (without a zone it is local time, and warns), or a negative timedelta, which is relative
-            to now.
+            (without a zone it is local time, and warns), or a negative timedelta from now.
 
         Raises
         ------
@@ -141,8 +140,7 @@ class Versions(Handle):
         Raises
         ------
         RetryableConflictError
-            The handle is not at the newest version, so the undo would drop a change that it does
-            not show.
+            The handle is not at the newest version, so the undo would drop unseen changes.
         VersionNotFoundError
             The previous version was cleaned up.
         InvalidArgumentError
@@ -251,11 +249,6 @@ class Versions(Handle):
             The version to compare with the handle's version; it can be older or newer.
         begin_version, end_version
             A range instead: changes after ``begin_version``, up to and including ``end_version``.
-
-        Returns
-        -------
-        DatasetDelta
-            The changes.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Binary search for the first version for which a condition is no longer true."""
+"""Binary search for the first version that makes a condition false."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Flip:
     timestamp, operation, message
         The commit that made `version`.
     gone, untested
-        Versions in between that were cleaned up, and versions for which the condition raised.  If
-        there are any, one of them may have made the change.
+        Versions in between that were cleaned up, and those in which the condition raised.  Any such
+        version may have made the change.
     """
 
     before: int
@@ -159,12 +159,8 @@ def bisect_versions(
 ) -> Bisection:
     """Find the change of a condition; see `LanceDataset.bisect`.
 
-    Parameters
-    ----------
-    condition
-        Returns True if a version is good.
-    good
-        ``None`` for the oldest readable version.
+    condition: returns True if a version is good.
+    good: ``None`` for the oldest readable version.
     """
     location = bad.location
     numbers = list_versions(location).versions

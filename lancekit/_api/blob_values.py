@@ -123,8 +123,7 @@ def blob_field(
 ) -> pa.Field:
     """Return the Arrow field of a blob column.
 
-    The thresholds, in bytes, are stored for other writers. lancekit writes all bytes into the data
-    file.
+    The thresholds, in bytes, are for other writers. lancekit writes all bytes into data files.
 
     Raises
     ------

@@ -237,8 +237,8 @@ class Branches(Displayed):
         """Merge the changes of a branch since it forked, or since its last merge.
 
         The merge is one commit on the newest version of the target.  It happens at most once: a
-        repeated merge finds the record of the first one in the table's config.  A handle on the
-        target moves.
+        repeated merge finds the record of the first in the table's config.  A handle on the target
+        moves.
 
         Parameters
         ----------
@@ -253,12 +253,12 @@ class Branches(Displayed):
             the target.
         files
             The treatment of the branch's files in a fast-forward merge: ``"link"`` gives the target
-            its own links or copies.  With ``"reference"`` the target reads the files of the branch,
-            and so needs the branch.
+            its own links or copies.  With ``"reference"`` the target reads, and needs, the files of
+            the branch.
         base
             The merge base, if lancekit finds the wrong one or none: a version of the handle's
             branch, a tag, or a pair of branch and version.  Both branches must contain it. 0 merges
-            by key without a base: rows of the source alone are inserted, different rows are
+            by key without a base.  Then rows of the source alone are inserted, different rows are
             conflicts, and no row is deleted.
         dry_run
             Return a plan, and write nothing; ``apply()`` of the plan merges.

@@ -59,8 +59,7 @@ class ColumnSummary(Displayed):
     top
         The most frequent values with their counts; empty if the type cannot be counted.
     histogram
-        Equally wide bins for numbers or times; few whole numbers have one bin each.  Empty for
-        other types.
+        Equally wide bins for numbers or times (one each for few whole numbers), otherwise empty.
     """
 
     column: str
@@ -207,7 +206,7 @@ def _ids(field: LanceField) -> Iterator[int]:
 SECONDS = 1.0
 #: the fraction of the time limit after which a projection decides if all rows can be read
 _TRIED = 0.25
-#: the size in bytes below which the time limit is higher, and by which factor
+#: the size in bytes below which the time limit is higher, and its factor
 _SMALL, _PATIENCE = 16 << 20, 5
 #: the rows of a sample, the most blocks, and the number of blocks per read
 _ROWS, _BLOCKS, _BLOCKS_PER_READ = 1 << 18, 1 << 10, 1 << 6
@@ -222,15 +221,10 @@ def sampled_rows(
     """Return all rows of a version, or evenly spread blocks of a large one.
 
     A table often consists of loads that differ.  So there are many small blocks, read in an order
-    that covers the whole table at any point.
+    that covers the whole table at any point.  More than 256 MiB of values are never read.
 
-    Parameters
-    ----------
-    paths
-        The paths of the columns to read, which become the columns of the batches, in that order.
-    most
-        The most rows to read.  With ``None`` all rows are read if they are few, or if that takes no
-        longer than `seconds`.  More than 256 MiB of values are never read.
+    paths: the columns to read, in the order of the result.
+    most: the most rows; ``None`` reads all rows if they are few, or take no longer than `seconds`.
     """
     columns = list(paths)
     if most is None or most >= snapshot.manifest.num_rows:
@@ -285,7 +279,7 @@ def _sample(
 
 
 def _evenly(count: int) -> npt.NDArray[np.int64]:
-    """Return the numbers below `count` in an order of which each prefix is evenly spread.
+    """Return the numbers below `count` in an order whose prefixes are evenly spread.
 
     Examples
     --------

@@ -71,8 +71,8 @@ class ConstraintResult:
     violations
         The number of rows that violate it; ``None`` for a table condition.
     sample
-        The first violating rows, at most 5, without blobs.  For a table condition one row with its
-        aggregates.
+        The first violating rows, at most 5, without blobs.  For a table condition, its aggregates
+        in one row.
     problem
         The reason why the constraint could not be checked; empty if it was checked.
     """
@@ -290,8 +290,7 @@ class Duplicates(Displayed):
     def to_table(self, limit: int | None = None) -> pa.Table:
         """Return the rows with all columns and ``_rowid``, sorted by key.
 
-        There are at most 100,000 rows, or ``limit``.  To remove some of them, pass their row ids to
-        ``ds.delete``.
+        At most 100,000 rows, or ``limit``, are returned.  ``ds.delete`` can remove rows by row id.
         """
         most = _MOST if limit is None else check_count("limit", limit)
         ids = self._found["_rowid"].slice(0, most).to_pylist()

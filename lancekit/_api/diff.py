@@ -58,8 +58,7 @@ class DiffCounts:
     Attributes
     ----------
     inserted, deleted, updated
-        Rows of the new side alone, rows of the old side alone, and rows of both sides whose values
-        differ.
+        Rows of the new side alone, rows of the old side alone, and rows with different values.
     unchanged
         Rows of both sides with the same values.
     moved
@@ -275,8 +274,7 @@ class DatasetDiff(Displayed):
             values of the handle's version, ``"theirs"`` takes those of the new side.  A function
             receives `Conflicts`, and returns the resulting rows, each with its key.
         by
-            ``"cell"``: changes of different columns of a row are combined; ``"row"``: they
-            conflict.
+            ``"cell"``: changes of different columns of a row are merged; ``"row"``: they conflict.
 
         Returns
         -------

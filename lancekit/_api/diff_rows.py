@@ -51,13 +51,7 @@ _LABELS = {
 
 
 def labels_of(names: str) -> ChangeLabels:
-    """Return the labels for the `names` argument of a user.
-
-    Raises
-    ------
-    InvalidArgumentError
-        There are no labels of this name.
-    """
+    """Return the labels for the `names` argument; ``InvalidArgumentError`` if it is unknown."""
     check_choice("names", names, _LABELS)
     return _LABELS[names]
 

@@ -163,8 +163,8 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         progress
             As in `lancekit.write_dataset`; its fragments have this id.
         mode
-            ``"append"`` for rows that fit the existing dataset; ``"create"`` or ``"overwrite"`` for
-            rows with a new schema.
+            ``"append"`` for rows that fit the dataset; ``"create"`` or ``"overwrite"`` for a new
+            schema.
 
         Raises
         ------
@@ -273,8 +273,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
     def delete(self, predicate: Any) -> Fragment | None:
         """Mark the rows that match a predicate as deleted, for a later commit.
 
-        The new deletion file is written, but no version references it yet.  See
-        `LanceOperation.Delete`.
+        The new deletion file is written, but no version uses it yet.  See `LanceOperation.Delete`.
 
         Returns
         -------

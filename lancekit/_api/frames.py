@@ -79,7 +79,7 @@ def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame
 
 
 def _is_sound(schema: pa.Schema) -> bool:
-    """Return True if pandas can use its metadata in the schema, or if there is none."""
+    """Return True if pandas can use its metadata in the schema, or if the schema has none."""
     stored = {name: value for name, value in (schema.metadata or {}).items() if name == _PANDAS}
     if not stored:
         return True

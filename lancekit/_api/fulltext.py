@@ -31,12 +31,11 @@ _HINT = 'Pass text, {"query": "late snow", "columns": ["text"]}, or a query of l
 def full_text_search(
     given: object, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
 ) -> FullTextSearch:
-    """Convert a ``full_text_query`` to a search, and validate it.
+    """Convert a ``full_text_query`` to a search.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
-        The query is malformed, or it does not fit the schema.
+    Raises InvalidTypeError, InvalidArgumentError: the query is malformed, or does not fit the
+    schema.
+    Raises ColumnNotFoundError: a column does not exist.
     """
     schema = snapshot.manifest.schema
     query = _query(given, snapshot)

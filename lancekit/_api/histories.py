@@ -77,7 +77,7 @@ class RowChange:
         The branch of the version; inherited versions belong to the parent branch.
     before
         The version it was compared with, or ``None``.  If it is not the previous version, the
-        versions in between were cleaned up, and one of them may have made the change.
+        versions in between were cleaned up, and each may have made the change.
     key
         The identity of the row: its key columns, or its row id.
     cells

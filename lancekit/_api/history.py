@@ -166,8 +166,7 @@ class Version(Displayed, LazyDict):
     def source(self) -> str | None:
         """Return the source text of the cell that wrote the version, if it was recorded.
 
-        Credentials are removed, and the text is cut at 8 KiB: ``provenance.cut`` has its full
-        length.
+        Credentials are removed.  Text is cut at 8 KiB; ``provenance.cut`` is its full length.
 
         Examples
         --------

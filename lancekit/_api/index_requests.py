@@ -43,12 +43,9 @@ _METRICS = ("l2", "cosine", "dot", "hamming")
 def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
     """Return the parameters of a vector index, by the argument names of its builder.
 
-    Raises
-    ------
-    NotOfferedError
-        lancekit does not make this type of index.
-    InvalidTypeError, InvalidArgumentError
-        An argument is invalid, or conflicts with another.
+    Raises NotOfferedError: lancekit does not make this type of index.
+    Raises InvalidTypeError, InvalidArgumentError: an argument is invalid, or conflicts with
+    another.
     """
     index_type, num_bits = arguments.index_type, arguments.num_bits
     num_partitions, num_sub_vectors = arguments.num_partitions, arguments.num_sub_vectors
@@ -162,10 +159,7 @@ class IndexConfig:
 def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, object]]:
     """Return the requested kind of index, and its parameters.
 
-    Raises
-    ------
-    NotOfferedError
-        The kind is not supported.
+    Raises NotOfferedError: the kind is not supported.
     """
     if not isinstance(index_type, str | IndexConfig):
         raise InvalidTypeError(

@@ -190,8 +190,7 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
     DatasetExistsError
         The mode is ``"create"``, and there is a dataset already that is not in memory.
     SchemaMismatchError
-        The rows do not fit the dataset that they are appended to; the error only names the
-        difference.
+        The rows do not fit the dataset that they are appended to; the error names the difference.
     NullKeyError
         A primary-key column has a null.
     UnsupportedTypeError

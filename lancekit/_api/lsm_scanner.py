@@ -182,17 +182,17 @@ class LsmScanner(Displayed):
         return resolved_schema(self._scan(self._read()).request.schema)
 
     def to_table(self) -> pa.Table:
-        """Read the result into memory."""
+        """Run the scan, and return the rows as an Arrow table."""
         return resolved(self._run(Scan.to_table))
 
     def to_batch(self) -> pa.RecordBatch:
-        """Read the result into one batch."""
+        """Run the scan, and return the rows as one batch."""
         table = ak.combine_chunks(self.to_table())
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         return next(iter(table.to_batches()), empty)
 
     def to_batches(self) -> list[pa.RecordBatch]:
-        """Read the result into batches."""
+        """Run the scan, and return the rows as batches."""
         return [resolved(batch) for batch in self._run(lambda scan: list(scan.batches()))]
 
     def to_reader(self) -> pa.RecordBatchReader:

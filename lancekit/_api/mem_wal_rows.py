@@ -83,8 +83,8 @@ class _MemWalRows(Displayed, ABC):
         Returns
         -------
         pyarrow.Table
-            The columns of the table, ``_tombstone`` (the row deletes its key), and columns that
-            describe each row.
+            The table's columns, ``_tombstone`` (the row deletes its key), and columns that describe
+            each row.
 
         Examples
         --------
@@ -113,8 +113,8 @@ class _MemWalRows(Displayed, ABC):
 class MemWalQuarantine(_MemWalRows):
     """The rows in quarantine, as of the creation of this object; see `mem_wal_quarantine`.
 
-    These rows are in no version and in no log: no read of the table returns them.  `version` is the
-    version of the table that the quarantine belongs to.
+    These rows are in no version and in no log: no read of the table returns them.  The quarantine
+    belongs to `version` of the table.
 
     After the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
     ``_quarantine_generation``, ``_quarantine_reason``, ``_quarantine_time`` and
@@ -198,8 +198,7 @@ class MemWalQuarantine(_MemWalRows):
         ----------
         rows
             The rows, as for `put_back`: ``{"id": [7]}`` with the columns of the primary key, or
-            ``{"_quarantine_row": [0]}``.  Other columns are ignored.  All rows of a key are
-            removed.
+            ``{"_quarantine_row": [0]}``.  Other columns are ignored.  All rows of a key leave.
 
         Returns
         -------
@@ -277,7 +276,7 @@ class MemWalSetAside(_MemWalRows):
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """The fault of each file of which no row can be read, by URI."""
+        """The fault of each completely unreadable file, by URI."""
         files = (file for one in self._found for file in one.aside.files)
         return {file.uri: file.fault for file in files if file.fault and not file.rows}
 
@@ -304,8 +303,7 @@ class MemWalSetAside(_MemWalRows):
         rows
             Some rows of `to_table` or `to_pandas`, corrected or not; or rows with all columns of
             the table, which replace the rows of their keys.  ``{"id": [7]}``, with only the columns
-            of the primary key, selects rows with the values in the files.  By default all rows of
-            the files.
+            of the primary key, selects rows as in the files.  By default all rows of the files.
         unsure
             Also put back rows with the state ``"unsure"``.  If the table has a newer row of the
             key, it is replaced.  Select them with `rows`.

@@ -51,8 +51,7 @@ _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 class MergeInsertBuilder(Displayed, PartOfPylance):
     """Configures a merge-insert: the actions for matched, new and missing source rows.
 
-    `LanceDataset.merge_insert` returns it.  A null key equals no other key: such source rows are
-    new.
+    `LanceDataset.merge_insert` returns it.  Source rows with a null key match no row: they are new.
 
     Examples
     --------
@@ -109,7 +108,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
-        """Delete target rows without a match, all or those that match ``expr``."""
+        """Delete target rows without a match; with ``expr``, only matching ones."""
         return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
     # ---- settings
@@ -120,11 +119,9 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         keep
-            ``"first"`` or ``"last"``, in the order of the source rows.  A Spark DataFrame has no
-            order.
+            ``"first"`` or ``"last"``, in source order, which a Spark DataFrame does not have.
         by
-            A column of the source instead: the row with its largest value is kept, the first one of
-            equals.
+            A source column instead: the row with its largest value is kept, or the first such row.
 
         Raises
         ------
@@ -162,8 +159,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             source's columns, for all rows of each fragment with a match.  The rows do not move, and
             the other columns of the dataset are neither read nor written.  This mode is for merges
             that only update matched rows, with sources that have some of the columns.  It pays off
-            if many rows of a fragment match, or if rows are wide.  ``"auto"``, the default,
-            rewrites rows.
+            if many rows of a fragment match, or rows are wide.  ``"auto"`` (default) rewrites rows.
 
         Raises
         ------
@@ -266,8 +262,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Raises
         ------
         InvalidArgumentError
-            The format is unknown.  A format that the table does not accept is only reported when
-            the merge runs.
+            The format is unknown.  The merge itself reports formats that the table does not accept.
         """
         return self._with_files(
             storage_version=check_storage_version("data_storage_version", version)
@@ -276,21 +271,16 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     # ---- plans
 
     def explain(self, data_obj: object = None, *, schema: pa.Schema | None = None) -> Explanation:
-        """Describe where the merge would run, how keys are matched, and what is read and written.
+        """Describe where the merge would run, how it matches keys, and its reads and writes.
 
         Parameters
         ----------
         data_obj
             The rows, whose keys are read; a reader is read to its end.  Without rows, or if the
-            merge would run on Spark, no keys are read and no job runs.  The explanation then lacks
-            the numbers of rows.
+            merge would run on Spark, no keys are read, no job runs, and the numbers of rows are
+            missing.
         schema
             As in `execute`; it can also describe rows that are not given yet.
-
-        Returns
-        -------
-        Explanation
-            The plan, with a reason for the choice of the engine.
 
         Raises
         ------
@@ -325,8 +315,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Returns
         -------
         MergePlan
-            Counts of rows, changed cells, and what would be read and written.  `MergePlan.apply`
-            commits it.
+            Counts of rows, changed cells, planned reads and writes; `MergePlan.apply` commits it.
 
         Raises
         ------
@@ -406,8 +395,8 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         data_obj
-            pandas, Arrow (table, batches, reader), Polars, another dataset, or a Spark DataFrame
-            (runs on Spark).
+            pandas, Polars, Arrow (table, batches, reader), a dataset, or (on Spark) a Spark
+            DataFrame.
         schema
             The columns of the rows and their types, as in `write_dataset`.
 

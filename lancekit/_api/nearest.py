@@ -34,14 +34,12 @@ def nearest_search(
     indexed_only: bool = False,
     limit: int | None = None,
 ) -> NearestSearch:
-    """Convert a ``nearest`` argument to a search, which uses an index if there is one.
+    """Convert a ``nearest`` argument to a search, which uses an existing index.
 
     Without `k` the search returns as many rows as the scan's limit, or 10.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
-        The argument is malformed, or does not fit the schema.
+    Raises InvalidTypeError, InvalidArgumentError: the argument is malformed or out of range.
+    Raises ColumnNotFoundError: the column does not exist.
     """
     if not isinstance(given, Mapping):
         raise InvalidTypeError(
@@ -209,21 +207,13 @@ _HINT = "Pass a list or an array of numbers; several vectors as a list of them."
 def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, bool]:
     """Return the query vectors, and True if there can be several queries.
 
-    Parameters
-    ----------
-    q
-        One or several vectors.  For a column of vectors, each is a query with its own result rows.
-        For a column of lists of vectors, all of them form one query.
+    The array has shape (queries, vectors of a query, dimensions), in the type of the distances.
 
-    Returns
-    -------
-    array
-        Shape (queries, vectors of a query, dimensions), in the type that distances are computed in.
+    q: one or several vectors.  For a column of vectors, each is a query with its own result rows.
+    For a column of lists of vectors, they form one query.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        ``q`` has no numbers, the wrong number of dimensions, or numbers out of the column's range.
+    Raises InvalidTypeError: ``q`` has no numbers.
+    Raises InvalidArgumentError: the dimensions are wrong, or numbers exceed the column's range.
     """
     numbers = _numbers(q)
     if numbers.shape[-1] != kind.dimension:

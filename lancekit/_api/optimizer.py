@@ -72,25 +72,22 @@ class CompactionArguments(Arguments):
         Whether to rewrite fragments with deleted rows (``True``), and the fraction of deleted rows
         above which they are rewritten (0.1).
     defer_index_remap
-        Do not update indices, which is faster, and record the new row addresses (``False``).
-        Readers use the record until `optimize_indices` updates the indices.  Not for tables with
-        stable row ids.
+        Only record the new row addresses, and do not update indices, which is faster (``False``).
+        Readers use the record until `optimize_indices`.  Not for tables with stable row ids.
     compaction_mode
         ``"reencode"`` decodes all rows.  ``"try_binary_copy"`` copies the pages of all columns that
         can be copied, of any size.  By default only columns of 1 MiB and more are copied.
     max_source_fragments, max_source_rows, max_source_bytes
-        The upper limits of what is rewritten, oldest fragments first.
+        The upper limits of a compaction, which rewrites the oldest fragments first.
     excluded_fragment_ids
         Fragments that are not rewritten.
     max_rows_per_group, batch_size, binary_copy_read_batch_bytes, num_threads
-        Sizes of groups, batches and buffers, and the number of threads: hints that change no
-        result.
+        Sizes of groups, batches and buffers, and a number of threads: hints that change nothing.
     data_storage_version
         The format of the new files, by default the dataset's.
     drop_index_coverage
         In tables without stable row ids, also rewrite fragments that an index of unknown kind
-        covers, and remove them from the index (``False``).  HNSW indices lose them in any case,
-        with a warning.
+        covers, and remove them from it (``False``).  HNSW indices always lose them, with a warning.
     """
 
     _: KW_ONLY
@@ -135,8 +132,7 @@ class DatasetOptimizer(PartOfPylance):
         Returns
         -------
         CompactionMetrics
-            Counts of fragments and files, and the fragments that were skipped because an index
-            covers them.
+            Counts of fragments and files, and the fragments that were skipped because of an index.
 
         Raises
         ------
@@ -212,8 +208,7 @@ class DatasetOptimizer(PartOfPylance):
         fails, the commit stays valid, and there is a warning.
 
         Settings made here apply at once, for this user's lancekit.  Settings that came with a
-        dataset, or from another library, need your consent: ``lancekit.options.trusted_cleanup =
-        [uri]``.
+        dataset or from another library need consent: ``lancekit.options.trusted_cleanup = [uri]``.
 
         Parameters
         ----------

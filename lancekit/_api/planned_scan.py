@@ -43,10 +43,8 @@ _TABLE_ONLY = ("fragments", "include_deleted_rows")
 def check_scan(arguments: ScanArguments) -> None:
     """Check the arguments that the plan does not contain.
 
-    Raises
-    ------
-    InvalidArgumentError, InvalidTypeError
-        An argument is invalid, or conflicts with another.
+    Raises InvalidArgumentError, InvalidTypeError: an argument is invalid, or conflicts with
+    another.
     """
     if arguments.strict_batch_size and arguments.batch_size_bytes is not None:
         raise InvalidArgumentError(

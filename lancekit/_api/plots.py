@@ -99,8 +99,7 @@ class Plots:
         Parameters
         ----------
         clones
-            Handles on clones of this dataset, which are drawn, too.  A dataset has no record of its
-            clones.
+            Handles on clones of this dataset to draw, which the dataset does not record.
 
         Examples
         --------

@@ -143,7 +143,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
     schema = projected_schema
 
     def to_table(self) -> pa.Table:
-        """Read the result into memory."""
+        """Run the scan, and return the rows as an Arrow table."""
         return resolved(self._table())
 
     def _table(self) -> pa.Table:
@@ -239,12 +239,8 @@ def _orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
 def scan_of(snapshot: Snapshot, arguments: ScanArguments) -> LanceScanner:
     """Set up a scan of a version.
 
-    Raises
-    ------
-    ColumnNotFoundError, PredicateError
-        A column or a filter does not fit the schema.
-    NotOfferedError
-        An argument is not supported.
+    Raises ColumnNotFoundError, PredicateError: a column or a filter does not fit the schema.
+    Raises NotOfferedError: an argument is not supported.
     """
     check_scan(arguments)
     if arguments.include_mem_wal:

@@ -93,8 +93,7 @@ class ShardWriter(Closing, Displayed):
     ) -> None:
         """Write rows, all or none; with a primary key, each replaces the row of its key.
 
-        On return the rows are on disk and readers see them, unless the writer was opened with
-        ``durable_write=False``.
+        On return the rows are on disk and visible to readers, except with ``durable_write=False``.
 
         Parameters
         ----------

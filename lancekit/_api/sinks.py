@@ -88,8 +88,7 @@ def mem_wal_sink(
     Parameters
     ----------
     uri
-        The dataset, which `initialize_mem_wal` has initialized.  Without a sharding spec all rows
-        go to one shard.
+        The dataset, after `initialize_mem_wal`.  Without a sharding spec all rows go to one shard.
     query
         The name of the stream; cards show it.
     branch
@@ -99,8 +98,7 @@ def mem_wal_sink(
     timeout
         The longest wait while the memory of a shard's writer is full.
     claim_timeout
-        The longest time to take a shard again that other writers take before the rows are in its
-        log.
+        How long to keep reclaiming a shard that other writers take before the rows are in its log.
 
     Returns
     -------
@@ -229,7 +227,7 @@ class MemWalSink(Closing, Displayed):
         Returns
         -------
         dict
-            The acknowledgement of each shard: ``rows``, the ``epoch`` of the writer and the last
+            For each shard, the acknowledged ``rows``, the ``epoch`` of the writer and the last
             ``position`` of the log.
 
         Raises
@@ -265,8 +263,7 @@ class MemWalSink(Closing, Displayed):
     def close(self) -> None:
         """Flush the writers' memory into generations, so that a merge finds all rows.
 
-        The next batch opens new writers.  If another writer took a shard, it has the rows from the
-        log, and flushes them.
+        The next batch opens new writers.  A writer that took a shard flushes the rows of its log.
 
         Raises
         ------
@@ -336,8 +333,7 @@ def stream_sink(arguments: StreamArguments) -> StreamSink:
     A batch is one commit, which also records its number in the table's config, under
     ``lancekit.stream.<query>``.  If Spark repeats a batch, after a crash or a restart from the
     checkpoint, the record identifies it, and the batch is skipped.  Later writes and cleanups do
-    not matter.  With `lancekit.options.provenance` the commit records where this function was
-    called.
+    not matter.  With `lancekit.options.provenance` the commit records the place of this call.
 
     Returns
     -------

@@ -115,8 +115,8 @@ class Tags(Displayed):
         tag
             The name: ASCII letters, digits, ``.``, ``-`` and ``_``.
         reference
-            A version of this branch, a tag, or a pair of branch and version; the handle's version
-            by default.
+            A version of this branch, a tag, or a pair of branch and version; the handle's by
+            default.
 
         Raises
         ------

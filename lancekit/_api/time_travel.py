@@ -27,11 +27,8 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
 def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:
     """Load the newest version committed at or before a moment.
 
-    Parameters
-    ----------
-    moment
-        A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.  Or
-        a timedelta of 0 or less, relative to now.
+    moment: a datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
+    Or a timedelta of 0 or less, relative to now.
     """
     listing = list_versions(location)
     when = _aware(moment)

@@ -42,8 +42,7 @@ def vec_to_table(
     Raises
     ------
     InvalidArgumentError
-        The vectors differ in length or have a value that is no number, or the number of names is
-        wrong.
+        The vectors differ in length, a value is no number, or the number of names is wrong.
 
     Examples
     --------
@@ -92,10 +91,7 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
 def centroids_of(given: object) -> NDArray[np.floating | np.uint8]:
     """Convert centroids to an array of shape (partitions, dimensions).
 
-    Raises
-    ------
-    InvalidTypeError
-        The argument has no rows of numbers.
+    Raises InvalidTypeError: the argument has no rows of numbers.
     """
     numbers = _numbers("ivf_centroids", given)
     if numbers.ndim != 2:
@@ -106,10 +102,7 @@ def centroids_of(given: object) -> NDArray[np.floating | np.uint8]:
 def codebook_of(given: object, parts: int, words: int) -> NDArray[np.floating | np.uint8]:
     """Convert a codebook to an array of shape (subvectors, words, dimensions of a subvector).
 
-    Raises
-    ------
-    InvalidTypeError
-        The argument has no rows of numbers.
+    Raises InvalidTypeError: the argument has no rows of numbers.
     """
     numbers = _numbers("pq_codebook", given)
     if isinstance(given, pa.Array) and numbers.size % (parts * words) == 0:

@@ -44,10 +44,7 @@ def write_to(
 def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:
     """Return the settings of a write of a dataset.
 
-    Raises
-    ------
-    InvalidArgumentError, InvalidTypeError
-        An argument is invalid.
+    Raises InvalidArgumentError, InvalidTypeError: an argument is invalid.
     """
     key, cleanup = arguments.primary_key, arguments.auto_cleanup_options
     v2 = arguments.enable_v2_manifest_paths

@@ -118,10 +118,7 @@ def check_wait(name: str, value: timedelta) -> timedelta:
 def check_callback(name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
     """Return a callback or ``None``.
 
-    Raises
-    ------
-    InvalidArgumentError
-        The value is not callable; pylance raises a ``ValueError``, too.
+    Raises InvalidArgumentError: the value is not callable; pylance raises a ``ValueError``, too.
     """
     if function is not None and not callable(function):
         raise InvalidArgumentError(

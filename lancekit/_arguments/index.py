@@ -25,12 +25,10 @@ class VectorIndexArguments(Arguments):
     Parameters
     ----------
     column
-        The name of the column, or the path of a nested field.  Its type is a fixed-size list of
-        floats.
+        The name of the column, or the path of a nested field, of fixed-size lists of floats.
     index_type
-        ``"IVF_FLAT"``, ``"IVF_SQ"`` or ``"IVF_PQ"``.  All of them divide the vectors into
-        partitions of near vectors.  They store full vectors, one byte a dimension, or one code a
-        subvector.
+        ``"IVF_FLAT"``, ``"IVF_SQ"`` or ``"IVF_PQ"``.  All form partitions of near vectors.  They
+        store full vectors, one byte a dimension, or one code a subvector.
     name
         The name of the index, by default the column name with ``_idx``.
     metric
@@ -43,8 +41,8 @@ class VectorIndexArguments(Arguments):
         The centroids of the partitions, shape (partitions, dimensions).  By default k-means
         computes them from a sample.
     pq_codebook
-        The code words of each subvector of ``"IVF_PQ"``, shape (subvectors, words, dimensions of a
-        subvector).  It needs ``ivf_centroids``.
+        The words of the codebook of ``"IVF_PQ"``, shape (parts, words, numbers of a part), where
+        parts are subvectors.  It needs ``ivf_centroids``.
     num_sub_vectors
         The number of subvectors of a vector in ``"IVF_PQ"``.
     target_partition_size
@@ -56,8 +54,7 @@ class VectorIndexArguments(Arguments):
     index_uuid
         The name of the folder of the index files.
     progress_callback
-        A function that is called with an `lancekit.progress.IndexProgress` before and after rows
-        are indexed.
+        Called with an `lancekit.progress.IndexProgress` before and after rows are indexed.
     index_cache_size, storage_options, filter_nan, skip_transpose, max_iters, sample_rate, \
 index_file_version, shuffle_partition_batches, shuffle_partition_concurrency, \
 streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes

@@ -2,8 +2,7 @@
 
 A field has a type, which its argument is checked against (`lancekit._checked`), and a default.  A
 field is used, or a **hint**, or **refused**.  A hint is checked and changes no result.  A refused
-field has a reason.  The docstring of the class documents the fields, once for all calls that take
-the record.
+field has a reason.  The docstring of the class documents the fields, for all calls with the record.
 """
 
 from __future__ import annotations
@@ -129,11 +128,8 @@ class Arguments:
     def of(cls, given: Mapping[str, object], taker: str, method: str) -> Self:
         """Return a record of keyword arguments, after checking them.
 
-        Raises
-        ------
-        InvalidTypeError
-            An argument does not exist.  The error names the function, and the method whose
-            arguments it takes.
+        Raises InvalidTypeError: an argument does not exist.  The error names the function, and the
+        method whose arguments it takes.
         """
         check_known(taker, given, cls.parameters().parameters, method)
         return cls.checked(_check_of(cast("Any", cls))((), dict(given)), method.removesuffix("()"))

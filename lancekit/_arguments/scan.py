@@ -23,11 +23,9 @@ class _Selection(Arguments):
     ----------
     columns
         Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested fields
-        (``s.x``), or a dictionary from result names to SQL expressions.  All stored columns by
-        default.
+        (``s.x``), or SQL expressions by result name; all stored columns by default.
     filter
-        SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression.  Rows for which it is
-        null are left out.
+        SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression.  Null counts as false.
     limit, offset
         The number of rows to return, and the number of rows to skip before them.
     batch_size
@@ -60,8 +58,8 @@ class _FragmentRows(_Selection):
         Also read deleted rows whose files still exist.  They have no ``_rowid`` (which must be
         among the columns) and no ``_rowaddr``.
     order_by
-        Column names, or objects with ``column_name`` and ``ascending``.  The whole result is sorted
-        in memory.
+        Names, or objects with ``column_name`` and ``ascending``.  The whole result is sorted in
+        memory.
     use_scalar_index
         ``False`` filters all rows, without a query of scalar indices.
     batch_readahead, io_buffer_size, late_materialization
@@ -143,8 +141,8 @@ class _BlobForm(Arguments):
     Parameters
     ----------
     blob_handling
-        ``"blobs_descriptions"`` (the default) returns the positions of blobs, ``"all_binary"``
-        their bytes.
+        ``"blobs_descriptions"`` (the default) gives the positions of blobs, ``"all_binary"`` their
+        bytes.
     """
 
     _: KW_ONLY

@@ -115,8 +115,8 @@ class FragmentsArguments(FileArguments):
     return_transaction
         Return a transaction for `LanceDataset.commit`, instead of the list of fragments.
     mode
-        ``"append"`` for rows that fit the existing dataset; ``"create"`` or ``"overwrite"`` for
-        rows with a new schema.
+        ``"append"`` for rows that fit the dataset; ``"create"`` or ``"overwrite"`` for a new
+        schema.
     enable_stable_row_ids
         A hint that changes nothing: the commit assigns row ids.
     """
@@ -167,8 +167,7 @@ class WriteOptions(FileArguments, _CommitSettings):
     primary_key_check
         The action for rows of this write that share a primary key: ``"warn"`` counts them and shows
         an example, ``"error"`` writes nothing, ``"ignore"`` skips the check.  The check reads the
-        key columns back, and takes 8 bytes of memory a row.  It does not compare with existing
-        rows.
+        key columns back, with 8 bytes of memory a row.  It ignores existing rows.
     checksums
         Write checksums into the data files, which other readers ignore.  `LanceDataset.validate`
         verifies them, and so do reads under ``lk.options.verify_checksums``.  By default
@@ -240,7 +239,7 @@ class StreamArguments(_CommitSettings):
         The path or URI of the dataset; the first batch creates the dataset if it does not exist.
     query
         The name of the streaming query, unique among the queries that write to this dataset.  A
-        query with a new checkpoint needs a new name, because its batches count from 0 again; a
+        query with a new checkpoint needs a new name, because its batches count from 0 again.  A
         second query of the same name is refused.  Over Spark Connect, a second query that runs in
         the same session is not detected.
     mode
@@ -365,8 +364,7 @@ class _ShardWriterSettings(Arguments):
     manifest_scan_batch_size
         A setting of pylance's search for manifests; it changes nothing in lancekit.
     hnsw_params
-        Settings of pylance's HNSW graphs by index name: ``num_edges``, ``ef_construction``,
-        ``max_level``.
+        Settings of pylance's HNSW by index name: ``num_edges``, ``ef_construction``, ``max_level``.
     """
 
     _: KW_ONLY

@@ -312,8 +312,7 @@ def cast(arr: Any, target_type: object, *args: Any, **kwargs: Any) -> Any:
     target_type
         An Arrow type.  ``"bfloat16"`` and ``"bf16"`` mean `BFloat16Type`.
     args, kwargs
-        Further arguments of `pyarrow.compute.cast`.  They are ignored if either type is
-        ``bfloat16``.
+        Arguments of `pyarrow.compute.cast`, which are ignored if either type is ``bfloat16``.
 
     Returns
     -------

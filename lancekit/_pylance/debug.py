@@ -84,8 +84,7 @@ def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
 def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list[str]:
     """Return the transactions of the latest commits as text, the newest first.
 
-    Versions without a recorded transaction are left out.  A version that was cleaned up ends the
-    list.
+    Versions without a recorded transaction are left out.  A removed version ends the list.
     """
     count = check_count("max_transactions", max_transactions)
     return [_text(one) for one in dataset.get_transactions(count) if one is not None]

@@ -2,8 +2,7 @@
 
 Three extension types under the names of the reference, and the conversions between them.  Names
 follow ``lance.arrow``.  Importing this module registers the types with Arrow.  From then on such
-columns are read with these types.  Pillow is needed only where the caller passes no decoder or
-encoder.
+columns are read with these types.  Pillow is only needed without an own decoder or encoder.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class ImageArray(pa.ExtensionArray):
 
     @classmethod
     def from_array(cls, images: object) -> ImageArray:
-        """Convert images to an array of their kind: URIs, encoded files, or tensors.
+        """Convert images to an array of their kind: URIs, the bytes of files, or tensors.
 
         Raises
         ------
@@ -107,17 +106,12 @@ class ImageURIArray(ImageArray):
         return array
 
     def read_uris(self, storage_type: pa.DataType = _BYTES) -> EncodedImageArray:
-        """Read the image files.
+        """Read the image files, and return their bytes.
 
         Parameters
         ----------
         storage_type
             The storage type, binary by default; use large binary for more than 2 GiB.
-
-        Returns
-        -------
-        EncodedImageArray
-            The bytes of the files.
 
         Raises
         ------
@@ -139,18 +133,13 @@ class EncodedImageArray(ImageArray):
     def to_tensor(
         self, decoder: Callable[[pa.Array], Any] | None = None
     ) -> FixedShapeImageTensorArray:
-        """Decode images of equal size.
+        """Decode images of equal size to pixels.
 
         Parameters
         ----------
         decoder
             A function that turns an array of bytes into pixels; Pillow by default.  It returns an
             array of tensors, or a NumPy array whose first dimension is the images.
-
-        Returns
-        -------
-        FixedShapeImageTensorArray
-            The pixels.
 
         Raises
         ------
@@ -183,20 +172,14 @@ class FixedShapeImageTensorArray(ImageArray):
         encoder: Callable[[np.ndarray[Any, Any]], pa.Array] | None = None,
         storage_type: pa.DataType = _BYTES,
     ) -> EncodedImageArray:
-        """Encode images.
+        """Encode images, and return the bytes of the files.
 
         Parameters
         ----------
         encoder
-            A function that turns an array of pixels into an array of bytes; by default Pillow
-            writes PNG.
+            A function from an array of pixels to an array of bytes; by default Pillow writes PNG.
         storage_type
             The storage type, binary by default; use large binary for more than 2 GiB.
-
-        Returns
-        -------
-        EncodedImageArray
-            The bytes of the files.
         """
         kind = EncodedImageType(storage_type)
         files = (encoder or _encoded)(self.to_numpy()).cast(kind.storage_type)
@@ -246,7 +229,7 @@ class ImageURIType(_ImageType):
 
 
 class EncodedImageType(_ImageType):
-    """The Arrow type of image files, stored as binary values."""
+    """The Arrow type of image files, stored as bytes."""
 
     _stored_as = ("binary type", pt.is_binary, pt.is_large_binary)
     _name = "lance.arrow.encoded_image"

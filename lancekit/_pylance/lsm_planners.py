@@ -52,7 +52,7 @@ class LsmPointLookupPlanner(Displayed):
     dataset
         The table; its newest version is read.
     shard_snapshots
-        The generations to search; those that the table has merged are left out.
+        The generations to search; merged generations are left out.
     pk_columns
         The columns of the primary key, in its order.  No other columns are accepted.
 
@@ -80,20 +80,14 @@ class LsmPointLookupPlanner(Displayed):
         self._schema = dataset._snapshot.manifest.schema
 
     def plan_lookup(self, pk_value: pa.Array, columns: list[str] | None = None) -> ExecutionPlan:
-        """Plan the lookup of one key.
+        """Plan the lookup of one key, and return the plan without running it.
 
         Parameters
         ----------
         pk_value
-            An array of one value.  For a key of several columns, the value is a struct with a field
-            for each column.
+            An array of one value.  A key of several columns is a struct with their values.
         columns
             The columns to return; the key columns are always added.
-
-        Returns
-        -------
-        ExecutionPlan
-            The lookup, to be run.
 
         Raises
         ------
@@ -169,14 +163,13 @@ class LsmVectorSearchPlanner(Displayed):
     dataset
         The table; its newest version is read.
     shard_snapshots
-        The generations to search; those that the table has merged are left out.
+        The generations to search; merged generations are left out.
     vector_column
         The column of vectors.
     pk_columns
         The columns of the primary key, in its order.  No other columns are accepted.
     distance_type
-        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``; by default the metric of the index, or
-        ``"l2"``.
+        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``; by default the index's, or L2.
     filter
         A filter in SQL that is applied before the search.
     """
@@ -205,7 +198,7 @@ class LsmVectorSearchPlanner(Displayed):
         refine_base_table: bool = False,
         overfetch_factor: float = 1.0,
     ) -> ExecutionPlan:
-        """Plan the search for the ``k`` nearest rows.
+        """Plan the search for the ``k`` nearest rows, and return the plan without running it.
 
         Parameters
         ----------
@@ -216,16 +209,9 @@ class LsmVectorSearchPlanner(Displayed):
         columns
             The columns to return; the key columns and ``_distance`` are always added.
         refine_base_table
-            Whether to read the vectors of the rows that the index proposes, and compute exact
-            distances.
+            Whether to read the vectors of proposed rows, and compute exact distances.
         overfetch_factor
-            1.0 or more.  It changes nothing: rows that newer ones replace take no place in the
-            result.
-
-        Returns
-        -------
-        ExecutionPlan
-            The search, to be run.
+            1.0 or more.  It changes nothing: replaced rows take no place in the result.
 
         Raises
         ------
@@ -282,11 +268,11 @@ class ExecutionPlan:
     _run: Callable[[], pa.Table]
 
     def explain(self) -> str:
-        """Describe what a run reads."""
+        """Describe the files and rows that a run would read."""
         return self._describe()
 
     def to_table(self) -> pa.Table:
-        """Run the plan, and return the rows."""
+        """Run the plan, and return the rows as an Arrow table."""
         return self._run()
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -326,10 +312,7 @@ class _HasKey:
 def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...]) -> pa.Table:
     """Return the row with a primary key, or no row.
 
-    Parameters
-    ----------
-    key
-        One value for each column of the primary key, of the column's type.
+    key: one value for each column of the primary key, of the column's type.
     """
     request = ScanRequest(outputs=outputs)
     newest = of.newest

@@ -35,9 +35,9 @@ class RowIdSequence:
     """The stable row ids of one fragment's rows, in row order.
 
     A fragment of a hand-made transaction carries the ids of rows that it moves.  There can be fewer
-    ids than rows: they belong to the first rows, and the commit assigns ids to the others.  The ids
-    must exist in the table, and the same transaction must delete the rows at their old place.
-    Neither is checked.
+    ids than rows: they belong to the first rows, and the commit assigns ids to the others.  Two
+    rules are not checked: the ids must exist in the table, and the transaction must delete the rows
+    at their old place.
 
     Parameters
     ----------
