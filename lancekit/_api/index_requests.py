@@ -183,8 +183,8 @@ def index_parameters(
     if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
         refuse(method, progress_callback=more.pop("progress_callback", None))
         given = {"column": "", "index_type": index_type, **more}
-        common = VectorIndexArguments.of(given, f"{method}()", "create_index()")
-        return VECTORS, vector_parameters(common)
+        arguments = VectorIndexArguments.of(given, f"{method}()", "create_index()")
+        return VECTORS, vector_parameters(arguments)
     kind, parameters = kind_named(index_type)
     if kind is not INVERTED:
         refuse_more(method, more)
