@@ -38,7 +38,7 @@ from lancekit._operations.checks.operation import described_file
 from lancekit._operations.delete import delete_in_fragment
 from lancekit._operations.maintenance.validate import validate_fragment
 from lancekit._operations.write import open_rows, plan_write
-from lancekit._pipeline.delete_rows import find_rows_asking
+from lancekit._pipeline.delete_rows import find_rows_by_index
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import FragmentReader
@@ -297,7 +297,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         snapshot = self._dataset._snapshot
         schema = blob_view(snapshot.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
-        found = find_rows_asking(snapshot, replace(self.source, schema=schema), parsed)
+        found = find_rows_by_index(snapshot, replace(self.source, schema=schema), parsed)
         return self._deleted(found.rows, found.deleted_before)
 
     def delete_rows(self, offsets: Iterable[int]) -> Fragment | None:

@@ -1,1 +1,1 @@
-"""Plain functions over Arrow batches that run on an executor or in-process, and the Runner seam."""
+"""Per-fragment work on Arrow batches, in plain functions that run in this process or on Spark."""

@@ -1,6 +1,6 @@
-"""New values of columns, for some rows of a fragment or for all, in files beside those it has.
+"""New column values for some or all rows of a fragment, in additional data files.
 
-The rows stay where they are.  The fragment's older files no longer count for the columns.
+The rows keep their positions.  The fragment's older files no longer store the columns.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Indices = npt.NDArray[np.int64]
 class Patch:
     """A fragment, and new values for some of its rows.  Can be sent to a worker.
 
-    offsets: the rows, ascending.
-    values: one row for each of them; the columns are those of the schema of `write`.
-    write: how the file is written.
+    offsets: the offsets of the rows, ascending.
+    values: one row for each offset; the columns match the schema of `write`.
+    write: the settings of the new file.
     """
 
     source: FragmentSource
@@ -51,14 +51,14 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """A fragment with a file of new values, and the rows that have them."""
+    """A fragment with a file of new values, and the offsets of the rows with new values."""
 
     fragment: Fragment
     rows: BitMap
 
 
 def try_patch(patch: Patch) -> Patched | LancekitError:
-    """Write the file of a patch; return what went wrong, for the others' files to be removed."""
+    """Write the file of a patch; return an error, so that the caller can remove other files."""
     maker = _Patching(patch.offsets, patch.values)
     try:
         written = write_columns(ColumnsTask(source=patch.source, maker=maker, write=patch.write))
@@ -69,7 +69,7 @@ def try_patch(patch: Patch) -> Patched | LancekitError:
 
 
 def all_patched(found: Sequence[Patched | LancekitError], store: Store) -> tuple[Patched, ...]:
-    """Return what was patched; if one fragment failed, the files of the others are removed."""
+    """Return the patches; if one fragment failed, remove the files of the others, and raise."""
     patched = tuple(part for part in found if isinstance(part, Patched))
     for part in found:
         if isinstance(part, LancekitError):
@@ -79,12 +79,12 @@ def all_patched(found: Sequence[Patched | LancekitError], store: Store) -> tuple
 
 
 def added_files(patched: Iterable[Patched]) -> tuple[Fragment, ...]:
-    """Return fragments of nothing but the files that were written."""
+    """Return each fragment with only the file that was added."""
     return tuple(replace(part.fragment, files=part.fragment.files[-1:]) for part in patched)
 
 
 def superseded(fragment: Fragment, ids: frozenset[int]) -> Fragment:
-    """Take fields out of all files but the last."""
+    """Mark field ids as tombstones in all files of a fragment but the last."""
     older = tuple(
         replace(file, fields=tuple(TOMBSTONE if id_ in ids else id_ for id_ in file.fields))
         for file in fragment.files[:-1]
@@ -94,7 +94,7 @@ def superseded(fragment: Fragment, ids: frozenset[int]) -> Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _Patching:
-    """The old values of rows, but for those that get new ones."""
+    """A maker of columns that replaces the values of some rows, and keeps the others."""
 
     offsets: Indices
     values: pa.Table
@@ -102,11 +102,11 @@ class _Patching:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that are patched, and where their rows are."""
+        """The patched columns, and the row address."""
         return [*self.values.column_names, "_rowaddr"]
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Put the new values in the old ones' places."""
+        """Return the columns with the new values at their rows' positions."""
         here = row_address.offsets(rows.column("_rowaddr").to_numpy()).astype(np.int64)
         first, last = np.searchsorted(self.offsets, (here[0], here[-1] + 1))
         places = np.arange(rows.num_rows)
@@ -121,12 +121,12 @@ class _Patching:
         ]
 
 
-# ---- new values of whole columns, for `pipeline.columns` to write
+# ---- makers of whole columns, for `write_columns`
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Columns of SQL expressions over the rows as they were, in the columns' own types."""
+    """Columns of SQL expressions over the old rows, cast to the columns' types."""
 
     assignments: tuple[Assignment, ...]
     calls: None = None
@@ -144,7 +144,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Columns of another maker, where those that take no nulls have none."""
+    """Columns of another maker, with a check that columns that are not nullable have no nulls."""
 
     maker: Maker
     schema: pa.Schema
@@ -156,11 +156,11 @@ class Filled:
 
     @property
     def calls(self) -> Calls | None:
-        """How the maker is called."""
+        """The row limit and the thread count for calls of the maker."""
         return self.maker.calls
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
-        """Make the columns, and look for nulls."""
+        """Make the columns; refuse nulls in a column that is not nullable."""
         made = self.maker.make(rows)
         for field, values in zip(self.schema, made, strict=True):
             if ak.null_count(values) and not field.nullable:
@@ -174,17 +174,17 @@ class Filled:
         return made
 
 
-# ---- new columns whose values arrive in the order of the rows that they belong to
+# ---- new columns whose values arrive in the order of their rows' addresses
 
 
 class Arriving:
-    """A maker of columns that takes its values from batches.  Stays in its process.
+    """A maker of columns that takes its values from batches.  Cannot be sent to a worker.
 
-    A row for which none arrives gets nulls.
+    Rows without a value get nulls.
 
-    batches: the values, and in a last column the addresses, ascending over all batches.
-    schema: the values' columns.
-    key: the dataset's column by which rows were matched, to name one that was matched twice.
+    batches: the values, with the row addresses in a last column, ascending over all batches.
+    schema: the columns of the values.
+    key: the dataset's column that rows were matched by, to name the key of a row matched twice.
     """
 
     calls = None
@@ -197,7 +197,7 @@ class Arriving:
         self._next: pa.RecordBatch | None = None
 
     def address(self) -> int | None:
-        """Return the address of the next value, ``None`` behind the last one."""
+        """Return the address of the next value, or ``None`` after the last one."""
         while self._next is None or self._next.num_rows == 0:
             self._next = next(self._batches, None)
             if self._next is None:
@@ -206,7 +206,7 @@ class Arriving:
         return first
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
-        """Take the values of some rows, which come in the order of their addresses."""
+        """Return the values for some rows, which must come in the order of their addresses."""
         wanted = rows.column("_rowaddr").to_numpy().astype(np.int64)
         parts = list(self._until(int(wanted[-1])))
         if not parts:

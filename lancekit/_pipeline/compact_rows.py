@@ -1,4 +1,4 @@
-"""Rows of some fragments into new ones, decoded or as copied pages; deleted rows are left out."""
+"""Compaction of fragments, by decoded rows or copied pages; deleted rows are dropped."""
 
 from __future__ import annotations
 
@@ -31,30 +31,29 @@ from lancekit._storage.local import LocalStore
 from lancekit.options import DEFAULT_GOAL
 from lancekit.progress import step
 
-# ---- columns of a compaction whose pages are copied: large ones gain nothing by being written
-# anew
+# ---- columns whose pages are copied, because rewriting large pages gains nothing
 #
-# Small pages are what a compaction is there to remove, so that a column is copied only where its
-# pages are large already; the others are read and written as rows (docs/format/operations.md, 6.3).
+# Compaction exists to remove small pages. So a column is copied only if its pages are already
+# large; other columns are read and written as rows (docs/format/operations.md, 6.3).
 
-#: of each physical column of a field the pages of all files, in order
+#: for each physical column of a field, the pages of all files, in order
 _Pages = list[list[StoredPage]]
 
-#: Encoded bytes of a page that is copied: an eighth of a full one.  Of ten times smaller ones a
-#: scan is as quick, but a thousand rows from here and there take twice as long.
+#: Least encoded bytes of a page that is copied: an eighth of a full page.  With pages ten times
+#: smaller, a scan is as fast, but reading 1,000 scattered rows takes twice as long.
 LARGE_PAGE = 1 << 20
-#: Files that are open at once.
+#: Files that are open at the same time, at most.
 _MOST_FILES = 512
 
 
 def columns_to_copy(
     sources: Sequence[FragmentSource], write: WriteTask, least: int
 ) -> dict[str, _Pages]:
-    """Return the pages of the top-level fields that can be copied, if they are large enough.
+    """Return the pages of each top-level field whose pages can be copied and are large enough.
 
     sources: the fragments that become one file.
-    write: how that is to be written.
-    least: bytes that the pages of a column have on average.
+    write: the settings of the new file.
+    least: the least average size of a column's pages, in bytes.
     """
     if not _can_be_copied(sources, write, least):
         return {}
@@ -65,10 +64,10 @@ def columns_to_copy(
 
 
 def _can_be_copied(sources: Sequence[FragmentSource], write: WriteTask, least: int) -> bool:
-    """Tell whether all rows of each fragment lie in one file, and all files are alike.
+    """Return True if each fragment is one file without deletions, and all files match.
 
-    On an object store requests cost more than decoding.  Text that is written for a goal, and pages
-    that are to have checksums or another size, are written anew.
+    On an object store, requests cost more than decoding.  Text that is written for a goal is
+    encoded again, and so are pages that need checksums or another size.
     """
     kinds = set()
     size = 0
@@ -95,10 +94,10 @@ def _can_be_copied(sources: Sequence[FragmentSource], write: WriteTask, least: i
 def _pages_of(
     field: LanceField, columns: Mapping[int, int], readers: Sequence[FileReader]
 ) -> _Pages | None:
-    """Return the pages of a field, ``None`` if they cannot be copied.
+    """Return the pages of a field, or ``None`` if they cannot be copied.
 
-    Blobs lie outside of their pages.  Dictionaries may have more values together than keys can
-    tell apart.  A field that another type or name came to since is written as it is now.
+    Blobs are stored outside of their pages.  Dictionaries of several files can have more values
+    together than their keys can count.  A field whose type or name changed since must be rewritten.
     """
     parts = list(field.walk())
     if any(
@@ -130,7 +129,7 @@ def _are_large(pages: _Pages, least: int) -> bool:
 
 
 Numbers = npt.NDArray[np.uint64]
-#: row ids, and the versions that created and last changed each row
+#: row ids, and the versions that created and last updated each row
 Sequences: TypeAlias = tuple[Numbers, Numbers, Numbers]
 
 
@@ -138,8 +137,8 @@ Sequences: TypeAlias = tuple[Numbers, Numbers, Numbers]
 class CompactTask:
     """Adjacent fragments, and how to write their rows.  Can be sent to a worker.
 
-    New fragments are of about one size, and have at least `target_rows` each if the rows suffice.
-    Pages of at least `copied` bytes are copied where that can be; ``None``: none are.
+    New fragments are of about equal size, and have at least `target_rows` each if the rows
+    suffice.  Pages of at least `copied` bytes are copied where possible; ``None`` copies none.
     """
 
     sources: tuple[FragmentSource, ...]
@@ -154,9 +153,9 @@ class CompactTask:
 
 
 def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
-    """Write the live rows of a task's fragments to new ones, which nothing refers to yet.
+    """Write the live rows of a task's fragments to new fragments, and return these uncommitted.
 
-    Row ids and the versions of rows go along where the table has stable row ids.
+    With stable row ids, the row ids and row versions are copied.
     """
     with read_for_the_last_time():
         fragments = _written(task)
@@ -176,7 +175,7 @@ def _written(task: CompactTask) -> list[Fragment]:
     copies = {name: [map(encoded, column) for column in found] for name, found in pages.items()}
     batches = _batches(task, others) if others else ()
     written = write_with_pages(batches, copies, sizes[0], task.write)
-    step(0 if others else task.num_rows)  # who reads other columns counts the rows
+    step(0 if others else task.num_rows)  # the scan of other columns counts the rows itself
     return [written]
 
 
@@ -205,12 +204,12 @@ def _sequences(source: FragmentSource) -> Sequences:
 def _with_sequences(
     fragments: Sequence[Fragment], parts: Sequence[Sequences]
 ) -> tuple[Fragment, ...]:
-    """Give new fragments the sequences of the rows that were written to them, in order."""
+    """Give new fragments the row ids and row versions of their rows, in order."""
     pieces = cut(parts, [fragment.physical_rows for fragment in fragments])
     return tuple(
         replace(
             fragment,
-            # a segment for each source: ids ascend within most sources, and not beyond
+            # one segment per source: ids ascend within most sources, but not across them
             row_ids=encode_row_ids(*ids),
             created_at=encode_row_versions(np.concatenate(created)),
             last_updated_at=encode_row_versions(np.concatenate(updated)),
@@ -222,7 +221,7 @@ def _with_sequences(
 def cut(
     parts: Iterable[tuple[Numbers, ...]], sizes: Iterable[int]
 ) -> Iterator[tuple[tuple[Numbers, ...], ...]]:
-    """Cut arrays that lie behind each other anew: for each size, the pieces of each array."""
+    """Cut consecutive arrays at new boundaries; yield for each size the pieces of each array."""
     rest = iter(parts)
     current = next(rest)
     for size in sizes:
@@ -236,14 +235,14 @@ def cut(
         yield tuple(zip(*pieces, strict=True))
 
 
-# ---- pages that go from one file into another as they are: nothing of them is decoded
+# ---- pages that are copied between files without decoding
 
 
 def pages_of(reader: FileReader, columns: Sequence[int]) -> list[list[StoredPage]] | None:
-    """Return the pages of some physical columns of a file of 2.1 or newer.
+    """Return the pages of some physical columns of a file of version 2.1 or newer.
 
-    ``None`` if they are to be read as rows instead: where checksums are to be compared, where rows
-    of pages are not those of the file (items of vectors of structs, or damage).
+    Return ``None`` if the columns must be read as rows: the file has checksums to compare, or the
+    rows of the pages differ from the file's (items of vectors of structs, or damage).
     """
     container = reader.container
     if container.checksums is not None or container.version < (2, 1):
@@ -255,6 +254,6 @@ def pages_of(reader: FileReader, columns: Sequence[int]) -> list[list[StoredPage
 
 
 def encoded(stored: StoredPage) -> Encoded:
-    """Return a page with its bytes, to be written as it is."""
+    """Return a page with its encoded bytes, to be copied."""
     page = stored.page
     return Encoded(page.length, stored.encoding, tuple(map(page.read, range(len(page.sizes)))))

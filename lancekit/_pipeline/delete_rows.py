@@ -1,4 +1,4 @@
-"""Which rows of a fragment a predicate deletes."""
+"""Deletion tasks: find the rows of fragments that a predicate selects."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from lancekit._versions.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindDeletedTask:
-    """What to look at, which is read together, and a predicate.  Can be sent to a worker."""
+    """Rows to search, which are read together, and a predicate.  Can be sent to a worker."""
 
     read: Read
     predicate: Predicate
 
     @property
     def num_rows(self) -> int:
-        """The number of rows to look at."""
+        """The number of rows to search."""
         return self.read.num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRows:
-    """The rows found in a fragment, and those that were deleted before."""
+    """The offsets of the rows found in a fragment, and of rows that were already deleted."""
 
     fragment_id: int
     rows: BitMap
@@ -41,7 +41,7 @@ class DeletedRows:
 
     @classmethod
     def of(cls, reader: FragmentReader, rows: BitMap) -> DeletedRows:
-        """Return rows of the fragment of a reader."""
+        """Return rows of the reader's fragment."""
         return cls(fragment_id=reader.source.fragment.id, rows=rows, deleted_before=reader.deleted)
 
 
@@ -57,16 +57,16 @@ def find_rows(source: FragmentSource, predicate: Predicate) -> DeletedRows:
     return DeletedRows.of(reader, rows)
 
 
-def find_rows_asking(
+def find_rows_by_index(
     snapshot: Snapshot, source: FragmentSource, predicate: Predicate
 ) -> DeletedRows:
-    """Do what `find_rows` does, but ask the indices of a version first, if it has the fragment.
+    """Return what `find_rows` returns, but query indices first if the version has the fragment.
 
-    A handle may have moved on since it gave the fragment away, and its indices with it.
+    The handle may have moved to a version that no longer has this fragment in its indices.
     """
-    is_there = snapshot.fragment(source.fragment.id) == source.fragment
+    is_current = snapshot.fragment(source.fragment.id) == source.fragment
     read = (
-        reading(snapshot, predicate, source.schema).only([source]) if is_there else Read([source])
+        reading(snapshot, predicate, source.schema).only([source]) if is_current else Read([source])
     )
     for task in mark_tasks(read, predicate):
         for found in find_rows_together(task):
@@ -75,7 +75,7 @@ def find_rows_asking(
 
 
 def mark_tasks(read: Read, predicate: Predicate) -> list[FindDeletedTask]:
-    """Return a task for each fragment that has rows to look at, or for several that are small."""
+    """Return a task for each fragment with rows to search, or for several small fragments."""
     return [
         FindDeletedTask(read=piece, predicate=predicate)
         for part in read.parts()
@@ -89,7 +89,7 @@ def _pieces(part: Read, predicate: Predicate) -> Iterator[Read]:
 
 
 def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
-    """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
+    """Return the rows of each fragment of a task; fragments without a match may be omitted."""
     return _deleted_rows(task.predicate, task.read)
 
 

@@ -1,8 +1,7 @@
-"""Where work runs: in this process, or on Spark.
+"""The choice of the engine that runs work: this process or Spark.
 
-A `Runner` maps a plain function over tasks; both can be pickled.  The choice between the two is
-made here and nowhere else.  This room does not know Spark: the package's roof registers how to
-make its runner.
+A `Runner` maps a plain function over tasks; both can be pickled.  Only this module chooses between
+the runners.  The room does not know Spark: the package's roof registers a factory of its runner.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from lancekit.progress import Stopped, Tracker, known_rows, result_of, tracking,
 if TYPE_CHECKING:
     from lancekit._storage.base import Store
 
-#: in this process, or on Spark
+#: this process, or Spark
 EngineName = Literal["local", "spark"]
 
-#: on how many rows in all tasks are begun where they are asked for, and how many seconds they may
-#: take there, in all and each
+#: tasks of at most this many rows in all start in the calling thread; the seconds that they may
+#: take there, as a base and for each finished task
 _FEW_ROWS, _PATIENCE, _QUICK = 50_000, 0.01, 0.002
 
 Task = TypeVar("Task")
@@ -36,7 +35,7 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """Runs the same function on each of many tasks."""
+    """A runner of one function on many tasks."""
 
     @property
     def name(self) -> EngineName:
@@ -54,11 +53,11 @@ class MapTasks(Protocol):
 
 
 class LocalRunner:
-    """Threads of this process: decoding and Arrow kernels release the interpreter lock.
+    """A pool of threads in this process: decoding and Arrow kernels release the interpreter lock.
 
-    With one thread at most, tasks run one after the other where `map` is called.  So do those on
-    few ``rows`` in all, until they turn out to take long, as they do on an object store: to hand
-    a task over and back takes longer than to look through a thousand rows.
+    With a limit of one thread, tasks run one after the other in the calling thread.  So do tasks on
+    few ``rows`` in all, until they turn out to be slow, as on an object store.  To hand a task to a
+    thread takes longer than to scan 1,000 rows.
     """
 
     name: EngineName = "local"
@@ -68,27 +67,27 @@ class LocalRunner:
         self._few = rows is not None and rows <= _FEW_ROWS
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """Return the results in the order of the tasks; the first failure is raised.
+        """Return the results in the order of the tasks; raise the first failure.
 
-        An interrupt or a failure ends the other tasks at their next step.
+        An interrupt or a failure stops the other tasks at their next step.
         """
         with tracking(what_is(work), len(tasks), total_rows=known_rows(tasks)) as tracker:
             if len(tasks) <= 1 or self._threads == 1:
-                return [_done(work, task, tracker) for task in tasks]
-            done = self._done_here(work, tasks, tracker) if self._few else []
+                return [_run_task(work, task, tracker) for task in tasks]
+            done = self._run_in_caller(work, tasks, tracker) if self._few else []
             rest = tasks[len(done) :]
             return done + self._in_threads(work, rest, tracker) if rest else done
 
-    def _done_here(
+    def _run_in_caller(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], tracker: Tracker
     ) -> list[Result]:
-        """Do tasks as long as they are quick."""
+        """Run tasks in this thread until one is slow."""
         done: list[Result] = []
         began = time.perf_counter()
         for task in tasks:
             if time.perf_counter() - began > _PATIENCE + _QUICK * len(done):
                 break
-            done.append(_done(work, task, tracker))
+            done.append(_run_task(work, task, tracker))
         return done
 
     def _in_threads(
@@ -96,7 +95,7 @@ class LocalRunner:
     ) -> list[Result]:
         threads = min(len(tasks), processors(), self._threads)
         with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
-            context = copy_context()  # options of a `with` block hold in the threads too
+            context = copy_context()  # so that options of a `with` block apply in the threads
             running: list[Future[Result]] = []
             try:
                 for task in tasks:
@@ -105,17 +104,17 @@ class LocalRunner:
                 return [_result(future, tracker) for future in running]
             except Stopped:
                 failed = next(filter(None, map(_failure, running)), None)
-                if failed is None:  # the operation around this one has to stop
+                if failed is None:  # the enclosing operation must stop
                     raise
                 raise failed from None
             finally:
-                tracker.stop()  # the rest, after a failure or an interrupt
+                tracker.stop()  # stops the other tasks after a failure or an interrupt
                 for future in running:
                     future.cancel()
 
 
-def _done(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Result:
-    """Do a task in this thread, and count it."""
+def _run_task(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Result:
+    """Run a task in this thread, and count it as done."""
     result = work(task)
     tracker.advance()
     tracker.draw()
@@ -128,7 +127,7 @@ def _stop_if_failed(tracker: Tracker, future: Future[object]) -> None:
 
 
 def _failure(future: Future[Result]) -> BaseException | None:
-    """Return what a task has failed with, unless it was stopped because of another one."""
+    """Return the exception of a task, unless another task's failure stopped it."""
     failed = None if future.cancelled() or not future.done() else future.exception()
     return None if isinstance(failed, Stopped) else failed
 
@@ -141,39 +140,39 @@ def _result(future: Future[Result], tracker: Tracker) -> Result:
 
 
 class Engine(Protocol):
-    """How Spark takes part; the package's roof registers it, so that no room imports upward."""
+    """The interface to Spark; the package's roof registers it, so that no room imports upward."""
 
     def is_active(self) -> bool:
-        """Return whether a session is there already."""
+        """Return True if a Spark session is active."""
 
     def ready(self, session: object) -> None:
-        """Make what lancekit adds to Spark known to a session."""
+        """Register lancekit's extensions of Spark in a session."""
 
     def runner(self, store: Store | None = None) -> Runner:
-        """Return a runner on the session, which is started if need be.
+        """Return a runner on the Spark session, which is started if necessary.
 
-        Results that are too large for Spark go through files in a store.
+        Results that are too large for Spark pass through files in the store.
         """
 
     def source(self, data: object, schema: object) -> Any:
-        """Return a Spark DataFrame, or anything that holds rows, as a source."""
+        """Return a Spark DataFrame, or other rows, as a source."""
 
     def frame(self, scan: object, condition: object = None) -> Any:
-        """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
+        """Return a scan as a Spark DataFrame, filtered by a Spark condition."""
 
     def rows(self, work: Callable[[Task], object], tasks: Sequence[Task], schema: object) -> Any:
-        """Return the tables that a function makes of tasks, as a Spark DataFrame."""
+        """Return the tables that a function makes from tasks, as a Spark DataFrame."""
 
     def query(self, sql: str, name: str, table: object) -> Any:
-        """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
+        """Return the result of a Spark SQL query over a DataFrame, which has a name in the text."""
 
     def statement(
         self, sql: str, tables: Mapping[str, object], parameters: Mapping[str, str]
     ) -> tuple[Any, Callable[[object], Any]]:
-        """Return what Spark makes of a text with tables in braces, and what collects rows of it."""
+        """Return the result of Spark SQL with tables in braces, and a function to collect it."""
 
     def name(self, table: object, name: str) -> None:
-        """Make a DataFrame a temporary view of its session."""
+        """Register a DataFrame as a temporary view of its session."""
 
 
 def spark_engine() -> Engine:
@@ -186,18 +185,18 @@ def spark_engine() -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where work runs, and why: what is done, and what an explanation of it shows."""
+    """The engine for some work, and the reason, which explanations show."""
 
     engine: EngineName
     why: str
 
 
 def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
-    """Say where work on about ``rows`` rows belongs.
+    """Choose the engine for work on about ``rows`` rows.
 
-    With ``options.engine`` on "auto" Spark gets a Spark DataFrame, and work above
-    ``options.spark_threshold_rows`` if a session is there already: nobody waits for one to start,
-    and nothing but Spark work needs Java.
+    If ``options.engine`` is "auto", Spark gets Spark DataFrames, and work from
+    ``options.spark_threshold_rows`` on if a session is active.  So no call waits for a session to
+    start, and only Spark work needs Java.
     """
     wanted, threshold = options.engine, options.spark_threshold_rows
     if on_spark:
@@ -213,7 +212,7 @@ def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
 
 
 def choose_runner(rows: int, store: Store | None = None) -> Runner:
-    """Return where to run work that reads or writes about ``rows`` rows.
+    """Return the runner for work that reads or writes about ``rows`` rows.
 
     The dataset's ``store`` takes results that are too large for Spark.
     """
@@ -221,12 +220,12 @@ def choose_runner(rows: int, store: Store | None = None) -> Runner:
 
 
 def runner_of(choice: Choice, store: Store | None = None) -> Runner:
-    """Return what runs work where it was chosen to run; ``store`` as `choose_runner` takes it."""
+    """Return the runner of the chosen engine; ``store`` as in `choose_runner`."""
     return spark_engine().runner(store) if choice.engine == "spark" else LocalRunner()
 
 
 def choose_source(data: object, *, is_frame: bool) -> Choice:
-    """Say where rows of the user's are worked on: tables and frames know how many they are."""
+    """Choose the engine for rows from the user, by their number if it is known."""
     size = _known_rows(data)
     if size is not None:
         return choose_engine(size, on_spark=is_frame)
@@ -237,7 +236,7 @@ def choose_source(data: object, *, is_frame: bool) -> Choice:
 
 
 def _known_rows(data: object) -> int | None:
-    """Return how many rows there are if that takes no reading."""
+    """Return the number of rows if it is known without reading them."""
     size = getattr(data, "num_rows", None)
     if isinstance(size, int):
         return size
@@ -250,6 +249,6 @@ def _known_rows(data: object) -> int | None:
         sizes = [1 if isinstance(row, Mapping) else getattr(row, "num_rows", None) for row in data]
         known = [size for size in sizes if isinstance(size, int)]
         return sum(known) if len(known) == len(sizes) else None
-    # pandas, Polars and whatever else is a table; a dataset counts by its metadata
+    # pandas, Polars and other tables; a dataset counts by its metadata
     is_table = any(hasattr(data, name) for name in ("__arrow_c_stream__", "count_rows"))
     return len(data) if is_table and isinstance(data, Sized) else None

@@ -1,7 +1,7 @@
-"""Where values occur among known ones: most of a target's rows are not in the source of a merge.
+"""Lookup of values among known values, fast if most are unknown, as in the target of a merge.
 
-Whole numbers and times are looked up in a table of slots that one multiplication points into, a
-block at a time, so that a million of them take two milliseconds.  All others are left to Arrow.
+Integers and times are looked up in a hash table by one multiplication, in blocks: a million take
+2 ms.  Arrow looks up values of all other types.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Indices = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Owners = npt.NDArray[np.int32]
 
-#: Ascending places of the values that are known, and the position of each among the known ones.
+#: Ascending positions of the values that are known, and the number of the known value of each.
 Found = tuple[Indices, Indices]
 
-#: The number of a null, which equals nothing.
+#: The number of a null, which equals no value.
 NOWHERE = -1
 
 #: Values looked up at a time: the temporaries then stay in the processor's cache.
 _BLOCK = 1 << 15
 
-#: A table has four to eight slots for each known value, but at least and at most two to these.
-#: Large ones, in no cache anyway, have half as many: what fills memory takes longest there.
+#: Bits of the table size: four to eight slots for each known value, between two limits.  Large
+#: tables, which fit no cache anyway, have half as many: memory access dominates their time.
 _LEAST_BITS, _LARGE_BITS, _MOST_BITS = 16, 22, 26
 
-# Odd numbers without a pattern: the golden ratio spreads neighbours best, and what it leaves
-# together is spread by its product with the other.
+# Odd numbers without a pattern: the golden ratio spreads neighbours best; its product with the
+# other number spreads the words that remain in one slot.
 _SPREAD, _NEXT = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95
 
 
 class Lookup:
-    """Known values, distinct and without nulls, in which others are looked up by Arrow's equality.
+    """A lookup among known values, which are distinct and without nulls, by Arrow's equality.
 
-    See `numbered` for values that are neither.
+    For values with duplicates or nulls, see `numbered`.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Lookup:
     def __init__(self, known: pa.Array) -> None:
         self._known = known
         self._count = len(known)
-        #: the number of each value, ``None`` for its place
+        #: the number of each value; ``None`` if it is the value's position
         self._numbers: Indices | None = None
         self._slots = None
         if _is_whole(known.type):
@@ -62,7 +62,7 @@ class Lookup:
 
     @classmethod
     def of_numbered(cls, words: _Slots, numbers: Indices | None, count: int) -> Lookup:
-        """Return a look-up of whole numbers, each of which has a number already."""
+        """Return a lookup among integers that are already numbered."""
         made = cls.__new__(cls)
         made._slots, made._numbers, made._count = words, numbers, count
         return made
@@ -71,7 +71,7 @@ class Lookup:
         return self._count
 
     def find(self, values: pa.Array | pa.ChunkedArray) -> Found:
-        """Return which of some values are known."""
+        """Return the positions of the known values among some values, and their numbers."""
         if self._slots is None:
             found = pc.index_in(values, value_set=self._known, skip_nulls=True)
             whole = ak.combine_chunks(found) if isinstance(found, pa.ChunkedArray) else found
@@ -92,11 +92,11 @@ class Lookup:
 
 
 def numbered(values: pa.Array) -> tuple[Lookup, Indices]:
-    """Return a look-up of the distinct values, and the number of each value there.
+    """Return a lookup among the distinct values, and each value's number in it.
 
-    The numbers go from 0 in the order in which the values first occur; a null has `NOWHERE`.
-    Whole numbers are not sorted out before: to find the distinct ones of millions takes longer
-    than to look up as many.
+    Numbers count from 0 in order of first occurrence; a null has the number `NOWHERE`.  Integers
+    are not deduplicated first: to find the distinct ones of millions takes longer than to look up
+    as many.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 def _words(values: pa.Array) -> Words:
-    """Return whole numbers as words of 64 bits; what stands for a null may be anything."""
+    """Return integers as 64-bit words; the word of a null is arbitrary."""
     width = values.type.bit_width // 8
     data = values.buffers()[1]
     kind = "u" if pa.types.is_unsigned_integer(values.type) else "i"
@@ -144,7 +144,7 @@ def _words(values: pa.Array) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Which of the known words each slot belongs to, -1 for none."""
+    """A hash table: the position of the known word that owns each slot, or -1."""
 
     spread: np.uint64
     shift: np.uint64
@@ -155,13 +155,13 @@ class _Table:
 
 
 class _Slots:
-    """Words by slot; those whose slot belongs to another word are in the next table.
+    """A chain of hash tables: words whose slot another word owns are in the next table.
 
-    Of words at some places that are equal, the table has the first; `repeated` are the places of
-    the others, and the first's for each.
+    Of equal words, the tables have the first.  `repeated` has the positions of the others, and for
+    each the position of the first.
 
-    words: the words.
-    places: those that count, ascending.
+    words: all words.
+    places: the positions of the words to insert, ascending.
     """
 
     def __init__(self, words: Words, places: Owners) -> None:
@@ -174,11 +174,11 @@ class _Slots:
             owners = np.full(1 << bits, -1, np.int32)
             table = _Table(np.uint64(spread), np.uint64(64 - bits), owners)
             slots = table.slots(words[left])
-            owners[slots[::-1]] = left[::-1]  # what is assigned last stays: the first place
+            owners[slots[::-1]] = left[::-1]  # the last assignment wins: the first position
             self._tables.append(table)
             taken_by = owners[slots]
             other = taken_by != left
-            left, taken_by = left[other], taken_by[other]  # fewer each time
+            left, taken_by = left[other], taken_by[other]  # fewer in each round
             same = words[left] == words[taken_by]
             if same.any():
                 repeated.append((left[same], taken_by[same]))
@@ -212,13 +212,13 @@ class _Slots:
         return self._compare(words, *_candidates(words, table))
 
     def _compare(self, words: Words, places: Indices, owners: Owners) -> tuple[Found, Indices]:
-        """Return which candidates are known words, and the places of the others."""
+        """Return the candidates that equal their known word, and the positions of the others."""
         same = self._words[owners] == words[places]
         return (places[same], owners[same].astype(np.int64)), places[~same]
 
 
 def _bits(count: int) -> int:
-    """Return the logarithm of how many slots so many words get."""
+    """Return the logarithm of the table size for a number of words."""
     bits = (4 * count).bit_length()
     return max(bits if bits <= _LARGE_BITS else min(bits - 1, _MOST_BITS), _LEAST_BITS)
 
@@ -235,7 +235,7 @@ def find_words(
     left: Indices,
     count: Indices,
 ) -> int:
-    """Find words in a table: those that are known, and those whose slot another has."""
+    """Find words in a table: the known ones, and those whose slot another word owns."""
     found = others = 0
     if shift < 1 or shift > 63 or owners.size < 1 << (64 - shift):
         return -1
@@ -259,7 +259,7 @@ def find_words(
 
 
 def _candidates(words: Words, table: _Table) -> tuple[Indices, Owners]:
-    """Return the places of words whose slot belongs to a known word, and to which."""
+    """Return the positions of words whose slot has an owner, and the owners."""
     size = min(_BLOCK, len(words))
     products, taken_by = np.empty(size, np.uint64), np.empty(size, np.int32)
     places, owners = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
@@ -268,7 +268,7 @@ def _candidates(words: Words, table: _Table) -> tuple[Indices, Owners]:
         slots, by = products[: len(block)], taken_by[: len(block)]
         np.multiply(block, table.spread, out=slots)
         np.right_shift(slots, table.shift, out=slots)
-        # no slot is outside, and only a mode that does not check writes without a copy
+        # all slots are in range, and only an unchecked mode writes to `out` without a copy
         np.take(table.owners, slots.view(np.int64), out=by, mode="clip")
         taken = np.flatnonzero(by >= 0)
         places.append(taken + start)

@@ -1,10 +1,9 @@
-"""Frames of pandas, Polars and NumPy as Arrow data, and Arrow tables as frames of pandas.
+"""Conversion of pandas, Polars and NumPy data to Arrow, and of Arrow tables to pandas frames.
 
-The columns of a pandas frame have the reference's names: an index level that has a name is a
-column of that name, behind the frame's own; one that has none, or the name of a column, is
-``__index_level_0__`` or the next of these that is free. Two differ: a range with a name is a
-column, too; and whole numbers without a name are left out, with a warning, unless the rows' schema
-has a place for them.
+As in the reference, an index level of a pandas frame with a name becomes a column after the frame's
+own columns. A level without a name, or with the name of a column, becomes ``__index_level_0__``, or
+the next free name of this form. Two cases differ: a range with a name is a column, too; and
+integers without a name are dropped with a warning, unless the rows' schema has a column for them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import flattened
 from lancekit._legible import shown, warn
 from lancekit._pipeline.casts.python_times import in_arrow_units
-from lancekit._pipeline.casts.python_values import Guide, python_array, towards
+from lancekit._pipeline.casts.python_values import Guide, cast_if_exact, python_array
 from lancekit.errors import InvalidTypeError, UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -41,11 +40,11 @@ _LEFT_OUT = (
 def frame_columns(
     frame: pd.DataFrame, known: Collection[str], *, only: bool
 ) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the names of a frame's columns, and each as a series.
+    """Yield the columns of a frame, each with its name and as a series.
 
     frame: a pandas DataFrame.
-    known: the columns that the rows are to have, or that the table has which they go to.
-    only: whether an index level that is none of these is left out.
+    known: the columns that the rows must have, or the columns of the table that they go to.
+    only: whether to drop index levels that are not among these.
 
     Raises ValueError: columns have the same name.
     """
@@ -56,7 +55,7 @@ def frame_columns(
     for at, name in enumerate(names):
         yield name, frame.iloc[:, at]
     for name, level in _levels(frame.index, set(names)):
-        if name in known or (not only and _is_kept(frame.index, level)):
+        if name in known or (not only and _is_column(frame.index, level)):
             yield name, level.to_series()
 
 
@@ -70,8 +69,8 @@ def _levels(index: pd.Index, taken: set[str]) -> Iterator[tuple[str, pd.Index]]:
         yield name, level
 
 
-def _is_kept(index: pd.Index, level: pd.Index) -> bool:
-    """Tell whether an index level is a column of its own accord."""
+def _is_column(index: pd.Index, level: pd.Index) -> bool:
+    """Return True if an index level becomes a column without being requested."""
     if level.name is not None or index.nlevels > 1 or level.dtype.kind not in "iu":
         return True
     counts_rows = type(level).__name__ == "RangeIndex" or np.array_equal(
@@ -83,9 +82,9 @@ def _is_kept(index: pd.Index, level: pd.Index) -> bool:
 
 
 def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
-    """Return a series as an array; what it holds as Python objects is not cut.
+    """Convert a series to an Arrow array, without loss for Python objects.
 
-    Raises LossError: the first value that does not fit what the others are.
+    Raises LossError: the first value that does not fit the type of the others.
     Raises InvalidTypeError: Arrow has no type for the values.
     """
     if type(series.dtype).__name__ == "SparseDtype":
@@ -96,7 +95,7 @@ def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         if not series.dtype.isnative:
             series = series.astype(series.dtype.newbyteorder("="))
     if str(series.dtype) == "object":
-        return towards(python_array(list(series), guide), guide)
+        return cast_if_exact(python_array(list(series), guide), guide)
     categories = getattr(getattr(series, "cat", None), "categories", None)
     if categories is None or str(categories.dtype) != "object":
         return pa.array(series, from_pandas=True)
@@ -108,11 +107,11 @@ def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     )
 
 
-# ---- NumPy arrays as Arrow arrays: matrices become vectors, records become structs
+# ---- NumPy arrays as Arrow arrays: matrices become vectors, structured arrays become structs
 
 
 def numpy_array(values: NDArray[np.generic]) -> pa.Array:
-    """Return an array of any number of dimensions, but of no Python objects, as a column.
+    """Convert an array of one or more dimensions, without Python objects, to a column.
 
     Examples
     --------
@@ -120,9 +119,9 @@ def numpy_array(values: NDArray[np.generic]) -> pa.Array:
     FixedSizeListType(fixed_size_list<item: float>[3])
 
     Raises InvalidTypeError: Arrow has no type for the values.
-    Raises LossError: the first moment or span that is beyond the range of its type.
+    Raises LossError: the first moment or duration that is beyond the range of its type.
     """
-    if isinstance(values, np.matrix):  # has two dimensions whatever becomes of it
+    if isinstance(values, np.matrix):  # keeps two dimensions in every operation
         values = np.asarray(values)
     kind = values.dtype
     if values.ndim == 0:
@@ -142,7 +141,7 @@ def numpy_array(values: NDArray[np.generic]) -> pa.Array:
         return _vectors(values)
     if kind.names:
         records = cast("NDArray[np.void]", values)
-        parts = [numpy_array(records[name].copy()) for name in kind.names]  # masks stay
+        parts = [numpy_array(records[name].copy()) for name in kind.names]  # keeps masks
         return pa.StructArray.from_arrays(parts, names=list(kind.names))
     if kind.kind == "f" and kind.itemsize > 8:
         raise InvalidTypeError(
@@ -154,7 +153,7 @@ def numpy_array(values: NDArray[np.generic]) -> pa.Array:
 
 
 def _vectors(values: NDArray[np.generic]) -> pa.Array:
-    """Return a matrix, or an array of more dimensions, as nested lists of a fixed size."""
+    """Convert an array of two or more dimensions to nested fixed-size lists."""
     if 0 in values.shape[1:]:
         raise InvalidTypeError(
             f"an array of shape {values.shape} has vectors without items.",
@@ -165,22 +164,22 @@ def _vectors(values: NDArray[np.generic]) -> pa.Array:
     for size in reversed(values.shape[1:]):
         if fixed:
             array = pa.FixedSizeListArray.from_arrays(array, size)
-        else:  # of texts there are no vectors
+        else:  # vectors of text are not supported
             starts = pa.array(np.arange(0, len(array) + 1, size), pa.int32())
             array = pa.ListArray.from_arrays(starts, array)
     return array
 
 
-# ---- frames of Polars, which has types that Arrow has not
+# ---- Polars frames, whose types Arrow partly lacks
 
 
 def polars_reader(frame: pl.DataFrame) -> pa.RecordBatchReader:
-    """Return the rows of a frame.
+    """Return a reader of the rows of a Polars frame.
 
-    Raises UnsupportedTypeError: a column is of a type that Arrow has not.
+    Raises UnsupportedTypeError: Arrow has no type for a column.
     """
     for name, kind in frame.schema.items():
-        if str(kind) == "Object":  # Arrow is given the addresses of the objects
+        if str(kind) == "Object":  # Arrow would get the addresses of the objects
             raise UnsupportedTypeError(
                 f"column {name!r} of the Polars frame holds Python objects.",
                 hint="Cast it to one of Polars' own types, or pass frame.to_dicts().",
@@ -209,16 +208,16 @@ def _is_foreign(series: pl.Series) -> bool:
     return False
 
 
-# ---- Arrow tables as pandas frames that keep every whole number
+# ---- Arrow tables as pandas frames that keep every integer exactly
 #
-# pandas makes doubles of whole numbers beside nulls, and a double holds 53 bits.
+# pandas converts integers beside nulls to doubles, which hold 53 bits.
 
-#: the largest whole number up to which doubles hold each one
+#: the largest integer below which every integer is exact as a double
 _EXACT = 1 << 53
 
 
 def exact_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
-    """Return a frame of a table; ``options`` are those of `pyarrow.Table.to_pandas`.
+    """Convert a table to a frame; ``options`` go to `pyarrow.Table.to_pandas`.
 
     Columns in which a double would change a number become ``Int64`` or ``UInt64``. Lists and
     structs with such numbers hold Python objects.
@@ -234,13 +233,13 @@ def exact_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame:
 
 
 def _index_columns(schema: pa.Schema) -> set[str]:
-    """Return the columns that pandas makes an index of, by what the schema says of pandas."""
-    told = (schema.pandas_metadata or {}).get("index_columns", ())
-    return {name for name in told if isinstance(name, str)}
+    """Return the columns that pandas turns into an index, by the schema's pandas metadata."""
+    index_columns = (schema.pandas_metadata or {}).get("index_columns", ())
+    return {name for name in index_columns if isinstance(name, str)}
 
 
 def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, ExtensionArray]:
-    """Return the columns that doubles would change, by their places in the table."""
+    """Return the columns that doubles would change, by their positions in the table."""
     mapped = options.get("types_mapper") or (lambda _kind: None)
     found: dict[int, ExtensionArray] = {}
     for place, column in enumerate(map(_converted, table.columns)):
@@ -260,7 +259,7 @@ def _exact_columns(table: pa.Table, options: Mapping[str, Any]) -> dict[int, Ext
 
 
 def _converted(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return what pandas gets of a column: of an extension type without a dtype the storage."""
+    """Return a column as pandas gets it: the storage of an extension type without a dtype."""
     while isinstance(column.type, pa.BaseExtensionType):
         try:
             column.type.to_pandas_dtype()
@@ -279,9 +278,9 @@ def _may_be_rounded(kind: pa.DataType) -> bool:
 
 
 def _is_rounded(column: pa.ChunkedArray) -> bool:
-    """Return True if numbers that do not fit a double may stand beside nulls, in any chunks.
+    """Return True if integers that do not fit a double may be beside nulls, in any chunk.
 
-    In lists and structs nulls are not looked for: Arrow also counts those that nobody sees.
+    Lists and structs always count as having nulls, because Arrow also counts unreachable nulls.
     """
     leaves = [leaf for chunk in column.chunks for leaf in _leaves(chunk)]
     numbers = [leaf for leaf in leaves if pt.is_int64(leaf.type) or pt.is_uint64(leaf.type)]

@@ -1,10 +1,9 @@
-"""What a user's function is made of, as digests: equal parts mean equal results.
+"""Digests of everything that determines a user's function: equal digests mean equal results.
 
-A checkpoint keeps results of a function between processes.  They may be used only if the function
-is the same: its code, its default values, its attributes, the values in its closure, the globals
-that it names, and the modules that it imports.  Functions and classes of the user's own modules
-count with their code; those of installed packages and of the standard library with their names and
-the package's version.
+A checkpoint keeps results of a function across processes.  They may be reused only if the function
+is the same: its code, default values, attributes, closure values, the globals that it names, and
+the modules that it imports.  Functions and classes from the user's own modules are compared by
+their code, and from installed packages and the standard library by name and package version.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from types import (
 )
 from typing import Any
 
-_CachedProperty: object = vars(functools)["cached_property"]  # users' classes have some
+_CachedProperty: object = vars(functools)["cached_property"]  # users' classes can have some
 _DIGEST_BYTES = 16
-#: instructions that read a global, and those that make a variable one that the function changes
+#: instructions that read a global or an attribute, and that rebind a closure or global variable
 _READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _REBINDS = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
-#: functions of Python by which code finds values that it does not name
+#: builtin functions that read values which code does not name
 _FINDERS = frozenset({"eval", "exec", "globals", "__import__"})
-#: what Python itself adds to a class, and not always at once
+#: attributes that Python adds to a class, in part only later
 # fmt: off
 _ADDED = frozenset({
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
@@ -55,7 +54,7 @@ _ADDED = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The digests of a function's parts, by what a message calls them.
+    """The digests of a function's parts, by the names that messages use.
 
     `opaque` names the values that cannot be compared between two processes, with their types.
     """
@@ -65,9 +64,9 @@ class Identity:
 
 
 def identity_of(function: Callable[..., object]) -> Identity:
-    """Return what a function is made of.
+    """Return the digests of a function's parts.
 
-    Variables that the function itself assigns, such as a counter, do not count.
+    Variables that the function itself assigns, such as a counter, are ignored.
 
     Examples
     --------
@@ -77,9 +76,9 @@ def identity_of(function: Callable[..., object]) -> Identity:
     >>> [name for name in two.parts if two.parts[name] != three.parts[name]]
     ["the closure's variable factor"]
     """
-    looks = {name: _Look(name, value) for name, value in _parts(function)}
-    parts = {name: look.result.hex() for name, look in looks.items()}
-    return Identity(parts, tuple(chain.from_iterable(look.opaque for look in looks.values())))
+    visits = {name: _Visit(name, value) for name, value in _parts(function)}
+    parts = {name: visit.result.hex() for name, visit in visits.items()}
+    return Identity(parts, tuple(chain.from_iterable(visit.opaque for visit in visits.values())))
 
 
 def _parts(function: object) -> Iterator[tuple[str, object]]:
@@ -103,7 +102,7 @@ def _parts(function: object) -> Iterator[tuple[str, object]]:
 
 
 def _state(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object that pickle would keep as they are."""
+    """Return the attributes of an object that pickle would write unchanged, else ``None``."""
     kind = type(value)
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     if not plain or hasattr(kind, "__slots__"):
@@ -112,40 +111,40 @@ def _state(value: object) -> dict[str, object] | None:
     return state if isinstance(state, dict) else {} if state is None else None
 
 
-class _Look:
-    """The digest of one part: the code that it has met, and the values that cannot be compared."""
+class _Visit:
+    """The digest of one part, with the code that was visited and the values without a digest."""
 
     def __init__(self, name: str, value: object) -> None:
         self.opaque: list[str] = []
         self._name = name
-        self._met: dict[int, int] = {}
+        self._visited: dict[int, int] = {}
         self._alive: list[object] = []
         self.result = self.digest(value)
 
     def begin(self, value: object) -> int | None:
-        """Note an object that may lead to itself; return its number if it was met before."""
-        if id(value) in self._met:
-            return self._met[id(value)]
-        self._met[id(value)] = len(self._met)
-        self._alive.append(value)  # or another object gets its id
+        """Register an object that may refer to itself; return its number if it was visited."""
+        if id(value) in self._visited:
+            return self._visited[id(value)]
+        self._visited[id(value)] = len(self._visited)
+        self._alive.append(value)  # so that no other object gets its id
         return None
 
     def digest(self, value: object) -> bytes:
-        """Return a digest of a value, and note if it cannot be compared."""
+        """Return a digest of a value; add a value that cannot be compared to `opaque`."""
         digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         try:
             _Pickler(_Sink(digest), self).dump(value)
         except Exception:
             kind = "" if isinstance(value, _Unknown) else f" ({type(value).__name__})"
-            said = f"{self._name}{kind}"
-            if said not in self.opaque:
-                self.opaque.append(said)
+            versions = f"{self._name}{kind}"
+            if versions not in self.opaque:
+                self.opaque.append(versions)
             return type(value).__qualname__.encode()
         return digest.digest()
 
 
 class _Unknown:
-    """A value that code finds without naming it."""
+    """A stand-in for a value that code reads without naming it."""
 
     def __reduce__(self) -> str:
         raise pickle.PicklingError
@@ -155,46 +154,46 @@ class _Unknown:
 class _Sink:
     digest: hashlib.blake2b
 
-    def write(self, data: bytes) -> int:  # or a buffer, of a large array
+    def write(self, data: bytes) -> int:  # `data` is a buffer for large arrays
         self.digest.update(data)
         return memoryview(data).nbytes
 
 
 class _Pickler(pickle.Pickler):
-    """Writes values; in the place of what pickle takes by name alone, digests of its code."""
+    """A pickler that writes digests of code where pickle would write only a name."""
 
-    def __init__(self, sink: _Sink, look: _Look) -> None:
+    def __init__(self, sink: _Sink, visit: _Visit) -> None:
         super().__init__(sink, protocol=5)
-        self.fast = True  # or two equal texts are written in two ways, if they are one object
-        self._look = look
+        self.fast = True  # the memo would make equal texts differ if they are one object
+        self._visit = visit
 
     def persistent_id(self, value: object) -> bytes | None:
         if isinstance(value, set | frozenset):
-            # Python writes their members in another order each time
-            members = sorted(self._look.digest(each) for each in value)
+            # Python's order of the members differs between processes
+            members = sorted(self._visit.digest(each) for each in value)
             rest = (type(value), getattr(value, "__dict__", None))
-            return b"set" + b"".join([*map(self._look.digest, rest), *members])
-        told = _told(value)
-        if told is None:
+            return b"set" + b"".join([*map(self._visit.digest, rest), *members])
+        values = _identity_values(value)
+        if values is None:
             return None
-        number = self._look.begin(value)
+        number = self._visit.begin(value)
         if number is not None:
             return f"again {number}".encode()
-        # one by one: what cannot be compared hides nothing beside it
-        return b"".join(map(self._look.digest, told))
+        # one by one, so that a value without a digest hides no other
+        return b"".join(map(self._visit.digest, values))
 
 
-def _told(value: object) -> Iterator[object] | None:
-    """Yield what stands for code; ``None`` for a value that pickle writes as it is."""
-    for kinds, tell in _TELLING:
+def _identity_values(value: object) -> Iterator[object] | None:
+    """Yield the values that identify code; ``None`` for a value that pickle writes itself."""
+    for kinds, identify in _IDENTITIES:
         if isinstance(value, kinds):
-            return tell(value)
+            return identify(value)
     if _is_own_module(type(value).__module__) and (state := _state(value)) is not None:
         return chain(("object", type(value)), chain.from_iterable(state.items()))
     name = getattr(value, "__qualname__", None)
     module = getattr(value, "__module__", None) or "builtins"
     if callable(value) and isinstance(name, str) and _is_own_module(module):
-        return _named(value)  # compiled, by Cython perhaps
+        return _named(value)  # compiled, for example by Cython
     return None
 
 
@@ -214,19 +213,19 @@ def _values(parts: Iterator[tuple[str, object]]) -> Iterator[object]:
 
 
 def _function_parts(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a function of the user's, by what a message calls them."""
+    """Yield the parts of a user's function, by the names that messages use."""
     codes = list(_codes(function.__code__))
     yield "the code", function.__code__
     yield from _bound(function, _rebound(function.__code__))
     yield from ((f"the attribute {name}", value) for name, value in vars(function).items())
     changed = {step.argval for code in codes for step in _steps(code) if step.opname in _WRITES}
-    ways = {way for code in codes for way in _ways(code) if way[0] not in changed}
-    for first, *rest in sorted(ways):
+    paths = {path for code in codes for path in _global_paths(code) if path[0] not in changed}
+    for first, *rest in sorted(paths):
         if first in function.__globals__:
-            yield from _along(f"the global {first}", function.__globals__[first], rest)
+            yield from _resolved_path(f"the global {first}", function.__globals__[first], rest)
         elif first in _FINDERS:
             yield f"what {first}() finds", _Unknown()
-        # or it is one of Python's own, or one that is not there yet
+        # otherwise it is a builtin, or not defined yet
     package = function.__globals__.get("__package__") or ""
     for code in codes:
         for name, value in _import_parts(_steps(code), package):
@@ -237,8 +236,8 @@ def _steps(code: CodeType) -> list[dis.Instruction]:
     return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
 
 
-def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
-    """Yield each global that a code reads, followed by the attributes that the code takes of it."""
+def _global_paths(code: CodeType) -> Iterator[tuple[str, ...]]:
+    """Yield each global that the code reads, with the attributes that it reads from it."""
     steps = _steps(code)
     for place, step in enumerate(steps):
         if step.opname in _READS:
@@ -246,8 +245,8 @@ def _ways(code: CodeType) -> Iterator[tuple[str, ...]]:
             yield (step.argval, *(each.argval for each in taken))
 
 
-def _along(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, object]]:
-    """Yield what code takes: of a module of the user's the attribute, of all else the whole."""
+def _resolved_path(name: str, value: object, rest: list[str]) -> Iterator[tuple[str, object]]:
+    """Yield the value that code reads: an attribute of a user's module, or the whole value."""
     while rest and isinstance(value, ModuleType) and _is_own_module(value.__name__, value):
         attribute, *rest = rest
         if attribute not in vars(value):
@@ -263,12 +262,12 @@ def _bound(function: FunctionType, changed: frozenset[str]) -> Iterator[tuple[st
         if name not in changed:
             try:
                 yield f"the closure's variable {name}", cell.cell_contents
-            except ValueError:  # it has no value yet
+            except ValueError:  # the variable has no value yet
                 yield f"the closure's variable {name}", None
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code and those of the functions that it makes."""
+    """Yield a code object and the code objects of its inner functions."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -276,14 +275,14 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _rebound(code: CodeType) -> frozenset[str]:
-    """Return the closure's variables that a code, or a function that it makes, assigns."""
+    """Return the closure variables that the code or its inner functions assign."""
     own = {step.argval for step in _steps(code) if step.opname in _REBINDS}
     inner = (_rebound(each) for each in code.co_consts if isinstance(each, CodeType))
     return frozenset(own.union(*inner)) & frozenset(code.co_freevars)
 
 
 def _code(code: CodeType) -> Iterator[object]:
-    """Yield what a code does, wherever it stands in its file."""
+    """Yield the contents of a code object, except its position in the file."""
     yield from (code.co_name, code.co_code, code.co_exceptiontable, code.co_flags)
     yield from (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
     yield from (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
@@ -294,13 +293,13 @@ def _class(kind: type) -> Iterator[object]:
     yield from ("class", kind.__qualname__, kind.__bases__, type(kind))
     for name, value in sorted(vars(kind).items()):
         if name not in _ADDED:
-            # a slot's descriptor has no more to it than its name
+            # the descriptor of a slot has nothing but its name
             yield name
             yield None if type(value).__name__ == "member_descriptor" else value
 
 
 def _module(module: ModuleType) -> Iterator[object]:
-    """Yield what stands for a module that code has as a value, and may take anything of."""
+    """Yield the values that identify a module used as a value, with any of its attributes."""
     yield from ("module", module.__name__, _release(module.__name__))
     if _is_own_module(module.__name__, module):
         yield _source_digest(module)
@@ -309,13 +308,13 @@ def _module(module: ModuleType) -> Iterator[object]:
 
 
 def _named(value: object) -> Iterator[object]:
-    """Yield the name of what a package or Python itself has."""
+    """Yield the name and the release of an object from Python or an installed package."""
     module = getattr(value, "__module__", None) or ""
     yield from (module, getattr(value, "__qualname__", repr(type(value))), _release(module))
 
 
-#: kinds of values that pickle takes by name, or not at all, and what stands for them
-_TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
+#: types that pickle writes by name or not at all, and functions that yield their identity
+_IDENTITIES: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
     (FunctionType, _function),
     (CodeType, _code),
     (ModuleType, _module),
@@ -325,17 +324,17 @@ _TELLING: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
     (property, lambda one: iter(("property", one.fget, one.fset, one.fdel))),
     (_CachedProperty, lambda one: iter(("cached property", one.func))),
     (staticmethod | classmethod, lambda one: iter((type(one).__name__, one.__func__))),
-    # what it remembers is no part of it
+    # cached results do not count
     (functools._lru_cache_wrapper, lambda cached: iter(("cached", cached.__wrapped__))),
     (MappingProxyType, lambda mapping: iter(("mapping", dict(mapping)))),
 )
 
-# ---- which modules are the user's own, and what shows that a module is the same as before
+# ---- the user's own modules, and the identity of all other modules
 #
-# A module of the user's is one of a notebook, a script, or a file beside them; all others belong to
-# Python or to an installed package, whose release stands for them.
+# A user's module belongs to a notebook or a script, or is a file beside one. All others belong to
+# Python or to an installed package, and are identified by its release.
 
-#: folders of installed packages, also those that Python does not name, such as a user's
+#: folders of installed packages, including those that sysconfig does not list, such as a user's
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -347,7 +346,7 @@ def _installed() -> tuple[str, ...]:
 
 
 def _is_own(module: str, file: str | None) -> bool:
-    """Return True for code of the user's: of a notebook, a script, or a module beside them."""
+    """Return True for user code: in a notebook, a script, or a module beside one."""
     if module.partition(".")[0] in ("lancekit", "builtins"):
         return False
     name = (file or "<frozen").replace("\\", "/")
@@ -356,18 +355,18 @@ def _is_own(module: str, file: str | None) -> bool:
 
 
 def _is_own_module(name: str, module: ModuleType | None = None) -> bool:
-    """Return True for a module of the user's, which need not be one that Python has a name for."""
-    if name == "__main__":  # whatever file began the process, such as that of a kernel
+    """Return True for a module of the user, even if it is not in `sys.modules`."""
+    if name == "__main__":  # any file that started the process, such as a kernel's
         return True
     module = module or sys.modules.get(name)
     file = _file(module)
-    if file is None and getattr(module, "__spec__", None) is None:  # made by hand
+    if file is None and getattr(module, "__spec__", None) is None:  # created at run time
         return _is_own(name, "by hand")
     return _is_own(name, file)
 
 
 def _file(module: ModuleType | None) -> str | None:
-    """Return the file of a module, or the folder of a package that has no file of its own."""
+    """Return the file of a module, or the folder of a package without one."""
     file = getattr(module, "__file__", None)
     if file is not None:
         return str(file)
@@ -375,7 +374,7 @@ def _file(module: ModuleType | None) -> str | None:
 
 
 def _source_digest(module: ModuleType) -> bytes:
-    """Return a digest of the file of a module, empty if it has none."""
+    """Return a digest of a module's file; empty if it has none."""
     try:
         content = Path(_file(module) or "").read_bytes()
     except OSError:
@@ -384,7 +383,7 @@ def _source_digest(module: ModuleType) -> bytes:
 
 
 def _release(module: str) -> str:
-    """Return what tells the release of a module's package: of a compiled module its content."""
+    """Return the release of a module's package, or the content of a user's compiled module."""
     loaded = sys.modules.get(module)
     if loaded is not None and _is_own_module(module, loaded):
         return "" if (_file(loaded) or ".py").endswith(".py") else _source_digest(loaded).hex()
@@ -395,19 +394,20 @@ def _release(module: str) -> str:
 
 @functools.cache
 def _distributions(top: str) -> str:
-    """Return the versions of the installed packages that have a module.
+    """Return the names and versions of the installed packages that provide a module.
 
-    One that came from a folder or a repository may differ under one version: its files count.
+    A package installed from a folder or a repository can change without a new version, so the list
+    of its files counts, too.
     """
     if top in sys.stdlib_module_names or not top:
         return ""
-    said = []
+    versions = []
     for name in _providers().get(top, ()):
         package = metadata.distribution(name)
-        said.append(f"{name} {package.version}")
+        versions.append(f"{name} {package.version}")
         if package.read_text("direct_url.json") is not None:
-            said.append(package.read_text("RECORD") or "")
-    return " ".join(said)
+            versions.append(package.read_text("RECORD") or "")
+    return " ".join(versions)
 
 
 @functools.cache
@@ -416,13 +416,13 @@ def _providers() -> dict[str, list[str]]:
 
 
 def _import_parts(steps: Sequence[dis.Instruction], package: str) -> Iterator[tuple[str, object]]:
-    """Yield what the instructions of a function import, by what a message calls it.
+    """Yield the imports of a function, by the names that messages use.
 
-    A module of the user's is imported, as the function does it when it is called.  What cannot be
-    imported is ``None``.
+    A user's module is imported, as the function does when it is called.  The value of a failed
+    import is ``None``.
 
     steps: the instructions of the function.
-    package: the package that the function belongs to, if any.
+    package: the package of the function, if any.
     """
     for place, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":

@@ -1,7 +1,7 @@
-"""Numbers of 64 bits that stand for keys of any type: equal for equal keys, seldom for others.
+"""64-bit hashes of keys of any type: equal for equal keys, rarely equal for others.
 
-Ten million texts in a hash table of Arrow's are a gigabyte in each process that looks something up.
-Their numbers can be sorted; who finds one compares the keys themselves.
+An Arrow hash table of 10 million texts takes 1 GB in each process that uses it.  Hashes can be
+sorted instead; after a hash is found, the keys themselves are compared.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Indices = npt.NDArray[np.int64]
 _SPREAD, _NEXT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 _HALF = np.uint64(32)
 
-#: by how many bytes of a word count, those bits of it
+#: masks of the lowest 0 to 8 bytes of a word
 _BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
-#: bytes of a value of which a digest is made: word by word a blob of some megabytes takes seconds
+#: longer values are hashed by a digest, because a blob of some MB takes seconds word by word
 _LONG = 1 << 12
 
-#: rows at a time: the temporaries then stay in the processor's cache
+#: rows of a block: the temporaries then stay in the processor's cache
 _BLOCK = 1 << 16
 
-#: the float that is compared, and the integer of its width; Arrow computes little with half floats
+#: the float type to compare as, and the integer of its width; Arrow has few half-float kernels
 FLOAT_BITS = {
     pa.float16(): (pa.float32(), pa.int32()),
     pa.float32(): (pa.float32(), pa.int32()),
@@ -46,7 +46,7 @@ FLOAT_BITS = {
 def add_stretches(
     data: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, block: Hashes
 ) -> int:
-    """Do what `_add_bytes` does, row by row."""
+    """Run `_add_bytes` row by row, as a compiled kernel; return -1 if a range is invalid."""
     for row in range(block.size):
         at, left = starts[np.uint64(row)], sizes[np.uint64(row)]
         if at < 0 or left < 0 or at > data.size - left:
@@ -73,7 +73,7 @@ def add_stretches(
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Return a key column in a form in which equal keys have equal bytes: a NaN equals a NaN."""
+    """Return a key column in a form in which equal keys have equal bytes; NaN equals NaN."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return comparable(values.cast(kind.value_type))
@@ -87,7 +87,7 @@ def comparable(values: pa.Array) -> pa.Array:
 
 
 def known_rows(columns: Sequence[pa.Array]) -> Indices:
-    """Return the rows that have no null in any column, ascending."""
+    """Return the positions of the rows without a null in any column, ascending."""
     known = np.ones(len(columns[0]), bool)
     for column in columns:
         if ak.null_count(column):
@@ -96,10 +96,10 @@ def known_rows(columns: Sequence[pa.Array]) -> Indices:
 
 
 def hash_rows(columns: Sequence[pa.Array], seed: int = 0) -> Hashes:
-    """Return a number for each row of columns in the form of `comparable`; any for a null.
+    """Return a hash of each row of columns in the form of `comparable`; arbitrary for nulls.
 
     columns: one or more, of equal length.
-    seed: another one gives other numbers.
+    seed: changes all hashes.
     """
     out = np.full(len(columns[0]), seed, np.uint64)
     for start in range(0, len(out), _BLOCK):
@@ -148,7 +148,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _add_bytes(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: Indices) -> None:
-    """Add stretches of bytes; of long ones, such as blobs, their digest."""
+    """Mix byte ranges into hashes; long values, such as blobs, by their digest."""
     is_long = sizes > _LONG
     if data is None or not is_long.any():
         _add_words(block, data, starts, sizes)
@@ -169,7 +169,7 @@ def _add_bytes(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: In
 
 
 def _add_words(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: Indices) -> None:
-    """Add stretches of bytes, a word of each at a time."""
+    """Mix byte ranges into hashes, one word of each at a time."""
     if data is not None and (call := add_stretches.ready(len(block))) is not None:
         found = block.copy()
         if call(np.frombuffer(data, np.uint8), starts, sizes, found) >= 0:
@@ -182,7 +182,7 @@ def _add_words(block: Hashes, data: pa.Buffer | None, starts: Indices, sizes: In
     first, last = int(starts[0]), int(starts[-1] + sizes[-1])
     padded = np.zeros(last - first + 8, np.uint8)
     padded[:-8] = np.frombuffer(data, np.uint8)[first:last]
-    # a word begins at any byte
+    # words start at any byte
     words: Hashes = np.ndarray((len(padded) - 7,), np.dtype("<u8"), padded, strides=(1,))
     at, left = starts[rows] - first, sizes[rows]
     while len(rows):

@@ -1,7 +1,7 @@
-"""What a caller may hand over as rows, as a stream of batches, and how it is read again.
+"""Conversion of the caller's rows to a stream of Arrow batches, and how often it can be repeated.
 
-Recognised by what they offer, not by importing their libraries: a dataset is often written by a
-process that has never loaded Polars.
+Types are recognised by their protocols and modules, without importing their libraries: a process
+that writes a dataset may never have loaded Polars.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lancekit._format.column_names import check_column_name
 from lancekit._format.extensions import stored_batch, stored_schema
 from lancekit._legible import shown
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._pipeline.casts.python_values import Guide, python_array, towards
+from lancekit._pipeline.casts.python_values import Guide, cast_if_exact, python_array
 from lancekit._pipeline.casts.values import LossError
 from lancekit._pipeline.frames import frame_columns, numpy_array, polars_reader, series_array
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
@@ -40,7 +40,7 @@ _ACCEPTED = (
 
 
 def is_spark_dataframe(data: object) -> TypeGuard[Any]:
-    """Tell whether this is a Spark DataFrame, classic or Connect, without importing PySpark.
+    """Return True for a Spark DataFrame, classic or Connect, without importing PySpark.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def is_spark_dataframe(data: object) -> TypeGuard[Any]:
 
 
 def is_spark_column(value: object) -> bool:
-    """Tell whether this is a Spark Column, classic or Connect, without importing PySpark."""
+    """Return True for a Spark Column, classic or Connect, without importing PySpark."""
     return _is_of_spark(value, "Column")
 
 
@@ -63,14 +63,14 @@ def _is_of_spark(value: object, name: str) -> bool:
 
 
 def loaded_type(module: str, name: str) -> tuple[type, ...]:
-    """Return a library's type if the library is loaded: no object of it can exist otherwise."""
+    """Return a library's type if the library is loaded; otherwise no object of the type exists."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is known of the rows' columns before they are read."""
+class _Expected:
+    """The schema of the rows, as far as it is known before they are read."""
 
     schema: pa.Schema | None = None
     like: pa.Schema | None = None
@@ -81,7 +81,7 @@ class _Asked:
         return set() if known is None else set(known.names)
 
     def guide(self, name: str, *, nan_is_null: bool = False) -> Guide:
-        """Return what a column's Python values are to become."""
+        """Return the guide to the conversion of a column's Python values."""
         given = self.schema is not None and self.schema.get_field_index(name) >= 0
         known = self.schema if given else self.like
         at = -1 if known is None else known.get_field_index(name)
@@ -89,31 +89,31 @@ class _Asked:
         return Guide(kind, given=given, nan_is_null=nan_is_null)
 
 
-def _from_pandas(frame: pd.DataFrame, asked: _Asked) -> pa.RecordBatchReader:
+def _from_pandas(frame: pd.DataFrame, expected: _Expected) -> pa.RecordBatchReader:
     try:
-        columns = dict(frame_columns(frame, asked.names, only=asked.schema is not None))
+        columns = dict(frame_columns(frame, expected.names, only=expected.schema is not None))
     except ValueError as error:
         raise SchemaMismatchError(
             f"the pandas frame does not make a table: {error}.",
             hint="Give every column a name of its own.",
         ) from error
     arrays = {
-        name: _column(name, series, asked.guide(name, nan_is_null=True))
+        name: _column(name, series, expected.guide(name, nan_is_null=True))
         for name, series in columns.items()
     }
     return pa.table(arrays).to_reader()
 
 
-def _from_batches(items: Iterable[object], asked: _Asked) -> pa.RecordBatchReader:
-    """Stream record batches or tables; the first one says what the schema is."""
+def _from_batches(items: Iterable[object], expected: _Expected) -> pa.RecordBatchReader:
+    """Stream record batches or tables; the first one determines the schema."""
     batches = _flatten(iter(items))
     first = next(batches, None)
     if first is None:
-        if asked.schema is None:
+        if expected.schema is None:
             raise InvalidTypeError(
                 "an empty list of rows has no schema.", hint="Pass schema= with the columns."
             )
-        return asked.schema.empty_table().to_reader()
+        return expected.schema.empty_table().to_reader()
     return pa.RecordBatchReader.from_batches(
         first.schema, _of_one_schema(first.schema, chain([first], batches))
     )
@@ -122,7 +122,7 @@ def _from_batches(items: Iterable[object], asked: _Asked) -> pa.RecordBatchReade
 def _flatten(items: Iterator[object]) -> Iterator[pa.RecordBatch]:
     for number, item in enumerate(items):
         if isinstance(item, pa.Table):
-            # A table of no rows may have no batch; its schema counts all the same.
+            # A table without rows may have no batch, but its schema still counts.
             yield from item.to_batches() or [_empty(item.schema)]
         elif isinstance(item, pa.RecordBatch):
             yield item
@@ -152,25 +152,25 @@ def _of_one_schema(
         yield batch
 
 
-def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
+def _from_sequence(data: Sequence[Any], expected: _Expected) -> pa.RecordBatchReader:
     if data and all(issubclass(cls, Mapping) for cls in set[type](map(type, data))):
         names = dict.fromkeys(chain.from_iterable(data))
-        if asked.schema is not None:
-            names |= dict.fromkeys(asked.schema.names)
-        # Arrow alone would take the names from the first row and drop every later one.
+        if expected.schema is not None:
+            names |= dict.fromkeys(expected.schema.names)
+        # Arrow would take the names from the first row, and drop all later names.
         columns = {name: [row.get(name) for row in data] for name in names}
-        return _from_columns(columns, asked)
-    return _from_batches(data, asked)
+        return _from_columns(columns, expected)
+    return _from_batches(data, expected)
 
 
-def _from_columns(data: Mapping[str, object], asked: _Asked) -> pa.RecordBatchReader:
+def _from_columns(data: Mapping[str, object], expected: _Expected) -> pa.RecordBatchReader:
     for name in data:
         if not isinstance(name, str):
             raise InvalidTypeError(
                 f"a column is called {shown(name)}.", hint="Pass the names of columns as text."
             )
         check_column_name(name)
-    arrays = {name: _column(name, data[name], asked.guide(name)) for name in data}
+    arrays = {name: _column(name, data[name], expected.guide(name)) for name in data}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} ({length})" for name, length in lengths.items())
@@ -179,7 +179,7 @@ def _from_columns(data: Mapping[str, object], asked: _Asked) -> pa.RecordBatchRe
 
 
 def _column(name: str, values: object, guide: Guide) -> pa.Array | pa.ChunkedArray:
-    """Make one column: what has a type keeps it, Python's objects get the one that holds them."""
+    """Make one column; typed values keep their type, Python objects get one that holds them."""
     try:
         return _column_array(values, guide)
     except LossError as loss:
@@ -222,10 +222,12 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         return pa.array(values)
     if hasattr(values, "__array__"):
         return _column_array(np.asarray(values), guide)
-    return towards(python_array(values if isinstance(values, list) else [*values], guide), guide)
+    return cast_if_exact(
+        python_array(values if isinstance(values, list) else [*values], guide), guide
+    )
 
 
-#: what scans, and what has a scanner made of it
+#: types that scan, and types with a method that returns a scanner
 _SCANNERS = (("pyarrow.dataset", "Scanner"), ("lancekit._api.scanner", "LanceScanner"))
 _SCANNED = (
     ("pyarrow.dataset", "Dataset"),
@@ -234,8 +236,8 @@ _SCANNED = (
 )
 
 
-def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]]:
-    """List the known types and how each becomes a reader, the special before the general."""
+def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Expected], Any]]]:
+    """Yield the known types and the function that makes a reader, subclasses first."""
     yield (pa.RecordBatchReader,), lambda data, _: data
     yield (pa.Table,), lambda data, _: data.to_reader()
     yield (pa.RecordBatch,), lambda data, _: pa.Table.from_batches([data]).to_reader()
@@ -249,8 +251,8 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]
     yield (Mapping,), _from_columns
 
 
-def is_known(data: object) -> bool:
-    """Tell whether these rows are of a type that is listed, and not only like one."""
+def is_listed(data: object) -> bool:
+    """Return True if the rows are of a listed type, and not just compatible with one."""
     return any(isinstance(data, types) for types, _ in _sources())
 
 
@@ -263,7 +265,7 @@ def _not_rows(data: object) -> InvalidTypeError:
 
 @dataclass(frozen=True, slots=True)
 class ScannedRows:
-    """Rows in stored form that tasks read by a scan, if they can, and this process by a reader."""
+    """Rows in stored form: tasks scan them if they can, and this process uses a reader."""
 
     scan: Scan
     reader: Callable[[], pa.RecordBatchReader]
@@ -272,23 +274,23 @@ class ScannedRows:
 def as_reader(
     data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None
 ) -> pa.RecordBatchReader:
-    """Turn rows of any accepted kind into one stream of record batches.
+    """Convert rows of any accepted type to one stream of record batches.
 
     Extension types become their storage types; the fields' metadata name them.
 
     data: a pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
         `LanceDataset`, a fragment or a scanner of one; a list or another iterable of record
         batches; a pandas or Polars frame; a dict of columns; a list of dicts; or any object with
-        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  Index levels of a pandas frame are
-        columns, but for row numbers without a name.
-    schema: the columns that the rows have, and their types: to these they are cast, if nothing is
-        lost.  Keys that no dict of a list has are null.
-    like: the schema that they will be cast to later, as far as it is known: Python's values become
-        what comes closest to its types, and what has a type keeps it.
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  Index levels of a pandas frame become
+        columns, except unnamed row numbers.
+    schema: the columns of the rows and their types, to which they are cast without loss.  Keys
+        that no dict of a list has become nulls.
+    like: the schema of a later cast, as far as it is known: Python values get the closest type to
+        it, and typed values keep their type.
 
-    Raises InvalidTypeError: anything else.  (A Spark DataFrame is not read here.)
-    Raises SchemaMismatchError: batches of different schemas, columns of different lengths or of
-        mixed values, rows without columns, or such as do not fit the schema.
+    Raises InvalidTypeError: the data has another type.  (A Spark DataFrame is not read here.)
+    Raises SchemaMismatchError: batches have different schemas, columns have different lengths or
+        mixed values, rows have no columns, or rows do not fit the schema.
 
     Examples
     --------
@@ -298,7 +300,7 @@ def as_reader(
     if isinstance(data, ScannedRows):
         return data.reader()
     schema = checked_schema(schema)
-    reader = _reader(data, _Asked(schema, like))
+    reader = _reader(data, _Expected(schema, like))
     if not reader.schema.names and (rows := getattr(data, "num_rows", None)):
         raise SchemaMismatchError(
             f"{rows} rows have no columns, so they hold nothing to write.",
@@ -309,7 +311,7 @@ def as_reader(
 
 
 def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Bring rows to the schema that the caller named, and to nothing less."""
+    """Cast rows to the schema that the caller named; refuse rows that lose something."""
     if reader.schema.equals(schema, check_metadata=True):
         return reader
     plan = plan_cast(reader.schema, schema, whose="schema=")
@@ -324,9 +326,9 @@ def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchR
 
 
 def checked_schema(schema: object) -> pa.Schema | None:
-    """Return a schema that was passed, if each of its columns has a name of its own.
+    """Return a schema that was passed, after a check that its names are unique.
 
-    Raises InvalidTypeError: it is none of Arrow's.
+    Raises InvalidTypeError: it is not an Arrow schema.
     Raises InvalidArgumentError: columns have the same name.
     """
     if schema is None:
@@ -344,8 +346,8 @@ def checked_schema(schema: object) -> pa.Schema | None:
 
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Replace extension types by their storage types, which is what the other rooms work on."""
-    given = reader.schema  # each time another object
+    """Replace extension types by their storage types, on which the other rooms work."""
+    given = reader.schema  # a new object on each access
     schema = stored_schema(given)
     if schema is given:
         return reader
@@ -353,30 +355,28 @@ def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _reader(data: object, asked: _Asked) -> pa.RecordBatchReader:
+def _reader(data: object, expected: _Expected) -> pa.RecordBatchReader:
     for types, convert in _sources():
         if isinstance(data, types):
-            return cast(pa.RecordBatchReader, convert(data, asked))
+            return cast(pa.RecordBatchReader, convert(data, expected))
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
         if hasattr(data, "__arrow_c_array__"):
-            return _reader(pa.record_batch(data), asked)
+            return _reader(pa.record_batch(data), expected)
     except pa.ArrowInvalid as error:
-        raise _not_rows(data) from error  # one column, not a table
+        raise _not_rows(data) from error  # a single column, not a table
     if isinstance(data, list | tuple):
-        return _from_sequence(data, asked)
+        return _from_sequence(data, expected)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | pa.Array):
-        return _from_batches(data, asked)
+        return _from_batches(data, expected)
     raise _not_rows(data)
 
 
 def scan_of(data: object) -> Scan | None:
-    """Return the scan of a dataset, a fragment or a scanner of ours, or of `ScannedRows`.
+    """Return the scan of a dataset, a fragment or a scanner of lancekit, or of `ScannedRows`.
 
-    Of all else it is ``None``.
-
-    That of a scanner which sorts its rows does not say so, and is ``None`` too.
+    Return ``None`` for all other data, and for a scanner that sorts, which the scan does not do.
     """
     if isinstance(data, ScannedRows):
         return data.scan
@@ -390,11 +390,11 @@ def scan_of(data: object) -> Scan | None:
     return scan
 
 
-# ---- rows beyond one reading: whether they can be read again, and what keeps them as they are
+# ---- rows that are needed more than once: whether they can be read again, and copies
 
 
 def is_replayable(data: object) -> bool:
-    """Tell whether ``as_reader`` may be called on this more than once, with the same rows.
+    """Return True if ``as_reader`` can be called again on the data, with the same rows.
 
     Examples
     --------
@@ -408,11 +408,11 @@ def is_replayable(data: object) -> bool:
     one_shot = loaded_type("pyarrow.dataset", "Scanner")
     if isinstance(data, one_shot):
         return False
-    return is_spark_dataframe(data) or is_known(data) or isinstance(data, list | tuple)
+    return is_spark_dataframe(data) or is_listed(data) or isinstance(data, list | tuple)
 
 
 def in_memory(data: object) -> bool:
-    """Tell whether all of these rows are in memory already, before they are read.
+    """Return True if all rows are in memory before they are read.
 
     Examples
     --------
@@ -424,10 +424,10 @@ def in_memory(data: object) -> bool:
 
 
 def owned(data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> object:
-    """Return rows that stay as they are when the caller changes theirs.
+    """Return rows that do not change when the caller changes the data.
 
-    Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call
-    is a copy of them.
+    Arrow reads the memory of NumPy arrays, and so of pandas, without a copy.  Rows that outlive a
+    call must be a copy.
 
     Examples
     --------

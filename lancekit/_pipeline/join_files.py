@@ -1,9 +1,8 @@
-"""Small new files that lie beside each other, joined before a commit lists them.
+"""Joining of small adjacent new files, before a commit lists them.
 
-Spark's tasks do not know of each other: 2,000 rows in 200 partitions are 200 files.  How many bytes
-a partition has is known when its task has written them, and the order of the rows counts.  So the
-neighbours among the new files are joined afterwards, and only those that are small: what is written
-twice is little.
+Spark's tasks do not know of each other: 2,000 rows in 200 partitions make 200 files.  The size of
+a partition is only known after its task has written it, and the order of rows matters.  So
+adjacent new files are joined afterwards, and only small ones, to rewrite few bytes.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation
 from lancekit.options import options
 
-#: a file is small below this part of what a file should have
+#: a file is small if it is below this fraction of the target size
 _SMALL = 8
-#: so many bytes are joined in this process, through which no table of a cluster is to pass
-_HERE = 4 << 20
-#: rows that are read at a time
+#: up to this many bytes are joined in this process; larger tables should not pass through it
+_LOCAL_BYTES = 4 << 20
+#: rows that are read at the same time
 _STEP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTask:
-    """New fragments that become one; their place among others.  Can be sent to a worker."""
+    """Adjacent new fragments to join, and the number of the task.  Can be sent to a worker."""
 
     fragments: tuple[Fragment, ...]
     number: int
@@ -51,13 +50,13 @@ class JoinTask:
 
 
 def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fragment]:
-    """Return new fragments, the small ones of which that lie beside each other are joined.
+    """Join adjacent small fragments; return all new fragments.
 
-    Their order stays, but rows that keep their row ids come first in a joined fragment, as in each
-    of its parts.  The files of the parts are removed; if this raises, all files are.
+    The order of fragments stays.  In a joined fragment, rows that keep their row ids come first, as
+    in each of its parts.  The files of the parts are removed; if this raises, all files are.
 
-    task: how they were written.
-    fragments: what nothing refers to yet.
+    task: how the fragments were written.
+    fragments: new fragments that no version refers to.
     """
     new = list(fragments)
     groups = _groups(new, task)
@@ -69,7 +68,7 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
     ]
     runner = _runner(sum(_size(new[at]) for group in groups for at in group), task.store)
     try:
-        done = runner.map(partial(join_files, task), tasks)  # a wide schema is sent once
+        done = runner.map(partial(join_files, task), tasks)  # sends a wide schema only once
     except BaseException:
         delete_fragments(task.store, new, task.places)
         raise
@@ -84,7 +83,7 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
 
 
 def join_files(write: WriteTask, task: JoinTask) -> list[Fragment]:
-    """Write the rows of several fragments behind each other; nothing refers to the file yet."""
+    """Write the rows of several fragments to one new fragment, and return it uncommitted."""
     sources = list(new_sources(write, task.fragments))
     ids = [_moved_ids(fragment) for fragment in task.fragments]
     parts = [
@@ -94,15 +93,15 @@ def join_files(write: WriteTask, task: JoinTask) -> list[Fragment]:
             for source, moved in zip(sources, ids, strict=True)
         ),
     ]
-    new = write_fragments(_rows(parts, write.schema.to_arrow()), write.turned(task.number))
+    new = write_fragments(_rows(parts, write.schema.to_arrow()), write.rotated(task.number))
     moved = np.concatenate(ids)
     return with_row_ids(new, moved) if len(moved) else new
 
 
 def _groups(fragments: Sequence[Fragment], task: WriteTask) -> list[range]:
-    """Return which small fragments that lie beside each other fit into one file."""
+    """Return ranges of adjacent small fragments that fit into one file together."""
     most = min(options.target_file_bytes, task.max_bytes_per_file)
-    # the bytes of blobs may lie beside their file, under its name
+    # blobs may be stored in files beside their data file, under its name
     if any(holds_blobs(field.metadata) for field in task.schema.walk()):
         return []
     groups, group, left, rows = list[range](), range(0), most, task.max_rows_per_file
@@ -123,13 +122,13 @@ def _size(fragment: Fragment) -> int:
 
 
 def _runner(size: int, store: Store) -> Runner:
-    """Return where so many bytes are joined: few of them are here sooner than a job has begun."""
-    on_spark = size > _HERE and options.engine != "local" and spark_engine().is_active()
+    """Return the runner for a join; few bytes are joined sooner than a Spark job starts."""
+    on_spark = size > _LOCAL_BYTES and options.engine != "local" and spark_engine().is_active()
     return spark_engine().runner(store) if on_spark else LocalRunner()
 
 
 def _moved_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
-    """Return the row ids of the first rows, which were elsewhere before; the others get theirs."""
+    """Return the row ids of the first rows, which were moved; other rows get new ids."""
     if fragment.row_ids is None:
         return np.empty(0, np.uint64)
     where = f"new file {fragment.files[0].path}"
@@ -148,7 +147,7 @@ def _rows(
 
 
 def new_sources(task: WriteTask, fragments: Iterable[Fragment]) -> Iterator[FragmentSource]:
-    """Yield fragments that no version has yet in the form in which fragments are read."""
+    """Yield sources to read new fragments, which are in no version yet."""
     known = {place.base_id: place for place in (WriteTarget(task.store), *task.places)}
     for number, fragment in enumerate(fragments):
         files = [(known[file.base_id], file) for file in fragment.files]

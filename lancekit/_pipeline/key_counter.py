@@ -1,7 +1,7 @@
-"""Which keys stand more than once, among any rows or in those of one write.
+"""Search for repeated keys, in any rows or in the rows of one write.
 
-Each key becomes a word of 64 bits: a whole number or a time is its own word, all else is hashed. A
-hash that two different keys share is rare; whoever shows a key looks at the keys themselves.
+Each key becomes a 64-bit word: an integer or a time is its own word, other keys are hashed. Two
+different keys rarely share a hash; before a key is shown, the keys themselves are compared.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from lancekit._pipeline.join_files import new_sources
 from lancekit._pipeline.write_rows import WriteTask
 from lancekit._scan.fragments.reader import FragmentReader
 
-#: words that are held in memory, 8 bytes each; more are sorted and go to temporary files
-_HELD = 1 << 24
-#: words of repeated keys that are kept
+#: words that are held in memory, 8 bytes each; more are sorted and spilled to temporary files
+_BUFFERED = 1 << 24
+#: words of repeated keys that are kept, at most
 _KEPT = 1 << 20
-#: repeated keys that are looked at for an example
-_LOOKED_AT = 16
+#: repeated keys that are compared to find an example
+_COMPARED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The rows that share their key with another row.
+    """Rows that share their key with another row.
 
-    rows: how many rows do.
-    keys: how many keys they have.
-    words: the words of those keys, ascending; of very many, some.
+    rows: the number of these rows.
+    keys: the number of their distinct keys.
+    words: the words of the keys, ascending; only some if there are very many.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class Repeated:
 
 
 def key_words(columns: Sequence[pa.Array]) -> Hashes:
-    """Return a word for each row whose key has no null."""
+    """Return the word of each row whose key has no null."""
     known = known_rows(columns)
     if len(known) < len(columns[0]):
         columns = [ak.take(column, known) for column in columns]
@@ -69,7 +69,7 @@ def _is_word(kind: pa.DataType) -> bool:
 
 
 class KeyCounter:
-    """Takes the keys of rows, batch by batch, and finds those that stand more than once.
+    """A search for repeated keys that takes rows in batches.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class KeyCounter:
     (2, 1)
     """
 
-    def __init__(self, held: int = _HELD) -> None:
+    def __init__(self, held: int = _BUFFERED) -> None:
         self._most = held
         self._parts: list[Hashes] = []
         self._waiting = 0
@@ -95,7 +95,7 @@ class KeyCounter:
         self._files.close()
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Take the keys of some rows; a key with a null equals no other."""
+        """Add the keys of some rows; a key with a null equals no other key."""
         words = key_words(columns)
         self._parts.append(words)
         self._waiting += len(words)
@@ -103,19 +103,19 @@ class KeyCounter:
             self._spill()
 
     def repeated(self) -> Repeated:
-        """Return what stands more than once among all rows that were added."""
+        """Return the repeated keys among all rows that were added."""
         rest = _ascending(self._parts)
         rows = keys = 0
         words = [np.empty(0, np.uint64)]
         for part in self._ranges([*self._runs, rest]):
             one = _repeated(part)
-            # of all keys repeated, words would fill the memory that files save
+            # to keep all words would take the memory that spilling saves
             words.append(one.words[: max(_KEPT - keys, 0)].copy())
             rows, keys = rows + one.rows, keys + one.keys
         return Repeated(rows, keys, np.concatenate(words))
 
     def _spill(self) -> None:
-        """Write the words that are held to a file, sorted."""
+        """Sort the buffered words, and write them to a file."""
         unnamed = tempfile.TemporaryFile(prefix="lancekit-keys-")  # noqa: SIM115  # closed on exit
         file = self._files.enter_context(unnamed)
         words = _ascending(self._parts)
@@ -125,7 +125,7 @@ class KeyCounter:
         self._parts, self._waiting = [], 0
 
     def _ranges(self, runs: Sequence[Hashes]) -> Iterator[Hashes]:
-        """Yield the words of sorted runs, sorted, in ranges that fit in memory."""
+        """Merge sorted runs; yield their words in ranges that fit in memory."""
         if len(runs) == 1:
             yield runs[0]
             return
@@ -158,37 +158,37 @@ def _repeated(words: Hashes) -> Repeated:
 
 
 def example_of(keys: Iterable[Sequence[pa.Array]], found: Repeated) -> tuple[object, ...] | None:
-    """Return a key that more than one row has; ``None`` if only hashes are the same."""
-    wanted, seen = found.words[:_LOOKED_AT], Counter[tuple[object, ...]]()
+    """Return a key of two rows or more, or ``None`` if only hashes collide."""
+    wanted, seen = found.words[:_COMPARED], Counter[tuple[object, ...]]()
     for columns in keys:
         places = known_rows(columns)[np.isin(key_words(columns), wanted)]
         for row in places.tolist():
             one = tuple(column[row].as_py() for column in columns)
-            # a NaN equals a NaN as a key, and no key has a null
+            # as keys, NaN equals NaN; no key has a null
             same = tuple(None if part != part else part for part in one)  # noqa: PLR0124
             seen[same] += 1
             if seen[same] > 1:
                 return one
-    # of more keys than are looked at, not all have the hash of another one
-    return next(iter(seen), None) if found.keys > _LOOKED_AT else None
+    # among so many repeated words, not all are hash collisions
+    return next(iter(seen), None) if found.keys > _COMPARED else None
 
 
-# ---- whether the rows of one write share their primary keys, before they are committed
+# ---- the check of the primary keys of one write, before it is committed
 
-#: what duplicates among the primary keys of new rows are
+#: the reaction to duplicate primary keys among new rows
 KeyCheck = Literal["warn", "error", "ignore"]
 
-#: rows of which the keys are read at a time
+#: rows whose keys are read at the same time
 _STEP = 1 << 18
 
 
 def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyCheck) -> None:
-    """Warn, or raise, if rows of new fragments share their primary key with each other.
+    """Warn or raise if rows of new fragments share their primary key with each other.
 
-    The key columns are read back from the files, so that rows of every engine are checked alike.
-    Rows that the dataset has already are not looked at.
+    The key columns are read back from the files, so that the check is the same for every engine.
+    It ignores the existing rows of the dataset.
 
-    Raises DuplicateKeysError: they do, and ``check`` is ``"error"``.
+    Raises DuplicateKeysError: keys are shared, and ``check`` is ``"error"``.
     """
     paths = paths_by_id(task.schema)
     key = tuple(paths[field.id] for field in task.schema.primary_key)
@@ -203,10 +203,10 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
     example = example_of(_keys(readers, key), found) if found.rows else None
     if example is None:
         return
-    told = literals(dict(zip(key, example, strict=True)))
+    shown_key = literals(dict(zip(key, example, strict=True)))
     message = (
         f"{count(found.rows)} of {count(total)} rows share their primary key ({', '.join(key)}) "
-        f"with another row of this write: for example, more than one row has {told}."
+        f"with another row of this write: for example, more than one row has {shown_key}."
     )
     if check == "error":
         from lancekit._pipeline.source_keys import repeated_in_write
@@ -227,11 +227,11 @@ def _keys(readers: Sequence[FragmentReader], key: Sequence[str]) -> Iterator[lis
             yield key_columns(reader.read(list(key), rows), key)
 
 
-# ---- what a commit says of the keys that it brings in, so that concurrent ones see each other
+# ---- the filter of inserted keys, with which concurrent commits detect each other's keys
 
 
 def key_paths(schema: LanceSchema) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of the columns of the primary key, in its order."""
+    """Return the paths of the primary key's columns, in key order."""
     key = tuple(path for top in schema.fields for path in paths_in_key(top))
     return tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
 
@@ -239,7 +239,7 @@ def key_paths(schema: LanceSchema) -> tuple[tuple[str, ...], ...]:
 def paths_in_key(
     field: LanceField, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the paths of key columns in a field, each with its place in the key."""
+    """Yield the paths of key columns in a field, each with its position in the key."""
     path = (*above, field.name)
     if field.key_position is not None:
         yield path, field.key_position
@@ -248,7 +248,7 @@ def paths_in_key(
 
 
 def key_filter(schema: LanceSchema, hashes: npt.NDArray[np.uint64] | None) -> KeyFilter | None:
-    """Return the filter of the hashes of inserted keys; ``None`` if nothing is guarded."""
+    """Return the filter of inserted key hashes, or ``None`` without hashes."""
     if hashes is None:
         return None
     fields = schema.primary_key

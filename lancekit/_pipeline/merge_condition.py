@@ -1,6 +1,6 @@
-"""The condition of a merge: which of the rows that have a match change.
+"""The condition of a merge, which selects the matched rows that change.
 
-Both engines, and both ways to write, ask it of pairs: a source row and the row that it matches.
+Both engines, and both ways to write, evaluate it for pairs of a source row and its matched row.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.rebatch import joined, taken
 from lancekit._scan.fragments.source import FragmentSource
 
-#: decoded bytes of the source's rows that are put together with others at a time
+#: decoded bytes of source rows that are paired with target rows at the same time
 _STEP_BYTES = 64 << 20
 _LEAST_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PairCondition:
-    """A condition over ``source.`` and ``target.`` columns, and which of them it reads.
+    """A condition over ``source.`` and ``target.`` columns, with the columns that it reads.
 
-    Can be pickled.  It is bound again to the rows that it is asked of: these may be stored in
-    other types than the schemas say.
+    Can be pickled.  It is bound again to the rows of each evaluation, whose types may differ from
+    the schemas.
     """
 
-    asked: Unbound
+    condition: Unbound
     source: tuple[str, ...]
     target: tuple[str, ...]
 
     @classmethod
-    def of(cls, asked: Unbound, source: pa.Schema, target: pa.Schema) -> PairCondition:
+    def of(cls, condition: Unbound, source: pa.Schema, target: pa.Schema) -> PairCondition:
         """Bind a condition to the columns of both sides.
 
-        Raises PredicateError: it does not parse, names no column of a side, or is no condition.
+        Raises PredicateError: it does not parse, reads an unknown column, or is not boolean.
         """
         sides = {"source": pa.struct(source), "target": pa.struct(target)}
-        bound = Predicate.parse(asked, pa.schema(sides))
+        bound = Predicate.parse(condition, pa.schema(sides))
         paths = [parse_path(column) for column in bound.columns]
         of_source = _read_of("source", source.names, paths)
-        return cls(asked, of_source, _read_of("target", target.names, paths))
+        return cls(condition, of_source, _read_of("target", target.names, paths))
 
     def holds(self, source: pa.Table, target: pa.Table | None) -> npt.NDArray[np.int64]:
-        """Return for which pairs of a source row and the target row that it matches it holds.
+        """Return the positions of the pairs of source and target rows that satisfy the condition.
 
-        source, target: the rows of the pairs, with the columns that are read at least; ``target``
-            may be missing if none of its columns is.
+        source, target: the rows of the pairs, with at least the columns that are read; ``target``
+            may be None if no target column is read.
         """
-        # a condition that reads no column is asked of as many pairs as there are
+        # a condition without columns still needs the number of pairs
         sides = {"source": _as_struct(source.select([*self.source] or source.column_names[:1]))}
         if target is not None and self.target:
             sides["target"] = _as_struct(target.select([*self.target]))
         pairs = pa.table(sides)
-        found = Predicate.parse(self.asked, pairs.schema).mask(pairs)
+        found = Predicate.parse(self.condition, pairs.schema).mask(pairs)
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
 
@@ -74,7 +74,7 @@ def _as_struct(table: pa.Table) -> pa.Array:
 
 
 def rows_at_a_time(source: pa.Table) -> int:
-    """Return how many rows of the source are put together with others at a time."""
+    """Return how many rows of the source are paired with target rows at the same time."""
     width = source.nbytes // max(source.num_rows, 1)
     return int(max(_STEP_BYTES // max(width, 8), _LEAST_ROWS))
 
@@ -82,7 +82,7 @@ def rows_at_a_time(source: pa.Table) -> int:
 def where_condition(
     match: Matches, source: pa.Table, target: FragmentSource, condition: PairCondition | None
 ) -> Matches:
-    """Return those of a fragment's matches for which the condition holds, if there is one."""
+    """Return the matches of a fragment that satisfy the condition; all without one."""
     if condition is None:
         return match
     names = [*condition.target]

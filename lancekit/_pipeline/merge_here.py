@@ -1,4 +1,4 @@
-"""A merge-insert in this process: rows are written, or columns where the rows are."""
+"""Merge-inserts in this process, which write rows, or columns beside the existing rows."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def merge_locally(
     map_tasks: MapTasks,
     match: MatchPlan,
 ) -> MergeWork:
-    """Work out a merge.
+    """Run a merge that writes rows, and return its uncommitted files.
 
-    source: the source's rows, cast.
-    keys: their keys.
-    job: what to do.
+    source: the rows of the source, cast.
+    keys: the keys of the source.
+    job: the merge.
     map_tasks: a runner's ``map``.
-    match: how the keys are found, for the result.
+    match: the plan by which keys are found, for the result.
     """
     clauses = job.clauses
     touched = find_matches(job, keys, map_tasks, match)
@@ -64,12 +64,12 @@ def merge_locally(
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
     by_id = {s.fragment.id: s for s in job.target}
     new = _NewRows(source, by_id, clauses, job.task)
-    # a condition decides which matched rows change; the others are still matched
-    asked = job.condition
-    changed = [where_condition(m, source, by_id[m.fragment_id], asked) for m in touched]
+    # a condition selects which matched rows change; the others still count as matched
+    condition = job.condition
+    changed = [where_condition(m, source, by_id[m.fragment_id], condition) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
-    updates, dropped = _divided(changed, source, clauses)
+    updates, dropped = _split(changed, source, clauses)
     replaced = sum(len(m.offsets) for m in updates)
     updates = first_matches(updates) if clauses.once else updates
     gone = changed if clauses.matched in {"update", "delete"} else []
@@ -93,10 +93,10 @@ def merge_locally(
     )
 
 
-def _divided(
+def _split(
     changed: list[Matches], source: pa.Table, clauses: MergeClauses
 ) -> tuple[list[Matches], list[Matches]]:
-    """Return those of the rows that change that are updated, and those that are deleted."""
+    """Split the rows that change into rows to update and rows to delete."""
     if clauses.deleting is None:
         nothing = list[Matches]()
         updates = changed if clauses.matched == "update" else nothing
@@ -115,7 +115,7 @@ def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:
 
 @dataclass(frozen=True)
 class _NewRows:
-    """What rows of the source and rows of the target give together."""
+    """The new rows of a merge, made from source rows and target rows."""
 
     source: pa.Table
     by_id: Mapping[int, FragmentSource]
@@ -125,7 +125,7 @@ class _NewRows:
     def write(
         self, updates: Sequence[Matches], inserted: Indices, *, keep_ids: bool
     ) -> tuple[Fragment, ...]:
-        """Write the new rows: updated ones in the target's order, then those that are inserted."""
+        """Write the new rows: updated rows in the target's order, then inserted rows."""
         rows = sum(len(m.offsets) for m in updates) + len(inserted)
         with tracking("merging", total_rows=rows):
             fragments = write_fragments(self._batches(updates, inserted), self.task)
@@ -140,7 +140,7 @@ class _NewRows:
         return guard_hashes(self.source, self.clauses, np.concatenate([*keyed, inserted]))
 
     def examples(self, updates: Sequence[Matches], inserted: Indices) -> pa.Table:
-        """Return the first few new rows, with the addresses of those that they replace."""
+        """Return the first few new rows, with the addresses of the rows that they replace."""
         group = next(_groups(updates, EXAMPLES), [])
         rows = [self._updated(group)] if group else []
         rows.append(self._inserted(inserted[:EXAMPLES]))
@@ -191,7 +191,7 @@ def _counted(rows: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:
-    """Cut matches into groups of at most so many rows, in order."""
+    """Split matches into groups of at most `most` rows, in order."""
     group: list[Matches] = []
     left = most
     for match in matches:
@@ -208,23 +208,23 @@ def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:
         yield group
 
 
-# ---- A merge-insert that updates columns where the rows are, in this process
+# ---- Merge-inserts that update columns beside the existing rows, in this process
 #
 # See docs/format/operations.md, 5.3.
 #
-# Only the source's columns are read and written, for all rows of each fragment that has a match.
+# Only the source's columns are read and written, for all rows of each fragment with a match.
 
-#: fragments whose new values are held at a time
+#: fragments whose new values are held in memory at the same time
 _TOGETHER = 16
 
 
 def rewritten_columns(source: Sequence[str], on: Sequence[str]) -> list[str]:
-    """Return the columns that are written: those of the source that are no keys."""
+    """Return the columns to write: the source's columns that are not keys."""
     return [name for name in source if name not in on]
 
 
 def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
-    """Return how to write files of some of the dataset's columns."""
+    """Return a task that writes files of some of the dataset's columns."""
     fields = tuple(task.schema.field(name) for name in columns)
     return replace(task, schema=LanceSchema(fields))
 
@@ -236,11 +236,11 @@ def rewrite_locally(
     map_tasks: MapTasks,
     match: MatchPlan,
 ) -> MergeWork:
-    """Work out a merge that updates columns; arguments as in `merge_locally`."""
-    clauses, asked = job.clauses, job.condition
+    """Run a merge that updates columns; for the arguments, see `merge_locally`."""
+    clauses, condition = job.clauses, job.condition
     by_id = {s.fragment.id: s for s in job.target}
     touched = find_matches(job, keys, map_tasks, match)
-    chosen = [where_condition(m, source, by_id[m.fragment_id], asked) for m in touched]
+    chosen = [where_condition(m, source, by_id[m.fragment_id], condition) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)
     write = patch_task(job.task, columns)

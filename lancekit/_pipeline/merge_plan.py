@@ -1,7 +1,7 @@
-"""A merge-insert: what it is to do, and what it did (docs/format/operations.md, 5).
+"""The clauses, the job and the result of a merge-insert (docs/format/operations.md, 5).
 
-Only the way in which keys are found differs between engines; what comes of it is a `MergeWork`
-either way.  What is here is what both ways need.
+Engines differ only in how they find keys; both return a `MergeWork`.  This module has what both
+need.
 """
 
 from __future__ import annotations
@@ -42,41 +42,39 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import MatchedRowsError
 
 Hashes = npt.NDArray[np.uint64]
-#: what becomes of rows that are there already
+#: the action for existing rows with a match
 Matched = Literal["keep", "update", "delete", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClauses:
-    """What a merge-insert does with each kind of row.
+    """The actions of a merge-insert for each kind of row.
 
     on: the columns that are compared.
     matched: ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
-    condition: over columns ``source`` and ``target`` (structs): which matched rows are updated.
+    condition: over columns ``source`` and ``target`` (structs): selects the matched rows to update.
     insert: whether source rows without a match are inserted.
-    once: whether a source row that matches several rows takes the place of all of them, once.  Not
-        where keys are too many to be sent, and Spark joins both sides.
-    delete_by_source: whether target rows without a match go.
-    by_source: the condition of those that go; ``None`` for all of them.
-    guard: the paths of the primary key's columns, in its order, whose hashes the key filter holds;
-        empty if it is not written.
-    guard_updates: whether updated rows may get other keys too, so that the filter has to hold
-        theirs.
-    dedupe: which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``,
+    once: whether a source row that matches several rows replaces all these by one row.  Not
+        applied if there are too many keys to send, so that Spark joins both sides.
+    delete_by_source: whether target rows without a match are deleted.
+    by_source: the condition of these deletions; ``None`` for all rows without a match.
+    guard: the paths of the primary key's columns, in key order, whose hashes the key filter
+        contains; empty if no filter is written.
+    guard_updates: whether updated rows can get other keys, so that the filter must contain them.
+    dedupe: which of several source rows with one key to keep: ``"first"``, ``"last"`` or ``None``,
         which refuses them.
-    dedupe_by: the column of which the row with the largest value is kept instead; of equals the
-        first.
-    rewrite_columns: whether updated rows stay where they are, and the source's columns of their
-        fragments are written anew; else the rows are, whole.
-    files: where new rows go; columns that are written anew stay in the dataset's own folder.
-    use_index: whether indices of the key's columns may be asked.
-    deleting: a column of the source, of truths, that is in no row: matched rows are deleted where
-        it is true.
-    known_by: the columns by which users know the rows, where `on` is their address: the source was
-        worked out of the very version that it is merged into.
-    worked_from: the columns of the target that it was worked out of.
-    rules: what becomes of the rows, in words, where the other attributes do not tell.
-    compacted: which generations of write-ahead logs are in the table with this merge.
+    dedupe_by: a column instead: the row with its largest value is kept, and of equals the first.
+    rewrite_columns: whether updated rows stay in place, and the source's columns of their fragments
+        are rewritten; else whole rows are rewritten.
+    files: where new rows go; rewritten columns stay in the dataset's own folder.
+    use_index: whether indices of the key columns may be queried.
+    deleting: a boolean column of the source that is not written: matched rows are deleted where it
+        is true.
+    known_by: the columns that identify rows for users, if `on` is the row address: the source was
+        then computed from the very version that it is merged into.
+    worked_from: the columns of the target that the source was computed from.
+    rules: the actions in words, where the other attributes do not describe them.
+    compacted: the generations of write-ahead logs that this merge brings into the table.
     """
 
     on: tuple[str, ...]
@@ -100,33 +98,33 @@ class MergeClauses:
     compacted: tuple[CompactedSsTable, ...] = ()
 
     def condition_on(self, source: pa.Schema, target: pa.Schema) -> PairCondition | None:
-        """Return which matched rows are updated, if not all are.
+        """Return the condition that selects the matched rows to update, or None if all are.
 
         Raises PredicateError: the condition does not fit the columns of the source and the target.
         """
-        asked = self.condition if self.matched == "update" else None
-        return None if asked is None else PairCondition.of(asked, source, target)
+        condition = self.condition if self.matched == "update" else None
+        return None if condition is None else PairCondition.of(condition, source, target)
 
     @property
     def by_address(self) -> bool:
-        """Whether source rows name the row of the target that they are for; null is a new one."""
+        """True if source rows identify their target row by address; null marks a new row."""
         return self.on == (ROW_ADDRESS,)
 
     @property
     def shown_on(self) -> tuple[str, ...]:
-        """The columns by which users know the rows."""
+        """The columns that identify rows for users."""
         return self.known_by if self.by_address else self.on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJob:
-    """A merge into one version: all but the rows, and how their keys are found.
+    """A merge into one version, without the source's rows.
 
-    casts: how the source's rows get the dataset's types; columns of the dataset may be missing.
-    target: the version's fragments.
-    clauses: what to do.
+    casts: the casts of the source's rows to the dataset's types; columns may be missing.
+    target: the fragments of the version.
+    clauses: the actions for each kind of row.
     task: where new rows go.
-    snapshot: the version, whose indices may be asked.
+    snapshot: the version, whose indices may be queried.
     dry: whether to write nothing.
     """
 
@@ -139,36 +137,36 @@ class MergeJob:
 
     @property
     def condition(self) -> PairCondition | None:
-        """Which matched rows are updated, if not all are."""
+        """The condition that selects the matched rows to update, or None if all are."""
         return self.clauses.condition_on(self.casts.target, self.task.schema.to_arrow())
 
     @property
     def patches(self) -> bool:
-        """Whether columns are written anew, and no rows."""
+        """True if columns are rewritten instead of rows."""
         return self.clauses.rewrite_columns and not self.dry
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether rows that are written anew have ids to keep."""
+        """True if rewritten rows have row ids to keep."""
         return self.clauses.matched == "update" and any(s.stable_row_ids for s in self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergeWork:
-    """What a merge-insert wrote and found; nothing refers to it yet.
+    """The result of a merge-insert: files that no version refers to yet, and counts.
 
     marked: by fragment, the rows that are replaced or deleted.
-    new_fragments: the new rows; empty if the merge was dry.
-    patched: instead of both, the fragments whose columns were written anew.
-    inserted, updated, deleted: numbers of rows; of a dry merge those that there would be.
-    skipped: source rows that were left out because others have their keys; ``None`` where Spark's
-        join left them out, which does not tell.
-    inserted_hashes: those of the keys that may be new; ``None`` if nothing is guarded.
+    new_fragments: the new rows; empty after a dry run.
+    patched: instead of both, the fragments whose columns were rewritten.
+    inserted, updated, deleted: numbers of rows; after a dry run, as they would be.
+    skipped: source rows that were dropped because others have their keys; ``None`` if Spark's join
+        dropped them, which does not count them.
+    inserted_hashes: the hashes of keys that may be new; ``None`` without a key filter.
     match: how the keys were found.
-    examples: of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the
-        address of the row that each replaces, null for one that is inserted.
-    matched, alone: rows of the target that have a match, and rows of the source that have none.
-    left_out: the addresses of the first few rows that are deleted, ascending.
+    examples: after a dry run, the first few new rows in the dataset's schema; ``_rowaddr`` is the
+        address of the row that each replaces, null for an inserted row.
+    matched, alone: target rows with a match, and source rows without one.
+    left_out: the addresses of the first few deleted rows, ascending.
     """
 
     marked: tuple[DeletedRows, ...] = ()
@@ -187,26 +185,26 @@ class MergeWork:
 
     @property
     def written(self) -> tuple[Fragment, ...]:
-        """The files that were written, as fragments of nothing else."""
+        """The files that were written, as fragments with only these files."""
         return (*self.new_fragments, *added_files(self.patched))
 
 
-#: new rows of each kind that a dry merge shows
+#: new rows of each kind that a dry run returns
 EXAMPLES = 20
 
 
 def writes_rows(clauses: MergeClauses) -> bool:
-    """Return whether a merge may have new rows to write."""
+    """Return True if a merge can have new rows to write."""
     return clauses.insert or clauses.matched == "update"
 
 
 def find_matches(
     job: MergeJob, keys: SourceKeys, map_tasks: MapTasks, match: MatchPlan
 ) -> list[Matches]:
-    """Find the rows of the target that have keys of the source, in this process.
+    """Find the rows of the target with keys of the source, in this process.
 
     map_tasks: a runner's ``map``.
-    match: whether indices are asked.
+    match: the plan, which says whether indices are queried.
     """
     if job.clauses.by_address:
         return addressed(keys.given[0])
@@ -216,7 +214,7 @@ def find_matches(
 
 
 def addressed(addresses: pa.Array) -> list[Matches]:
-    """Return the matches of source rows that name the addresses of the target's."""
+    """Return the matches of source rows that have the address of their target row."""
     known = np.flatnonzero(addresses.is_valid().to_numpy(zero_copy_only=False))
     values = addresses.fill_null(0).to_numpy()[known]
     ascending = np.argsort(values)
@@ -234,9 +232,9 @@ def guard_hashes(
     clauses: MergeClauses,
     at: npt.NDArray[np.int64] | None = None,
 ) -> Hashes:
-    """Return the hashes of the primary keys of rows, of those at some places or of all.
+    """Return the hashes of the primary keys of all rows, or of the rows at some positions.
 
-    None where no filter is written.  The other columns are not touched.
+    The result is empty if no filter is written.  Only key columns are read.
     """
     if not clauses.guard:
         return np.empty(0, np.uint64)
@@ -249,7 +247,7 @@ def guard_hashes(
 def matched_rows(
     on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
 ) -> MatchedRowsError:
-    """Return the error for rows that have a match where none is allowed."""
+    """Return the error for rows with a match, if the merge forbids matches."""
     return MatchedRowsError(
         f"{rows} rows of the dataset have a key of the source, which when_matched_fail "
         f"forbids: {show_keys(on, keys)}.",
@@ -261,10 +259,11 @@ def matched_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RemoveTask:
-    """A fragment, which of its rows are replaced or deleted, and which have a match.
+    """A task: find the rows to remove from a fragment.  Can be sent to a worker.
 
-    Some of those that are `deleted`, and of those that go without a match, are told.
-    `rows` says which rows may go without a match.  Can be sent to a worker.
+    gone, matched: the rows that are replaced or deleted, and all rows with a match.
+    deleted: the matched rows that are deleted, for examples.
+    rows: the rows that may be deleted for lack of a match.
     """
 
     source: FragmentSource
@@ -283,11 +282,11 @@ def mark_fragments(
     deleted: Mapping[int, BitMap],
     map_tasks: MapTasks,
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
-    """Return the rows that go of each fragment, how many had no match, and some of the deleted.
+    """Return the removed rows by fragment, the number without a match, and examples of deletions.
 
     job: the merge.
-    matched, gone, deleted: by fragment id, the offsets of rows that have a match, of those that are
-        replaced or deleted for it, and of the latter.
+    matched, gone, deleted: by fragment id, the offsets of the rows with a match, of the matched
+        rows that are replaced or deleted, and of the matched rows that are deleted.
     map_tasks: a runner's ``map``.
     """
     deletes, by_source = job.clauses.delete_by_source, _by_source(job)
@@ -312,14 +311,14 @@ def mark_fragments(
 
 
 def _by_source(job: MergeJob) -> Predicate | None:
-    """Return which rows go if they have no match, if not all do."""
-    asked = job.clauses.by_source if job.clauses.delete_by_source else None
+    """Return the condition for deleting rows without a match, or None if all are deleted."""
+    condition = job.clauses.by_source if job.clauses.delete_by_source else None
     schema = blob_view(job.snapshot.manifest.schema).to_arrow()
-    return None if asked is None else Predicate.parse(asked, schema)
+    return None if condition is None else Predicate.parse(condition, schema)
 
 
 def _unmatched_rows(job: MergeJob, by_source: Predicate | None) -> RowSet:
-    """Return which rows may go if they have no match; indices are asked, if they may be."""
+    """Return the rows that may be deleted for lack of a match; query indices if allowed."""
     if by_source is None or not job.clauses.use_index:
         return RowSet()
     schema = blob_view(job.snapshot.manifest.schema)
@@ -336,7 +335,7 @@ def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
 
 
 def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
-    """Return the live rows that go if they have no match."""
+    """Return the live rows that are deleted if they have no match."""
     if not task.delete_by_source:
         return BitMap()
     if task.by_source is None:

@@ -1,17 +1,16 @@
-"""How the keys of a merge's source are found in the target, chosen by size.
+"""The choice of how a merge finds the keys of its source in the target, by size.
 
-Where keys are looked up is chosen here and nowhere else; `_spark/source.py` and `_spark/merge/`
-follow it.  In which form keys are sent to tasks (a table, sorted, hashed) is chosen next, by their
-number and type, in `_spark/merge/match_keys.py` (`_packed`).  Whether rows or columns are written
-is neither: the user says it, and `MergeJob.patches` tells.  No choice changes which rows are found
-(docs/format/operations.md, 5.2).  To tell what a merge will do, call `choose_match` with what is
-known of it, and show the answer::
+Only this module chooses where keys are looked up; `_spark/source.py` and `_spark/merge/` follow
+it.  The form in which keys are sent to tasks (a table, sorted, hashed) is chosen by their number
+and type in `_spark/merge/match_keys.py` (`_packed`).  The user decides whether rows or columns are
+written, see `MergeJob.patches`.  No choice changes which rows are found (docs/format/operations.md,
+5.2).  To explain a merge before it runs, call `choose_match` with its sizes::
 
     choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
                  target_rows=100_000_000)
 
 An open source knows its own size: ``source.match(casts, clauses, snapshot)`` returns the same
-`MatchPlan`, and a merge that was worked out says in `MergeWork.match` which one it followed.
+`MatchPlan`.  After a merge, `MergeWork.match` has the plan that it followed.
 """
 
 from __future__ import annotations
@@ -24,36 +23,35 @@ from lancekit._pipeline.engine import EngineName
 from lancekit._scan.index_lookup import IndexLookup
 from lancekit.options import options
 
-#: ``driver``: the target's keys are read in this process.  ``index``: so are those of rows that no
-#: index covers, and of rows that may match.  ``closure``, ``file``: the source's keys are sent to
-#: tasks that read the target's, with the function or, beyond `SENT_BYTES` always, through a file
-#: in the dataset's folder.
-#: ``broadcast``: the target's keys are sent to the tasks that hold the source.  ``shuffle``: both
-#: sides are sorted and joined.
+#: ``driver``: the target's keys are read in this process.  ``index``: this process reads the keys
+#: of rows that no index covers, and of rows that an index found.  ``closure``, ``file``: the
+#: source's keys are sent to tasks that read the target's keys: with the function or through a file
+#: in the dataset's folder (always beyond `SENT_BYTES`).  ``broadcast``: the target's keys are sent
+#: to the tasks that hold the source.  ``shuffle``: both sides are sorted and joined.
 Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 
-#: bytes that are sent along with a function; more fail on Spark Connect.  More keys than these do
-#: not come to this process either: Spark joins them, and its tasks tell the rows that match in two
-#: bytes each
+#: most bytes that are sent along with a function; Spark Connect fails beyond.  Beyond it, keys are
+#: not collected in this process either: Spark joins them, and its tasks return the matched rows in
+#: two bytes each
 CLOSURE_BYTES = 64 << 20
-#: the same for keys of more than so many bytes each: they are held twice here, where numbers are
-#: sorted, and a row of a merge is to take no more than 40 bytes of this process
+#: the limit for keys wider than `_NARROW` bytes, which are held twice in this process, while
+#: integers are sorted; a merge should take at most 40 bytes of this process for each row
 WIDE_BYTES, _NARROW = 16 << 20, 9
-#: keys that are sent along with a function: on its way there they are copied three times in this
-#: process, and each task unpacks them, where a file is read once by a process
+#: most bytes of keys sent along with a function: sending copies them three times in this process,
+#: and each task unpacks them, while each process reads a file only once
 SENT_BYTES = 8 << 20
-#: as many addresses and keys fit into every task's memory
+#: the number of addresses and keys that fit into the memory of every task
 _BROADCAST_ROWS, _ADDRESS_BYTES = 1_000_000, 8
-#: to look a key up in an index takes as long as to look through so many bytes of keys, about,
-#: and to begin with as long as through so many
+#: an index lookup of one key costs about as much as a scan of so many bytes of keys, and the start
+#: of index lookups as much as a scan of so many
 _LOOK_UP_BYTES, _INDEX_BYTES = 30_000, 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchPlan:
-    """Where and how a merge looks up its keys, and why there.
+    """The place and the method of a merge's key lookup, and the reason.
 
-    `engine` is ``local`` or ``spark``; `key_bytes` are those of the source's key columns.
+    `engine` is ``local`` or ``spark``; `key_bytes` is the size of the source's key columns.
     """
 
     strategy: Strategy
@@ -71,19 +69,19 @@ def choose_match(
     key_bytes: int,
     target_rows: int,
     most_key_bytes: int = CLOSURE_BYTES,
-    lent_bytes: int = 0,
+    update_bytes: int = 0,
     lookup: IndexLookup | None = None,
     by_address: bool = False,
 ) -> MatchPlan:
-    """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
+    """Choose how a merge finds its keys, by ``options.merge_match`` or else by size.
 
     engine: where the source's rows are: ``local`` or ``spark``.
     source_rows, key_bytes: the rows of the source, and the bytes of their key columns.
     target_rows: the rows of the dataset.
-    most_key_bytes: more bytes than these do not come to this process, of neither side.
-    lent_bytes: the bytes of a target row that its update needs besides the key.
-    lookup: what asks indices of the key's columns, if there are any to ask.
-    by_address: whether the keys are the addresses of rows, which are looked up nowhere.
+    most_key_bytes: the most bytes of keys that this process collects from either side.
+    update_bytes: the bytes of a target row that its update needs besides the key.
+    lookup: the lookup in the indices of the key columns, if there are any.
+    by_address: whether the keys are row addresses, which need no lookup.
 
     Examples
     --------
@@ -94,17 +92,17 @@ def choose_match(
     names, covered = (lookup.names, lookup.covered_rows) if lookup is not None else ((), 0)
     width = key_bytes / max(source_rows, 1)
     cheap = _INDEX_BYTES + _LOOK_UP_BYTES * source_rows < covered * width
-    others_here = engine == "local" or (
+    rest_is_local = engine == "local" or (
         options.merge_match == "auto" and target_rows - covered <= options.spark_threshold_rows
     )
-    if names and cheap and others_here:
+    if names and cheap and rest_is_local:
         strategy: Strategy = "index"
     elif engine == "local" or by_address:
         strategy = "driver"
     elif options.merge_match != "auto":
         strategy = options.merge_match
     else:
-        strategy = _by_size(source_rows, key_bytes, target_rows, most_key_bytes, lent_bytes)
+        strategy = _by_size(source_rows, key_bytes, target_rows, most_key_bytes, update_bytes)
     why = (_ADDRESSES if by_address else _WHY[strategy]).format(
         source=count(source_rows),
         size=_bytes(key_bytes),
@@ -127,8 +125,8 @@ def choose_match(
     )
 
 
-def keys_travel(source_rows: int, key_bytes: int, most_key_bytes: int) -> bool:
-    """Return whether the source's keys are brought to this process, and maybe sent on from it."""
+def collects_keys(source_rows: int, key_bytes: int, most_key_bytes: int) -> bool:
+    """Return True if this process collects the source's keys, perhaps to send them to tasks."""
     if options.merge_match != "auto":
         return options.merge_match in {"driver", "closure", "file"}
     return _few(source_rows, key_bytes, most_key_bytes)
@@ -140,13 +138,13 @@ def _few(source_rows: int, key_bytes: int, most_key_bytes: int) -> bool:
 
 
 def _by_size(
-    source_rows: int, key_bytes: int, target_rows: int, most_key_bytes: int, lent_bytes: int
+    source_rows: int, key_bytes: int, target_rows: int, most_key_bytes: int, update_bytes: int
 ) -> Strategy:
     if not _few(source_rows, key_bytes, most_key_bytes):
-        width = key_bytes // max(source_rows, 1) + _ADDRESS_BYTES + lent_bytes
+        width = key_bytes // max(source_rows, 1) + _ADDRESS_BYTES + update_bytes
         few = target_rows <= _BROADCAST_ROWS and target_rows * width <= most_key_bytes
         return "broadcast" if few else "shuffle"
-    # Up to these sizes a process is done before a job's tasks have started.
+    # Up to these sizes, this process finishes before the tasks of a Spark job have started.
     small = source_rows <= options.merge_driver_rows
     if small and target_rows <= options.spark_threshold_rows:
         return "driver"

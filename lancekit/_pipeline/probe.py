@@ -1,9 +1,9 @@
-"""Matching keys: which rows of a fragment have a key of the source, and which source row it is.
+"""Key matching: finds the rows of a fragment with a key of the source, and their source rows.
 
-Keys are compared column by column.  Each column's source values become a dictionary in which the
-target's are looked up; the pairs of codes that are left are looked up among the source's own.  So
-equality is Arrow's: a null equals nothing, and columns after the first are read only for the rows
-that are still candidates.
+Keys are compared column by column.  The source values of each column form a dictionary, in which
+the target's values are looked up.  The remaining pairs of codes are looked up among the source's
+pairs.  So equality is Arrow's, and a null equals nothing.  Columns after the first are read only
+for the remaining candidates.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from lancekit.progress import step
 
 @dataclass(frozen=True)
 class KeyTable:
-    """The keys of a source, ready to be looked up.  Can be sent to a worker.
+    """The keys of a source, prepared for lookups.  Can be sent to a worker.
 
-    `columns` are the key columns, of equal length and of the dataset's own types.
+    `columns` are the key columns, of equal length and in the dataset's types.
     """
 
     names: tuple[str, ...]
     columns: tuple[pa.Array, ...]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return KeyTable, (self.names, self.columns)  # the tables are made anew, sooner than sent
+        return KeyTable, (self.names, self.columns)  # rebuilding the tables is faster than sending
 
     @cached_property
     def _levels(self) -> tuple[tuple[_Level, ...], Indices]:
-        """One level per key column, and the code of each source row's whole key."""
+        """One level per key column, and the code of the whole key of each source row."""
         levels: list[_Level] = []
         codes = np.empty(0, np.int64)
         for given in self.columns:
@@ -54,27 +54,27 @@ class KeyTable:
                 codes = own
                 continue
             missing = (codes == NOWHERE) | (own == NOWHERE)
-            # small numbers again, so that any number of columns fits into 64 bits
+            # renumbered, so that the codes of any number of columns fit into 64 bits
             pairs, codes = numbered(arrow_of(codes * len(values) + own, missing))
             levels.append(_Level(values, pairs))
         return tuple(levels), codes
 
     @property
     def codes(self) -> Indices:
-        """One number per source row that stands for its key; -1 if a part of it is null."""
+        """A number for each source row that identifies its key; -1 if a part of the key is null."""
         return self._levels[1]
 
     def find(
         self, place: int, values: pa.Array | pa.ChunkedArray, before: Indices | None = None
     ) -> Found:
-        """Return the places of values that go on a known key, ascending, and the codes so far.
+        """Return the ascending positions of values that continue a known key, and their codes.
 
-        ``before`` are the codes of the parts before, for each value, none of them missing.
+        ``before`` has for each value the code of the previous key parts; no code may be missing.
         """
         return self._levels[0][place].find(_comparable(values), before)
 
     def extend(self, codes: Indices, place: int, values: pa.Array | pa.ChunkedArray) -> Indices:
-        """Return the codes of key parts up to ``place``, from those of the parts before it."""
+        """Return the codes of key parts up to ``place``, from the codes of the parts before it."""
         known = np.flatnonzero(codes != NOWHERE)
         if len(known) < len(codes):
             values = ak.take(values, known)
@@ -89,12 +89,12 @@ class KeyTable:
         valid = np.flatnonzero(self.codes != NOWHERE)[::-1]
         codes = self.codes[valid]
         first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
-        # rows go backwards: what is assigned last, and so stays, is the first row
+        # in descending order, so that the last assignment, which wins, is the first row
         first[codes] = valid
         return first
 
     def repeated(self) -> Indices:
-        """Return the source rows whose key, without a null, occurs more than once."""
+        """Return the source rows whose key has no null and occurs more than once."""
         valid = np.flatnonzero(self.codes != NOWHERE)
         codes = self.codes[valid]
         return valid[np.bincount(codes)[codes] > 1]
@@ -102,7 +102,7 @@ class KeyTable:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A key column's distinct values, and which of them follow which parts before."""
+    """The distinct values of a key column, and the known pairs of a prefix and a value."""
 
     values: Lookup
     pairs: Lookup | None = None
@@ -116,7 +116,7 @@ class _Level:
 
 
 def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Widen half floats and take dictionaries apart, which Arrow cannot look up."""
+    """Widen half floats and decode dictionaries, in which Arrow cannot look up values."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return _comparable(values.cast(kind.value_type))
@@ -125,14 +125,14 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTask:
-    """What to look at, which is read together, and the keys to look for."""
+    """A task: rows of the target to read together, and the keys to find in them."""
 
     read: Read
     keys: KeyTable
 
     @property
     def num_rows(self) -> int:
-        """The number of rows to look at, deleted ones among them."""
+        """The number of rows to read, deleted rows included."""
         if not self.read.is_of_all_rows:
             return self.read.num_rows
         return sum(source.fragment.physical_rows for source in self.read.sources)
@@ -140,14 +140,14 @@ class ProbeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """The rows of a fragment that have a key of the source, ascending, and their source rows."""
+    """The rows of a fragment with a key of the source, ascending, and their source rows."""
 
     fragment_id: int
     offsets: Indices
     source_rows: Indices
 
     def part(self, chosen: Indices | slice) -> Matches:
-        """Return some of the pairs."""
+        """Return some of the matches."""
         return Matches(
             fragment_id=self.fragment_id,
             offsets=self.offsets[chosen],
@@ -156,7 +156,7 @@ class Matches:
 
 
 def first_matches(matches: Sequence[Matches]) -> list[Matches]:
-    """Return of each source row the first pair that it is in."""
+    """Return only the first match of each source row."""
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
     first = np.zeros(len(rows), bool)
     first[np.unique(rows, return_index=True)[1]] = True
@@ -168,12 +168,13 @@ def first_matches(matches: Sequence[Matches]) -> list[Matches]:
 
 
 def probe(read: Read, keys: KeyTable, map_tasks: MapTasks) -> list[Matches]:
-    """Find the live rows whose key is in the source, of all fragments that have such rows.
+    """Find the live rows of the target whose key is in the source, by fragment.
 
-    Small fragments are read together: to begin with one takes longer than to look through a
-    thousand rows.
+    Small fragments are read together, because to start with a fragment takes longer than to scan
+    1,000 rows.
 
-    read, keys: which rows of the target may have one of the keys, and what to look for.
+    read: the rows of the target that may have one of the keys.
+    keys: the keys to find.
     map_tasks: a runner's ``map``.
     """
     tasks: list[ProbeTask] = []
@@ -206,7 +207,7 @@ def _matches(
     if among is not None:
         rows = among[rows]
     elif reader.deleted:
-        # they are read along: to leave few rows out costs more than to look them up
+        # deleted rows are read, too: to skip a few costs more than to look them up
         live = np.ones(reader.physical_rows, bool)
         live[to_offsets(reader.deleted)] = False
         rows, codes = rows[live[rows]], codes[live[rows]]
@@ -220,7 +221,7 @@ def _matches(
         yield Matches(fragment_id=part.source.fragment.id, offsets=offsets, source_rows=mine)
 
 
-#: keys that an error message names
+#: the most keys in an error message
 _SHOWN_KEYS = 10
 
 
@@ -232,12 +233,12 @@ def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tupl
 
 
 def _one_nan(value: object) -> object:
-    """Return the same object for each not-a-number, which is one key and equals only itself."""
+    """Return one object for every NaN, because NaNs are one key, but only equal themselves."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def show_keys(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> str:
-    """Write keys out, for a message."""
+    """Format keys for a message."""
     return "; ".join(
         ", ".join(f"{name} = {value}" for name, value in zip(on, key, strict=True)) for key in keys
     )

@@ -1,7 +1,7 @@
-"""Looking up keys in parts of several fragments at once, sorted or hashed.
+"""Key lookups in ranges of several fragments at once, with sorted or hashed keys.
 
-To look up values in many keys, Arrow first puts the keys into a hash table, each time anew.  So it
-pays to read the keys of small fragments together.
+For a lookup in many keys, each Arrow call first builds a hash table.  So the keys of small
+fragments are read together.
 """
 
 from __future__ import annotations
@@ -26,22 +26,19 @@ from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read
 from lancekit.progress import step
 
-# ---- many whole numbers as keys, looked up by bisection: in the least memory that holds them
+# ---- many integer keys, looked up by bisection, to use the least memory
 #
-# A hash table of ten million keys is a gigabyte while it is made, in each of several processes.
-# Sorted, they are as large as they are, and values that are sorted too find them almost as fast.
-
-#: below this a table of slots is faster, and small enough
-#: values that are sorted at a time: they stay in the processor's cache
+# A hash table of 10 million keys takes 1 GB while it is built, in each of several processes.
+# Sorted keys take no further memory, and sorted values find them almost as fast.
 
 _KINDS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """Keys of one column, distinct and ascending, and the source row of each.
+    """Distinct ascending keys of one column, and the source row of each.
 
-    It answers as a `KeyTable` does.
+    It has the lookup interface of `KeyTable`.
     """
 
     names: tuple[str, ...]
@@ -51,7 +48,7 @@ class SortedKeys:
     def find(
         self, place: int, values: pa.Array | pa.ChunkedArray, before: Indices | None = None
     ) -> Found:
-        """Return the places of values that are keys, ascending, and which keys they are."""
+        """Return the ascending positions of values that are keys, and the numbers of the keys."""
         if place or before is not None:
             raise ValueError("sorted keys have one column")
         places, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -83,7 +80,7 @@ def _key_blocks(values: pa.Array | pa.ChunkedArray) -> Iterator[tuple[int, pa.Ar
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Return whole numbers as 64 bits with a sign; unsigned ones keep their bits."""
+    """Return integers as signed 64-bit numbers; unsigned ones keep their bits."""
     kind = _KINDS[values.type.bit_width // 8]
     data = values.buffers()[1]
     numbers = np.frombuffer(b"" if data is None else data, kind)
@@ -92,7 +89,7 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def sorted_keys(table: KeyTable) -> SortedKeys | None:
-    """Return keys, of which there is each one once, sorted; ``None`` if it does not pay."""
+    """Sort distinct keys; return ``None`` if sorting does not pay."""
     kind = table.columns[0].type
     whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind)
     if len(table.columns) > 1 or not whole or len(table.columns[0]) < _LEAST_KEYS:
@@ -107,31 +104,31 @@ def sorted_keys(table: KeyTable) -> SortedKeys | None:
         numbers = numbers[rows]
     order: npt.NDArray[np.integer] = np.argsort(numbers).astype(small, copy=False)
     values = np.empty_like(numbers)
-    for start in range(0, len(order), _BLOCK):  # at once, NumPy would widen the whole order again
+    for start in range(0, len(order), _BLOCK):  # in one call, NumPy would widen the whole order
         part = slice(start, start + _BLOCK)
         values[part] = numbers[order[part]]
     return SortedKeys(table.names, values, order if rows is None else rows[order])
 
 
-# ---- many keys of any type, looked up by the numbers that stand for them: without a hash table
+# ---- many keys of any type, looked up by their hashes, without a hash table
 #
-# The keys lie in the order of their numbers.  A number that is found says where the key would be,
-# and the key itself whether it is.
+# The keys are stored in the order of their hashes.  A hash that is found gives the position of
+# the key, which is then compared.
 
-#: below this Arrow's hash table is faster, and small enough
+#: with fewer keys, Arrow's hash table is faster, and small enough
 _LEAST_KEYS = 100_000
-#: target rows that are looked up at a time
+#: target rows that are looked up at the same time
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class HashedKeys:
-    """Keys, each once and none with a null, in the order of their numbers.
+    """Distinct keys without nulls, in the order of their hashes.
 
     names: the key columns.
     columns: their values, in the form of `comparable`.
-    hashes: the numbers, ascending, all different.
-    seed: with which they were made.
+    hashes: the hashes, ascending, all different.
+    seed: the seed of the hashes.
     first_rows: the source row of each key.
     """
 
@@ -142,7 +139,7 @@ class HashedKeys:
     first_rows: npt.NDArray[np.integer]
 
     def find_rows(self, columns: Sequence[pa.ChunkedArray]) -> Found:
-        """Return the places of rows whose key is known, ascending, and which keys they are."""
+        """Return the ascending positions of rows whose key is known, and the keys' numbers."""
         places, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start, block in _blocks(columns):
             at, found = self._find(block)
@@ -152,7 +149,7 @@ class HashedKeys:
 
     def _find(self, block: Sequence[pa.Array]) -> Found:
         wanted = hash_rows(block, self.seed)
-        order = np.argsort(wanted)  # then bisection goes through memory once
+        order = np.argsort(wanted)  # so that bisection goes through memory once
         ascending = wanted[order]
         at = np.minimum(np.searchsorted(self.hashes, ascending), len(self.hashes) - 1)
         hit = np.flatnonzero(self.hashes[at] == ascending)
@@ -174,7 +171,7 @@ def _blocks(columns: Sequence[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa.A
 
 
 def hashed_keys(table: KeyTable) -> HashedKeys | None:
-    """Return keys, of which there is each one once, by their numbers; ``None`` if few."""
+    """Sort distinct keys by their hashes; return ``None`` if they are few."""
     if len(table.columns[0]) < _LEAST_KEYS:
         return None
     columns = [comparable(column) for column in table.columns]
@@ -198,20 +195,20 @@ def hashed_keys(table: KeyTable) -> HashedKeys | None:
 Range = tuple[FragmentSource, int, int]
 Keys: TypeAlias = KeyTable | SortedKeys | HashedKeys
 
-#: target rows whose keys are looked up at a time
+#: target rows whose keys are looked up at the same time
 _ROWS = 4 << 20
-#: the same where several threads of one process do so, which is to need little memory
+#: the same in each of several threads of this process, to save memory
 _FEW_ROWS = 1 << 17
 
 
 def compact_keys(table: KeyTable) -> Keys:
-    """Return keys, each once, in the form that takes the least memory: sorted, hashed, or as is."""
+    """Return distinct keys in the form that takes the least memory: sorted, hashed, or as given."""
     return sorted_keys(table) or hashed_keys(table) or table
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A range of a fragment, in which keys are looked up."""
+    """A range of a fragment in which keys are looked up."""
 
     rows: Range
     keys: Keys
@@ -225,9 +222,9 @@ class _Task:
 def probe_compactly(
     target: Sequence[FragmentSource], keys: Keys, map_tasks: MapTasks
 ) -> list[Matches]:
-    """Do what `probe` does, in threads of this process, with little memory beside the keys.
+    """Run `probe` in threads of this process, with little memory beside the keys.
 
-    target, keys: the target's fragments, and what to look for.
+    target, keys: the fragments of the target, and the keys to find.
     map_tasks: a runner's ``map``.
     """
     if isinstance(keys, KeyTable):
@@ -248,7 +245,7 @@ def _probe_range(task: _Task) -> list[Matches]:
 
 
 def narrowed(found: Matches) -> Matches:
-    """Return pairs in half the bytes: they are kept, and nobody computes with them so."""
+    """Return matches in half the bytes, for storage; convert them back before arithmetic."""
     small = not len(found.source_rows) or found.source_rows.max() < 1 << 31
     source_rows = found.source_rows.astype(np.int32) if small else found.source_rows
     return Matches(
@@ -267,7 +264,7 @@ def probe_ranges(ranges: Sequence[Range], keys: Keys) -> list[Matches]:
 
 
 def _groups(ranges: Iterable[Range]) -> Iterator[list[Range]]:
-    """Cut ranges into groups of at most `_ROWS` rows."""
+    """Split ranges into groups of at most `_ROWS` rows."""
     group: list[Range] = []
     left = _ROWS
     for source, start, stop in ranges:

@@ -1,7 +1,7 @@
-"""The rows of a write or a merge: where the work on them runs, and kept if they come once.
+"""The rows of a write or a merge on the engine that processes them, buffered if single-use.
 
-A `Source` is what an engine makes of the user's data.  Operations ask it to write its rows, or to
-work out a merge; both give metadata, never rows.
+An engine makes a `Source` of the user's data.  Operations call it to write its rows, or to run a
+merge; both return metadata, never rows.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Rows of the schema `schema`, on one engine; close it when the work is done.
+    """Rows of the Arrow schema `schema` on one engine, to be closed after use.
 
-    What can be read only once, or need not be the same twice, is kept from the first look at its
-    keys until then.
+    Rows that can be read only once, or may differ when read again, are buffered from the first
+    access to their keys until the source is closed.
     """
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows as they come."""
+        """The Arrow schema of the rows before casts."""
 
     @property
     def engine(self) -> EngineName:
@@ -60,15 +60,15 @@ class Source(Protocol):
     def write(
         self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
     ) -> list[Fragment]:
-        """Cast the rows and write them to new fragments, of which ``progress`` is told."""
+        """Cast the rows, write them to new fragments, and report these to ``progress``."""
 
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
     ) -> None:
-        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once.
+        """Raise ``DuplicateKeysError`` if a key without a null occurs more than once.
 
-        Unless the clauses say which row to keep.  Other columns than theirs may be checked, ``on``:
-        then only the rows that they keep count.
+        Keys may repeat if the clauses say which row to keep.  ``on`` names other columns to check,
+        but only in the rows that the clauses keep.
         """
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
@@ -77,12 +77,12 @@ class Source(Protocol):
     def indices(
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
     ) -> IndexLookup | None:
-        """Return what asks the indices of a version for the keys, if there are any to ask."""
+        """Return the lookup of the keys in a version's indices, if there are any to query."""
 
     def merge(self, job: MergeJob) -> MergeWork:
-        """Work out a merge of the cast rows; may be called again on a newer target.
+        """Run a merge of the cast rows; can be called again for a newer target.
 
-        A dry one writes nothing: its counts, marked rows and examples are those of the real one.
+        A dry run writes nothing, but has the counts, marked rows and examples of a real merge.
         """
 
     def join_columns(
@@ -91,12 +91,12 @@ class Source(Protocol):
         """Write columns of the cast rows beside the fragments whose rows have their keys.
 
         plan: casts the key ``right_on`` and the new columns.
-        tasks: what to write beside each fragment; their makers are not used.
+        tasks: the fragments and the columns to write; their makers are not used.
         left_on: the dataset's key column.
         """
 
     def close(self) -> None:
-        """Let go of the rows that were kept."""
+        """Release the buffered rows."""
 
     def __enter__(self) -> Self:
         """Return the source itself."""
@@ -106,10 +106,10 @@ class Source(Protocol):
 
 
 class LocalSource:
-    """Rows that are worked on in this process.
+    """Rows that are processed in this process.
 
     reader: the rows.
-    memory_bytes: what may be held of them in memory; ``None`` if all of them are there anyway.
+    memory_bytes: the most bytes to buffer in memory; ``None`` if all are in memory already.
     """
 
     engine: EngineName = "local"
@@ -118,7 +118,7 @@ class LocalSource:
         self.schema: pa.Schema = reader.schema
         self._reader = reader
         self._memory_bytes = memory_bytes
-        self._kept: _KeptRows | None = None
+        self._buffered: _BufferedRows | None = None
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     def write(
@@ -131,7 +131,7 @@ class LocalSource:
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
     ) -> None:
-        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
+        """Raise ``DuplicateKeysError`` if a key without a null occurs more than once."""
         from lancekit._pipeline.source_keys import SourceKeys, key_columns
 
         keys = self._keys_of(plan, clauses)
@@ -159,15 +159,15 @@ class LocalSource:
     def indices(
         self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
     ) -> IndexLookup | None:
-        """Return what asks the indices of a version for the keys, if there are any to ask."""
+        """Return the lookup of the keys in a version's indices, if there are any to query."""
         from lancekit._pipeline.source_keys import key_lookup
 
         keys = self._keys_of(plan, clauses)
-        asked = clauses.use_index and not clauses.by_address
-        return key_lookup(snapshot, keys.table) if asked else None
+        may_query = clauses.use_index and not clauses.by_address
+        return key_lookup(snapshot, keys.table) if may_query else None
 
     def merge(self, job: MergeJob) -> MergeWork:
-        """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
+        """Run a merge; the keys are in memory, and `buffer_rows` buffers the rows."""
         from lancekit._pipeline.merge_here import merge_locally, rewrite_locally
 
         rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
@@ -178,16 +178,16 @@ class LocalSource:
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
     ) -> list[Fragment]:
-        """Write columns beside the fragments; of several rows with one key the last counts."""
+        """Write columns beside the fragments; of several rows with one key, the last counts."""
         from lancekit._pipeline.write_columns import Joined, write_beside
 
         maker = Joined.by(self._rows(plan), left_on, right_on)
         return write_beside([replace(task, maker=maker) for task in tasks], LocalRunner())
 
     def close(self) -> None:
-        """Let go of the rows that were kept."""
-        if self._kept is not None:
-            self._kept.close()
+        """Release the buffered rows."""
+        if self._buffered is not None:
+            self._buffered.close()
         self._keys.clear()
 
     def __enter__(self) -> Self:
@@ -197,36 +197,36 @@ class LocalSource:
         self.close()
 
     def _rows(self, plan: CastPlan) -> pa.Table:
-        if self._kept is None:
+        if self._buffered is None:
             cast = cast_all(plan, self._reader)
-            self._kept = keep_rows(cast, plan.target, self._memory_bytes)
-        table = self._kept.table
+            self._buffered = buffer_rows(cast, plan.target, self._memory_bytes)
+        table = self._buffered.table
         if table.schema.equals(plan.target):
             return table
-        # over a cast that landed meanwhile the dataset has other types
+        # a concurrent cast has changed the dataset's types
         again = plan_cast(table.schema, plan.target)
         return pa.Table.from_batches(cast_all(again, table.to_batches()), plan.target)
 
     def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
         from lancekit._pipeline.source_keys import SourceKeys, key_columns
 
-        about = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
-        if about not in self._keys:
+        cache_key = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
+        if cache_key not in self._keys:
             rows = self._rows(plan)
             self._keys.clear()
-            self._keys[about] = SourceKeys.choose(
+            self._keys[cache_key] = SourceKeys.choose(
                 clauses.on,
                 key_columns(rows, clauses.on),
                 dedupe=clauses.dedupe,
                 order=rows.column(clauses.dedupe_by) if clauses.dedupe_by else None,
             )
-        return self._keys[about]
+        return self._keys[cache_key]
 
 
 def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Report the rows of batches, and none that are read to make them."""
-    rest, theirs = iter(batches), users_code()
-    while (batch := theirs.within(lambda: next(rest, None))) is not None:
+    """Report the progress of rows, but not of rows read while the user's iterator runs."""
+    rest, user_code = iter(batches), users_code()
+    while (batch := user_code.within(lambda: next(rest, None))) is not None:
         yield batch
         step(batch.num_rows)
 
@@ -234,12 +234,12 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def open_source(
     data: object, schema: pa.Schema | None = None, like: pa.Schema | None = None
 ) -> Source:
-    """Return the user's data as a source, on the engine that fits it.
+    """Open the user's data as a source, on the engine that fits it.
 
-    data, schema, like: as in `as_reader`; or a Spark DataFrame, and the schema that it is cast to.
+    data, schema, like: as in `as_reader`; or a Spark DataFrame, and the schema to cast it to.
 
-    Raises InvalidTypeError: the data is of no kind that can be read as rows.
-    Raises SchemaMismatchError: they do not fit the schema, or their values make no columns.
+    Raises InvalidTypeError: the data has no type that can be read as rows.
+    Raises SchemaMismatchError: the rows do not fit the schema, or their values make no columns.
     """
     schema, is_frame = checked_schema(schema), is_spark_dataframe(data)
     if choose_source(data, is_frame=is_frame).engine == "spark":
@@ -251,24 +251,24 @@ def open_source(
     return LocalSource(as_reader(data, schema, like), bound)
 
 
-# ---- the rows of a source that can be read only once, kept so that they can be read again
+# ---- rows that can be read only once, buffered so that they can be read again
 #
-# A merge looks at its source several times: at its keys, at the rows that are new, and all over
-# again when another writer landed first.  Up to a size the rows stay in memory; more of them go to
-# an Arrow file in a temporary folder, which is mapped, so that only what is looked at is in memory.
+# A merge reads its source several times: the keys, the new rows, and everything again after a
+# conflict with another writer.  Up to a size, rows stay in memory.  More rows go to an Arrow file
+# in a temporary folder, which is memory-mapped, so that only the parts in use are in memory.
 
 
-class _KeptRows:
+class _BufferedRows:
     """Rows that can be read any number of times, until they are closed.
 
-    table: the rows; their columns may lie in a file.
-    spilled: whether they do.
+    table: the rows; their columns may be in a file.
+    spilled: whether they are.
     """
 
     def __init__(self, table: pa.Table, folder: Path | None = None) -> None:
         self.table = table
         self.spilled = folder is not None
-        # Also when nobody closes it: a preview may be thrown away.
+        # Also removed if it is never closed: a preview may be discarded.
         self._remove = weakref.finalize(self, shutil.rmtree, folder, True) if folder else None
 
     def close(self) -> None:
@@ -279,41 +279,41 @@ class _KeptRows:
             self._remove()
 
 
-def keep_rows(
+def buffer_rows(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, memory_bytes: int | None
-) -> _KeptRows:
-    """Read batches to their end and keep them.
+) -> _BufferedRows:
+    """Read all batches, and buffer them.
 
     batches: rows of the schema ``schema``.
     schema: their schema.
-    memory_bytes: what may be held in memory; ``None`` for rows that are there anyway.
+    memory_bytes: the most bytes to hold in memory; ``None`` for rows that are in memory already.
     """
-    held: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     size = 0
     rest = iter(batches)
     for batch in rest:
-        held.append(batch)
+        buffered.append(batch)
         size += batch.nbytes
         if memory_bytes is not None and size > memory_bytes:
-            return _spill(chain(_drained(held), rest), schema)
-    return _KeptRows(pa.Table.from_batches(held, schema))
+            return _spill(chain(_drained(buffered), rest), schema)
+    return _BufferedRows(pa.Table.from_batches(buffered, schema))
 
 
-def _drained(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and let go of each of them."""
-    held.reverse()
-    while held:
-        yield held.pop()
+def _drained(buffered: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and release each one."""
+    buffered.reverse()
+    while buffered:
+        yield buffered.pop()
 
 
-def _spill(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> _KeptRows:
+def _spill(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> _BufferedRows:
     folder = new_folder("source")
     try:
         path = str(folder / "rows.arrow")
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        return _KeptRows(pa.ipc.open_file(pa.memory_map(path)).read_all(), folder)
+        return _BufferedRows(pa.ipc.open_file(pa.memory_map(path)).read_all(), folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -1,4 +1,4 @@
-"""The keys of a merge's source: one row for each, and what indices of the target are asked."""
+"""The keys of a merge's source: one row for each key, and the query of the target's indices."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, DuplicateKeysError
 
 Indices = npt.NDArray[np.int64]
-#: which of several rows of one key
+#: which of several rows with one key to keep
 Kept = Literal["first", "last"]
 
-#: rows of which those that may have a key in common are found first
+#: from this many rows on, rows whose keys may repeat are found by hashes first
 _MANY = 100_000
 
 
 def key_columns(rows: pa.Table | pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
-    """Return the key columns of rows, each in one piece; a path leads into a struct."""
+    """Return the key columns of rows, each as one array; a path leads into a struct."""
     return [_whole(_at(rows, name)) for name in on]
 
 
@@ -56,18 +56,18 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def key_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
-    """Return the types of key columns, by the names or paths of the keys."""
+    """Return the types of the key columns, by the names or paths of the keys."""
     empty = schema.empty_table()
     return pa.schema([(name, _at(empty, name).type) for name in on])
 
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """The keys that a merge looks for.
+    """The keys that a merge looks up.
 
     given: the key columns of all rows.
     table: the keys, each once.
-    kept: the source row of each row of ``table``; ``None`` if they are the same.
+    kept: the source row of each row of ``table``; ``None`` if the row numbers are the same.
     """
 
     given: tuple[pa.Array, ...]
@@ -76,7 +76,7 @@ class SourceKeys:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the source."""
+        """The number of rows in the source."""
         return len(self.given[0])
 
     @classmethod
@@ -91,13 +91,13 @@ class SourceKeys:
         """Return the keys, with one row for each.
 
         on, columns: the names of the key columns, and their values.
-        dedupe: which of several rows of one key to keep: ``"first"``, ``"last"``, or ``None`` where
-            there must be one.
-        order: values of which the row with the largest is kept, whatever ``dedupe`` is; a null and
-            not-a-number are smaller than any other, and of equals the first row is kept.
+        dedupe: which of several rows with one key to keep: ``"first"``, ``"last"``, or ``None`` if
+            keys must not repeat.
+        order: values: the row with the largest one is kept, whatever ``dedupe`` is.  Null and NaN
+            are the smallest; of equal values the first row is kept.
 
-        Raises DuplicateKeysError: a key without a null occurs more than once, and nothing says
-            which one to keep.
+        Raises DuplicateKeysError: a key without a null occurs more than once, and no argument
+            selects a row.
         """
         given = tuple(columns)
         table = KeyTable(on, given)
@@ -123,25 +123,25 @@ class SourceKeys:
 
     @property
     def skipped(self) -> int:
-        """The number of source rows that are left out, because others have their keys."""
+        """The number of source rows that are dropped, because other rows have their keys."""
         return 0 if self.kept is None else self.rows - len(self.kept)
 
     def without_values(self) -> SourceKeys:
-        """Return which rows take part, and no keys."""
+        """Return only the selection of rows, without the keys."""
         none = KeyTable(self.table.names, ())
         return replace(self, given=(pa.nulls(self.rows),), table=none)
 
     def unmatched(self, matched: Sequence[Indices]) -> npt.NDArray[np.bool_]:
-        """Tell of each source row whether it takes part and has no match."""
-        alone = np.ones(self.rows, bool) if self.kept is None else np.zeros(self.rows, bool)
+        """Return a mask of the source rows that take part and have no match."""
+        flags = np.ones(self.rows, bool) if self.kept is None else np.zeros(self.rows, bool)
         if self.kept is not None:
-            alone[self.kept] = True
+            flags[self.kept] = True
         for rows in matched:
-            alone[rows] = False
-        return alone
+            flags[rows] = False
+        return flags
 
     def restored(self, match: Matches) -> Matches:
-        """Return what a probe of ``table`` found, with the source's own rows."""
+        """Translate row numbers of ``table`` in matches into row numbers of the source."""
         if self.kept is None:
             return match
         return Matches(
@@ -157,9 +157,9 @@ def _rows_of(columns: Sequence[pa.Array], rows: Indices) -> tuple[pa.Array, ...]
 
 
 def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
-    """Return the rows whose key may be another's too; ``None`` if there are few rows anyway.
+    """Return the rows whose key may repeat; ``None`` if there are few rows anyway.
 
-    A hash table of many keys would be several times as large as they are.
+    A hash table of many keys would take several times the memory of the keys.
     """
     if len(columns[0]) < _MANY:
         return None
@@ -168,7 +168,7 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
     if any(ak.null_count(column) for column in comparables):
         rows = known_rows(comparables)
     hashes = _hashes(comparables, rows)
-    hashes.sort()  # in place, and made once more if there are repeated ones, which is seldom
+    hashes.sort()  # in place; computed again below if some repeat, which is rare
     twice = hashes[1:][hashes[1:] == hashes[:-1]]
     if not len(twice):
         return np.empty(0, np.int64)
@@ -177,13 +177,13 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
 
 
 def _hashes(columns: Sequence[pa.Array], rows: Indices | None) -> Hashes:
-    """Return the hashes of some rows, or of all."""
+    """Return the hashes of some rows, or of all rows."""
     hashes = hash_rows(columns)
     return hashes if rows is None else hashes[rows]
 
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
-    """Return for each row a number that is larger if its value is; equal for equal values."""
+    """Return the dense rank of each row's value; 0 for null and NaN."""
     values = ak.sortable(ak.take(_whole(order), rows))
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
@@ -198,7 +198,7 @@ def _values(
     return key_values(pa.table(list(columns), names=list(on)), on, rows)
 
 
-# ---- the errors for several rows with one key: each text stands here alone
+# ---- the errors for several rows with one key: all of their texts are here
 
 _HINT = (
     "Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column of which "
@@ -209,7 +209,7 @@ _HINT = (
 def repeated_in_source(
     on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int, hint: str = _HINT
 ) -> DuplicateKeysError:
-    """Return the error for a merge's source in which keys occur more than once."""
+    """Return the error for a merge source in which keys occur more than once."""
     return DuplicateKeysError(
         f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
         hint=hint,
@@ -236,9 +236,9 @@ def repeated_in_merge(
     rows: tuple[int, int],
     called: tuple[str, str, str],
 ) -> DuplicateKeysError:
-    """Return the error for a merge of branches of which one set a key that the other's rows repeat.
+    """Return the error for a merge of branches in which one side sets a key that rows repeat.
 
-    ``rows`` holds how many rows share their keys and how many there are; ``called`` names the
+    ``rows`` holds the number of rows that share their keys, and of all rows.  ``called`` names the
     version that set the key, the merge base, and the version of the other side.
     """
     repeated, total = rows
@@ -257,7 +257,7 @@ def repeated_in_merge(
 
 
 def repeated_since_checked(on: tuple[str, ...]) -> DuplicateKeysError:
-    """Return the error for a merge's source on Spark that came out different the second time."""
+    """Return the error for a merge source on Spark that had other rows when it was read again."""
     return DuplicateKeysError(
         "The source held each key once when it was checked, and one of them twice when it was "
         "merged: a part that Spark had cached was lost, and came out different.",
@@ -267,7 +267,7 @@ def repeated_since_checked(on: tuple[str, ...]) -> DuplicateKeysError:
 
 
 def repeated_in_columns(name: str, value: object) -> DuplicateKeysError:
-    """Return the error for new columns on Spark of which several rows have one key."""
+    """Return the error for new columns on Spark if several of their rows have one key."""
     return DuplicateKeysError(
         f"Several of the new rows have the key {name} = {value!r}.",
         hint="Leave one row for each key: rows on Spark have no order, so none is the last.",
@@ -275,11 +275,11 @@ def repeated_in_columns(name: str, value: object) -> DuplicateKeysError:
     )
 
 
-# ---- keys of a source as a question to the indices of the target's key columns
+# ---- queries for keys in the indices of the target's key columns
 #
-# What they find is looked at again: so an index that names too many rows does no harm.
+# The rows that they find are compared again, so an index may return too many rows.
 
-#: types of which an index orders and compares values as keys are; zeros and NaNs are many floats
+#: types that an index orders and compares as keys are; floats have several zeros and NaNs
 _TYPES = (
     pt.is_integer,
     pt.is_temporal,
@@ -294,10 +294,10 @@ _TYPES = (
 
 
 def key_lookup(snapshot: Snapshot, keys: KeyTable) -> IndexLookup | None:
-    """Return what asks the indices of a version which rows may have one of some keys.
+    """Return the lookup of keys in the indices of a version.
 
-    ``None`` if no column of the key has an index that tells rows.  Nothing but the manifest is
-    looked at before it is asked.
+    ``None`` if no key column has an index that finds rows.  Until the lookup is used, only the
+    manifest is read.
     """
     if not snapshot.indices:
         return None
@@ -328,7 +328,7 @@ def _key_condition(keys: KeyTable, place: int, name: str) -> ColumnCondition:
 
 
 def _are_keys(keys: KeyTable, place: int, values: pa.Array) -> Flags:
-    """Tell which values are in a column of the keys."""
+    """Return a mask of the values that occur in a column of the keys."""
     if values.type != keys.columns[place].type:
         raise CorruptFileError(f"it holds {values.type} of a column of {keys.columns[place].type}")
     flags = np.zeros(len(values), bool)

@@ -1,10 +1,10 @@
-"""`batch_udf`, and its results in a file until the columns that they are for have landed.
+"""`batch_udf`, and the file that stores its results until the new columns are committed.
 
-Each batch's result is kept under a digest of the call and of the rows that the function got,
-addresses included: the function gets rows that changed since again, and two calls that use one
-file at once never get each other's results.  The file also says which function made the results,
-and for which version of which dataset: for another one it begins again.  The file is an SQLite
-database; results are Arrow's own bytes, and nothing in it is run.
+The key of a batch's result is a digest of the call and of the rows that the function got, row
+addresses included.  So the function is called again for rows that changed, and two calls that use
+one file at the same time never get each other's results.  The file records the function, and the
+version of the dataset that the results are for.  For another function or version, it starts over.
+The file is an SQLite database; results are Arrow IPC bytes, and no content of it is executed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A file of results, and what makes them: parts of the call, by what a message calls them."""
+    """A file of results, and the parts of the call that determine them, named as in messages."""
 
     file: str
     parts: Mapping[str, str]
@@ -50,10 +50,10 @@ class Checkpoint:
     ) -> Checkpoint:
         """Return the checkpoint of a call.
 
-        file: where results are kept.
+        file: the file of the results.
         function: the user's own function.
-        version: what the user calls this version of it.
-        given: what else results depend on.
+        version: the user's name for this version of the function.
+        given: further parts that determine the results.
         """
         identity = identity_of(function)
         parts = {**identity.parts, "version=": repr(version), **given}
@@ -67,11 +67,11 @@ class Checkpoint:
         return cls(file, parts)
 
     def begin(self) -> None:
-        """Keep the results that are there if this call made them; else warn, and remove them."""
+        """Keep the stored results if this call made them; else warn and remove them."""
         with self.opened() as database:
             columns = database.execute("SELECT name FROM pragma_table_info('results')")
             older = ("count",) not in columns.fetchall()
-            if older:  # of a release that did not say what made the results
+            if older:  # of a release that did not record the call
                 database.execute("DROP TABLE results")
                 _make_tables(database)
             before = dict(database.execute("SELECT part, digest FROM about").fetchall())
@@ -79,17 +79,17 @@ class Checkpoint:
                 return
             if before or older:
                 names = sorted(before.keys() | self.parts.keys())
-                unlike = [name for name in names if before.get(name) != self.parts.get(name)]
+                differing = [name for name in names if before.get(name) != self.parts.get(name)]
                 warn(
                     f"checkpoint_file {self.file!r} has results of another call, which are not "
-                    f"used: the function begins again. It differs in {', '.join(unlike)}."
+                    f"used: the function begins again. It differs in {', '.join(differing)}."
                 )
             database.execute("DELETE FROM about")
             database.execute("DELETE FROM results")
             database.executemany("INSERT INTO about VALUES (?, ?)", list(self.parts.items()))
 
     def kept(self) -> int:
-        """Return for how many rows there are results."""
+        """Return the number of rows with stored results."""
         with self.opened() as database:
             (rows,) = database.execute("SELECT total(count) FROM results").fetchone()
             return int(rows)
@@ -102,9 +102,9 @@ class Checkpoint:
     def opened(self) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction; a connection belongs to its thread.
 
-        A file that is not there, perhaps because another call has removed it, is created.
+        A missing file is created, for example after another call has removed it.
 
-        Raises InvalidArgumentError: it cannot be read or written, or is no such file.
+        Raises InvalidArgumentError: the file cannot be read or written, or is not a checkpoint.
         """
         try:
             with (
@@ -129,23 +129,23 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A maker that calls a function only for batches whose result is not kept yet."""
+    """A maker that calls a function only for batches without a stored result."""
 
     made: Made
     checkpoint: Checkpoint
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that the function reads, and the addresses of their rows."""
+        """The columns that the function reads, and the row address."""
         return list(dict.fromkeys([*self.made.columns, "_rowaddr"]))
 
     @property
     def calls(self) -> Calls:
-        """How the function is called."""
+        """The row limit and the thread count for calls of the function."""
         return self.made.calls
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Look a batch's result up, or call the function and keep what it returns."""
+        """Return the stored result of a batch, or call the function and store its result."""
         (batch,) = ak.combine_chunks(rows).to_batches()
         key = _digest(batch, self.made.schema, self.checkpoint.parts)
         with self.checkpoint.opened() as database:
@@ -162,16 +162,16 @@ class Remembered:
 
 
 def checkpoint_of(maker: Maker | None) -> Checkpoint | None:
-    """Return the checkpoint that a maker uses, or the maker inside of it."""
+    """Return the checkpoint of a maker, or of the maker that it wraps."""
     inner = getattr(maker, "maker", maker)
     return inner.checkpoint if isinstance(inner, Remembered) else None
 
 
 class ResultsKept:
-    """A block in which a function's results are kept; they are removed when it has succeeded.
+    """A context manager that stores a function's results, and removes them after success.
 
-    maker: what calls the function; without a checkpoint the block is any block.
-    forget: whether to remove the results in the end.
+    maker: calls the function; without a checkpoint, the context does nothing.
+    forget: whether to remove the results after success.
     """
 
     def __init__(self, maker: Maker | None, *, forget: bool = True) -> None:
@@ -215,7 +215,7 @@ def _as_bytes(table: pa.Table) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-# ---- `batch_udf`: a function that makes columns, and what it says it makes
+# ---- `batch_udf`: a function that makes columns, and its declared result
 #
 # Names follow ``lance.udf``.
 
@@ -240,29 +240,30 @@ def batch_udf(
     checkpoint_file: str | os.PathLike[str] | None = None,
     version: str | None = None,
 ) -> Callable[[Callable[[pa.RecordBatch], object]], BatchUDF]:
-    """Mark a function as one that makes columns of record batches.
+    """Mark a function as one that makes columns from record batches.
 
     Parameters
     ----------
     output_schema
-        The columns that it returns; without it, it is called on one row to see.
+        The columns that the function returns; without it, the function is called on one row to
+        find out.
 
     checkpoint_file
         A file of this machine that keeps the result of each batch of rows.  If adding columns
         fails or is interrupted, the next call with the same file calls the function only for
-        batches without a result.  Once the columns are there, the file is removed.  The work runs
-        in this process then.
+        batches without a result.  After success, the file is removed.  With a checkpoint file, the
+        work runs in this process.
 
         Results are used only if the dataset has the same version, and the function is the same:
         its code, default values, attributes, closure, the globals that it names and the modules
         that it imports, with the functions and classes of your own modules.  Otherwise a warning
-        names what differs, and the function begins again.  Installed packages count by their
-        version; variables that the function itself assigns do not count.
+        names the differences, and the function starts over.  Installed packages are compared by
+        their version.  Variables that the function itself assigns are ignored.
     version
-        Your name for what the function cannot show: another model behind a server, another file
-        that it reads.  Results of another version are not used.  A function that holds a value
-        which cannot be compared between processes, such as a connection, or that calls ``eval`` or
-        ``globals``, needs a version for its results to be used again.
+        Your name for parts that the function's code does not show: another model behind a server,
+        another file that it reads.  Results of another version are not used.  A function that holds
+        a value which cannot be compared between processes, such as a connection, or that calls
+        ``eval`` or ``globals``, needs a version for its results to be used again.
 
     Examples
     --------

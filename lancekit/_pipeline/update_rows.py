@@ -1,4 +1,4 @@
-"""Rows that an update changes: found, computed anew and written, per group of fragments."""
+"""Update tasks: find the rows that an update changes, compute and write the new rows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from lancekit._scan.read import Read, Selection, select_known
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTask:
-    """What to look at, which of the rows to change (``None``: all), and how.
+    """Rows to search, a predicate for the rows to change (``None``: all), and their new values.
 
-    Can be sent to a worker.  The predicate is bound to the schema that shows blobs by their
-    descriptors, the assignments to the dataset's own.
+    Can be sent to a worker.  The predicate is bound to the schema in which blobs are descriptors,
+    the assignments to the dataset's own schema.
     """
 
     read: Read
@@ -41,25 +41,25 @@ class UpdateTask:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows to look at."""
+        """The number of rows to search."""
         return self.read.num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updated:
-    """The rows that were replaced, and the fragments that hold what replaces them."""
+    """The rows that were replaced, and the fragments with their new values."""
 
     marked: tuple[DeletedRows, ...]
     new_fragments: tuple[Fragment, ...]
 
 
 def update_rows(task: UpdateTask) -> Updated:
-    """Write the changed rows of some fragments to new ones, which nothing refers to yet."""
+    """Write the changed rows of some fragments to new fragments, and return these uncommitted."""
     marked: list[DeletedRows] = []
     row_ids: list[tuple[Numbers, ...]] = []
     fragments = write_fragments(_batches(task, marked, row_ids), task.write)
     if fragments and task.read.sources[0].stable_row_ids:
-        # the ids move along; the commit knows them by that from rows that are new
+        # row ids are kept; by them, the commit distinguishes moved rows from new ones
         pieces = cut(row_ids, [f.physical_rows for f in fragments])
         fragments = [
             replace(fragment, row_ids=encode_row_ids(*ids))
@@ -87,7 +87,7 @@ def _batches(
 
 
 def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets, pa.Table]]:
-    """Yield the offsets of the rows that change, and the rows as they are."""
+    """Yield the offsets of the rows that change, and the rows with their old values."""
     schema = task.write.schema
     view = blob_view(schema)
     condition = reader if view is schema else FragmentReader(replace(reader.source, schema=view))
@@ -106,7 +106,7 @@ def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets
 def _found(
     reader: FragmentReader, task: UpdateTask, step: int, keep: Collection[str]
 ) -> Iterator[tuple[Offsets | range, pa.Table | None]]:
-    """Yield which rows change, so many at most at a time, as `select_rows` does."""
+    """Yield the rows that change, at most `step` at a time, as `select_rows` does."""
     id_ = reader.source.fragment.id
     offsets = task.read.rows.of(id_)
     if offsets is not None:

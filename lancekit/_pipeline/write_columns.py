@@ -1,4 +1,4 @@
-"""New columns for the rows of a fragment, in a data file beside those that it has."""
+"""New columns for the rows of a fragment, in an additional data file."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ from lancekit.progress import step, users_code
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How a user's function is called: with so many rows at most, in so many threads."""
+    """The most rows in a call of a user's function, and the number of threads that call it."""
 
     rows: int
     threads: int = 1
 
 
 class Maker(Protocol):
-    """Makes new columns of the live rows that it is given."""
+    """A maker of new columns for the live rows of a table."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """The stored and hidden columns that it looks at."""
+        """The stored and hidden columns that the maker reads."""
 
     @property
     def calls(self) -> Calls | None:
-        """How it is called, ``None`` for any number of rows, in one thread."""
+        """The limits on calls; ``None`` for any number of rows, in one thread."""
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
-        """Return the new columns, one value for each row."""
+        """Return the new columns, with one value for each row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnsTask:
-    """A fragment, and what to add to it.  Can be sent to a worker if its maker can.
+    """A fragment, and the columns to add to it.  Can be sent to a worker if its maker can.
 
-    The schema of `write` has the new fields, with their ids; a part of a struct comes inside of the
-    struct.
+    The schema of `write` has the new fields, with their ids; a new field of a struct comes inside
+    the struct.
     """
 
     source: FragmentSource
@@ -78,9 +78,9 @@ class ColumnsTask:
 
 
 def write_columns(task: ColumnsTask) -> Fragment:
-    """Write the new columns of a fragment to a file; return the fragment with it, and all it had.
+    """Write the new columns of a fragment to a file; return the fragment with this file added.
 
-    Deleted rows get a value too, which nobody sees; the maker does not look at them.
+    Deleted rows get arbitrary values, because no read returns them; the maker does not get them.
     """
     name = new_data_file()
     with opened(task.write, WriteTarget(task.write.store), name) as (_, writer):
@@ -94,10 +94,10 @@ def write_columns(task: ColumnsTask) -> Fragment:
 def write_beside(
     tasks: Sequence[ColumnsTask], runner: Runner, finish: Callable[[], None] | None = None
 ) -> list[Fragment]:
-    """Write the new columns of several fragments; nothing refers to them yet.
+    """Write the new columns of several fragments, and return the fragments uncommitted.
 
-    ``finish`` is called when all are written.  If anything raises, an error of a caller's own
-    function and an interrupt included, the files of the others are removed.
+    ``finish`` is called after all are written.  If anything raises, even the user's function or an
+    interrupt, the files of all fragments are removed.
     """
     work = _Writing(as_results=runner.name != "local")
     found: list[Fragment | LancekitError] = []
@@ -122,10 +122,10 @@ def _succeeded(result: Fragment | LancekitError) -> Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """Writes columns, and remembers what was written in this process: an error hides results.
+    """A function that writes columns, and records what this process wrote, in case of an error.
 
-    On Spark an error of lancekit is a result: a worker sends nothing back but results.  Here it
-    ends the other tasks.
+    On Spark, an error of lancekit is returned, because workers can only return results.  In this
+    process, it is raised and stops the other tasks.
     """
 
     as_results: bool
@@ -143,7 +143,7 @@ class _Writing:
 
 
 def last_file(fragment: Fragment) -> Fragment:
-    """Return a fragment of nothing but the file that was added."""
+    """Return a fragment with only the file that was added."""
     return replace(fragment, files=fragment.files[-1:])
 
 
@@ -164,7 +164,7 @@ def _blocks(task: ColumnsTask) -> Iterator[pa.RecordBatch]:
 
 
 def _made(maker: Maker, rows: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
-    """Make the columns of some rows, batch by batch if the maker wants batches."""
+    """Make the columns of some rows, batch by batch if the maker limits its calls."""
     calls = maker.calls
     if calls is None:
         made = maker.make(rows)
@@ -190,7 +190,7 @@ def _joined(parts: Sequence[pa.Array | pa.ChunkedArray]) -> pa.ChunkedArray:
 def _spread(
     values: pa.Array | pa.ChunkedArray, live: Offsets | range, start: int, stop: int
 ) -> pa.Array | pa.ChunkedArray:
-    """Put the values of live rows in their places; a deleted row repeats the one before it."""
+    """Put the values of live rows at their offsets; a deleted row repeats the value before it."""
     if isinstance(live, range):
         return values
     places = np.searchsorted(live, np.arange(start, stop), side="right") - 1
@@ -200,19 +200,19 @@ def _spread(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullsTask:
-    """A fragment, and a column in which to look for nulls.  Can be sent to a worker."""
+    """A fragment, and a column in which to count nulls.  Can be sent to a worker."""
 
     source: FragmentSource
     path: str
 
     @property
     def num_rows(self) -> int:
-        """The number of rows to read, deleted ones included."""
+        """The number of rows to read, deleted rows included."""
         return self.source.fragment.physical_rows
 
 
 def count_nulls(task: NullsTask) -> int:
-    """Count the live rows of a fragment that have no value in a column."""
+    """Count the live rows of a fragment that are null in a column."""
     request = ScanRequest(outputs=plan_columns(task.source.schema, [task.path]))
     return sum(ak.null_count(table.column(0)) for table in scan_fragment(task.source, request))
 
@@ -222,7 +222,7 @@ def count_nulls(task: NullsTask) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """Columns of SQL expressions, and their types: dictionaries where a column is one."""
+    """A maker that evaluates SQL expressions, and casts them to types, perhaps dictionaries."""
 
     expressions: tuple[ComputedColumn, ...]
     types: tuple[pa.DataType, ...]
@@ -241,14 +241,14 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Stored columns in other types."""
+    """A maker that casts stored columns to other types."""
 
     columns: tuple[str, ...]
     conversions: tuple[Conversion, ...]
     calls: None = None
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Convert each column."""
+        """Cast each column."""
         return [
             conversion.apply(column)
             for conversion, column in zip(self.conversions, rows.columns, strict=True)
@@ -260,12 +260,12 @@ def returned_rows(
     batch: pa.RecordBatch,
     like: pa.Schema | None = None,
 ) -> pa.RecordBatchReader:
-    """Call a user's function on a batch; ``InvalidTypeError`` if it does not return rows."""
+    """Call a user's function on a batch; raise ``InvalidTypeError`` if it returns no rows."""
     returned = users_code().within(lambda: function(batch))
     try:
         return as_reader(returned, like=like)
     except InvalidTypeError as error:
-        inner = getattr(function, "func", function)  # of a batch_udf or a partial
+        inner = getattr(function, "func", function)  # the function of a batch_udf or a partial
         name = getattr(inner, "__name__", repr(inner))
         what = "None" if returned is None else f"a {type_name(returned)}"
         raise InvalidTypeError(
@@ -278,7 +278,7 @@ def returned_rows(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Columns that a user's function makes of record batches."""
+    """A maker that calls a user's function on record batches."""
 
     function: Callable[[pa.RecordBatch], object]
     columns: tuple[str, ...]
@@ -291,7 +291,7 @@ class Made:
         return self.call(batch).columns
 
     def call(self, batch: pa.RecordBatch) -> pa.Table:
-        """Call the function on one batch, and check what it returns."""
+        """Call the function on one batch, and check its result."""
         made = returned_rows(self.function, batch, self.schema).read_all()
         if made.num_rows != batch.num_rows:
             raise InvalidArgumentError(
@@ -316,7 +316,7 @@ class Made:
 
 @dataclass(slots=True)
 class Streamed:
-    """Columns that come from outside, in the order of its rows.  Stays in this process."""
+    """A maker that takes columns from a stream in row order.  Cannot be sent to a worker."""
 
     batches: Iterator[pa.RecordBatch]
     schema: pa.Schema
@@ -328,7 +328,7 @@ class Streamed:
         self._rest = self.schema.empty_table()
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Take as many rows as there are."""
+        """Take the next values, one for each row."""
         while self._rest.num_rows < rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -344,7 +344,7 @@ class Streamed:
         return list(taken.columns)
 
     def finish(self) -> None:
-        """Raise ``InvalidArgumentError`` if rows are left."""
+        """Raise ``InvalidArgumentError`` if the stream has more rows."""
         if self._rest.num_rows or any(batch.num_rows for batch in self.batches):
             raise InvalidArgumentError(
                 "Stream produced more values than expected for dataset: "
@@ -355,10 +355,10 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """Columns of another table, found by a key.
+    """A maker that looks up columns of another table by a key.
 
-    A row without a match gets nulls; with `old` columns it keeps what it has.  The last of
-    several rows with one key counts: `keys` and `values` are given in reverse.
+    A row without a match gets nulls, or keeps its values if `old` names its columns.  If several
+    rows have one key, the last counts, because `keys` and `values` are in reverse order.
     """
 
     key: str
@@ -369,7 +369,7 @@ class Joined:
 
     @classmethod
     def by(cls, table: pa.Table, left_on: str, right_on: str, old: Iterable[str] = ()) -> Joined:
-        """Prepare the look-up of a table's rows by one of its columns."""
+        """Prepare the lookup of a table's rows by one of its columns."""
         backwards = taken(table, np.arange(table.num_rows)[::-1])
         key = backwards.column(right_on)
         keys = KeyTable((left_on,), (joined(key.chunks, key.type),))
@@ -382,18 +382,18 @@ class Joined:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The key, and the columns whose values may stay."""
+        """The key, and the columns whose values may be kept."""
         return list(dict.fromkeys([self.key, *self.old]))
 
     def find(self, rows: pa.Table) -> Offsets:
-        """Return the place in `values` of each row's match, -1 where it has none."""
+        """Return the position of each row's match in `values`, or -1."""
         codes = self.keys.extend(np.zeros(rows.num_rows, np.int64), 0, rows.column(self.key))
         if not len(self.keys.first_rows):
             return np.full(rows.num_rows, -1)
         return np.where(codes < 0, -1, self.keys.first_rows[np.maximum(codes, 0)])
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
-        """Look the rows up."""
+        """Look up the values of the rows."""
         found = self.find(rows)
         if not self.old:
             places = pa.array(found, mask=found < 0)
@@ -406,11 +406,11 @@ class Joined:
         ]
 
 
-# ---- values for rows that nobody will see
+# ---- values of deleted rows, which no read returns
 
 
 def blank(field: pa.Field, rows: int) -> pa.Array:
-    """Return nulls, or zeros and empty values where a field has no nulls."""
+    """Return nulls, or zeros and empty values for a field that is not nullable."""
     return pa.nulls(rows, field.type) if field.nullable else _zeros(field.type, rows)
 
 

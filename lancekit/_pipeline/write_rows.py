@@ -1,4 +1,4 @@
-"""Rows to new fragments: immutable data files, and the metadata that a commit needs of them."""
+"""Writing of rows to new fragments: immutable data files, and the metadata for a commit."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from lancekit.progress import FragmentWriteProgress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiles:
-    """Which base paths new fragments are written to, and in which format.
+    """The base paths and the format of new fragments.
 
-    bases: their names or paths; the dataset's own means its own folder.
-    every, primary: all of them instead, and whether the dataset's own folder is one of those.
-    storage_version: the format, ``None`` for the dataset's.
+    bases: their names or paths; the dataset's own path means its own folder.
+    every, primary: write to all base paths instead; whether these include the dataset's folder.
+    storage_version: the format; ``None`` for the dataset's.
     """
 
     bases: tuple[str, ...] = ()
@@ -44,10 +44,10 @@ class NewFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
-    """Where and how to write rows.  Can be sent to a worker.
+    """The target and the settings of a write.  Can be sent to a worker.
 
-    `schema` is the dataset's; batches have exactly its Arrow form.  Files go to `places` in turn,
-    and to `store` if there are none.
+    `schema` is the dataset's schema, and batches must have exactly its Arrow form.  Files go to
+    `places` in turn, or to `store` if there are none.
     """
 
     store: Store
@@ -66,11 +66,11 @@ class WriteTask:
 
     @property
     def targets(self) -> tuple[WriteTarget, ...]:
-        """Where files go."""
+        """The folders for new files, used in turn."""
         return self.places or (WriteTarget(self.store),)
 
-    def turned(self, number: int) -> WriteTask:
-        """Return how one of several tasks writes: each starts with another of the places."""
+    def rotated(self, number: int) -> WriteTask:
+        """Return the task with its places rotated, so that tasks start at different ones."""
         first = number % max(len(self.places), 1)
         return replace(self, places=(*self.places[first:], *self.places[:first]))
 
@@ -81,10 +81,10 @@ def write_fragments(
     sizes: Iterable[int] = (),
     progress: FragmentWriteProgress | None = None,
 ) -> list[Fragment]:
-    """Write batches to new files, one fragment each; nothing refers to them yet.
+    """Write batches to new files, one fragment each, and return the fragments uncommitted.
 
-    ``sizes`` are the rows of the first files, if not the most that the task allows.  Files are
-    durable when this returns.  If it raises, it removes what it wrote.
+    ``sizes`` are the rows of the first files, in place of the task's limit.  Files are durable
+    when this returns.  If it raises, it removes the files.
     """
     limits = chain(sizes, repeat(task.max_rows_per_file))
     places = cycle(task.targets)
@@ -110,11 +110,11 @@ def write_with_pages(
     rows: int,
     task: WriteTask,
 ) -> Fragment:
-    """Write one file, some of whose columns are pages that are encoded already.
+    """Write one file in which some columns are copied as encoded pages.
 
-    batches: the rows, without those columns; nothing if there are no others.
-    pages: of each such column the pages of its physical columns.
-    rows: how many there are, either way.
+    batches: the rows without these columns; empty if there are no others.
+    pages: for each of these columns, the pages of its physical columns.
+    rows: the number of rows.
     task: where and how to write.
     """
     name, place = new_data_file(), task.targets[0]
@@ -126,10 +126,10 @@ def write_with_pages(
         return _fragment(name, writer.finish(), place)
 
 
-def tell_all(
+def report_fragments(
     progress: FragmentWriteProgress | None, fragments: Iterable[Fragment], task: WriteTask
 ) -> None:
-    """Tell of fragments that were written elsewhere; if that raises, their files are removed."""
+    """Report fragments that were written elsewhere; if a report raises, remove their files."""
     if progress is None:
         return
     written = list(fragments)
@@ -150,7 +150,7 @@ def _begun(file: DataFile) -> Fragment:
 def delete_fragments(
     store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
 ) -> None:
-    """Remove the files of fragments that nothing refers to; best effort, never raises.
+    """Remove the files of fragments that no version refers to, if possible; never raise.
 
     Only for files whose commit is known not to have landed.
     """
@@ -162,12 +162,12 @@ def delete_fragments(
                 continue
             try:
                 place.store.delete(place.name(file.path))
-            except OSError:  # an orphan that cleanup removes later
+            except OSError:  # cleanup removes the orphan later
                 continue
 
 
 class _NonEmpty:
-    """Batches with a look ahead: true while rows are left; splits at a row limit."""
+    """A stream of batches that is true while rows remain, and splits batches at a row limit."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches: Iterator[pa.RecordBatch] = iter(batches)
@@ -189,7 +189,7 @@ class _NonEmpty:
         return batch.slice(0, min(most, batch.num_rows))
 
     def give_back(self, batch: pa.RecordBatch) -> None:
-        """Put rows in front again that were taken last."""
+        """Put the rows that were taken last back at the front."""
         behind = () if self._next is None else (self._next,)
         self._batches = chain(behind, self._batches)
         self._next = batch
@@ -199,7 +199,7 @@ class _NonEmpty:
 def opened(
     task: WriteTask, place: WriteTarget, name: str, encoded: Collection[str] = ()
 ) -> Iterator[tuple[Sink, FileWriter]]:
-    """Open a file; it is gone if the block raises."""
+    """Create a data file, and remove it if the block raises."""
     sink = place.store.create(place.name(name))
     try:
         writer = FileWriter(
@@ -240,7 +240,7 @@ def _fragment(name: str, summary: FileSummary, place: WriteTarget) -> Fragment:
 
 
 def _refuse_external(batch: pa.RecordBatch) -> None:
-    """Raise if blobs are to stay outside of the dataset, where nothing keeps them."""
+    """Raise if blobs are external, in a place that the dataset does not preserve."""
     for field, values in zip(batch.schema, batch.columns, strict=True):
         if not is_blob_v2(texts(field.metadata)) or not isinstance(values, pa.StructArray):
             continue
@@ -255,7 +255,7 @@ def _refuse_external(batch: pa.RecordBatch) -> None:
 
 
 def data_file(name: str, summary: FileSummary) -> DataFile:
-    """Return what a manifest says of a data file that was written."""
+    """Return the manifest's entry for a data file that was written."""
     return DataFile(
         path=name,
         fields=summary.field_ids,
@@ -266,11 +266,10 @@ def data_file(name: str, summary: FileSummary) -> DataFile:
     )
 
 
-# ---- where new data files go, and what they are called
+# ---- places and names of new data files
 #
-# When a job on several machines fails, what its tasks answered is lost, and with it the names of
-# the files that they had written.  So these end with the job's own digits, by which they are
-# found.
+# When a job on several machines fails, the results of its tasks are lost, and with them the names
+# of their files.  So these names end with the job's own digits, by which they are found.
 
 _DIGITS = 16
 
@@ -279,24 +278,24 @@ _job: ContextVar[str] = ContextVar("lancekit_job", default="")
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """A folder for new data files: the dataset's own, or that of a base path."""
+    """A folder for new data files: the dataset's own, or one at a base path."""
 
     store: Store
     folder: str = DATA
     base_id: int | None = None
 
     def name(self, file: str) -> str:
-        """Return where in the store a data file lies."""
+        """Return the path of a data file in the store."""
         return f"{self.folder}/{file}" if self.folder else file
 
 
 def new_job() -> str:
-    """Return what the names of a job's data files end with."""
+    """Return random digits for the ends of a job's file names."""
     return secrets.token_hex(_DIGITS // 2)
 
 
 def begin_job(job: str) -> None:
-    """Say which job the files belong to that this process writes from now on."""
+    """Assign all files that this process writes from now on to a job."""
     _job.set(job)
 
 
@@ -307,9 +306,9 @@ def new_data_file() -> str:
 
 
 def remove_job_files(job: str, places: Iterable[WriteTarget]) -> None:
-    """Remove the files that a job has written to some places; nothing may refer to them.
+    """Remove the files of a job from some places; no version may refer to them.
 
-    Raises OSError: a place cannot be listed, or a file not be removed.
+    Raises OSError: a place cannot be listed, or a file cannot be removed.
     """
     for place in places:
         for name in place.store.list_names(place.folder):

@@ -23,10 +23,10 @@ from lancekit._pipeline.engine import EngineName
 from lancekit._pipeline.inputs import as_reader, is_spark_dataframe, scan_of
 from lancekit._pipeline.join_files import join_small_files
 from lancekit._pipeline.merge_plan import MergeClauses, MergeJob, MergeWork
-from lancekit._pipeline.merge_strategy import CLOSURE_BYTES, MatchPlan, choose_match, keys_travel
+from lancekit._pipeline.merge_strategy import CLOSURE_BYTES, MatchPlan, choose_match, collects_keys
 from lancekit._pipeline.source_keys import SourceKeys, key_lookup
 from lancekit._pipeline.write_columns import ColumnsTask
-from lancekit._pipeline.write_rows import WriteTask, tell_all, write_fragments
+from lancekit._pipeline.write_rows import WriteTask, report_fragments, write_fragments
 from lancekit._scan.fragment_rows import ScanRequest, row_bytes
 from lancekit._scan.index_lookup import IndexLookup
 from lancekit._scan.outputs import plan_columns
@@ -127,7 +127,7 @@ class SparkSource:
         frame = gathered(self.frame) if self._brought is None else self.frame
         written = collect(frame, work, written_to=task.targets)
         new = join_small_files(task, chain.from_iterable(written))
-        tell_all(progress, new, task)
+        report_fragments(progress, new, task)
         return new
 
     def check_keys(
@@ -173,7 +173,7 @@ class SparkSource:
             key_bytes=found.key_bytes,
             target_rows=snapshot.manifest.num_rows,
             most_key_bytes=self._most_key_bytes(),
-            lent_bytes=row_bytes(schema, ScanRequest(outputs=plan_columns(schema, lent))),
+            update_bytes=row_bytes(schema, ScanRequest(outputs=plan_columns(schema, lent))),
             lookup=self.indices(plan, clauses, snapshot),
             by_address=clauses.by_address,
         )
@@ -244,7 +244,7 @@ class SparkSource:
         """Tell whether keys come to this process; addresses do, which are looked up nowhere."""
         found = self._survey(plan, clauses)
         most = self._most_key_bytes()
-        return clauses.by_address or keys_travel(found.rows, found.key_bytes, most)
+        return clauses.by_address or collects_keys(found.rows, found.key_bytes, most)
 
     def _most_key_bytes(self) -> int:
         limit = answer_limit(self.frame.sparkSession)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancekit._pipeline.merge_strategy import choose_match, keys_travel
+from lancekit._pipeline.merge_strategy import choose_match, collects_keys
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_what_comes_to_the_driver_is_bounded(source_rows, target_rows, most, len
         key_bytes=8 * source_rows,
         target_rows=target_rows,
         most_key_bytes=most,
-        lent_bytes=lent,
+        update_bytes=lent,
     )
     assert plan.strategy == strategy
 
@@ -41,7 +41,7 @@ def test_long_keys_stay_where_they_are(width, strategy):
     """They are in this process twice before tasks have them."""
     rows = 3_000_000
     size, most = int(width * rows), 256 << 20
-    assert keys_travel(rows, size, most) == (strategy == "file")
+    assert collects_keys(rows, size, most) == (strategy == "file")
     plan = choose_match(
         engine="spark",
         source_rows=rows,

@@ -52,7 +52,7 @@ from lancekit._operations.lineage.three_way import three_ways
 from lancekit._operations.lineage.three_way_plan import ThreeWay, check_names
 from lancekit._operations.lineage.write_rows import RowsWork, stored_columns, write_rows
 from lancekit._pipeline.casts.plan import plan_cast
-from lancekit._pipeline.diff.column_identity import ids_said, theirs_said
+from lancekit._pipeline.diff.column_identity import merged_id_property, target_id_property
 from lancekit._pipeline.diff.row_values import (
     NOWHERE,
     Addresses,
@@ -177,9 +177,9 @@ def _pending(
         operation=operation,
         doing=rules.doing,
         properties={
-            **commit_properties(change, rules),
-            **ids_said([(one.field, one.ours) for one in columns], plan.ours),
-            **theirs_said(of_theirs, plan.theirs),
+            **said_in(change, how),
+            **target_id_property([(one.field, one.ours) for one in columns], plan.ours),
+            **merged_id_property(of_theirs, plan.theirs),
         },
         mark=mark,
         implied=implied,

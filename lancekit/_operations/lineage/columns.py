@@ -220,7 +220,7 @@ def checked_pairs(
         if was is None or id_ in known or (pair.old is not None and pair.old.id == id_):
             continue
         if was.logical_type == pair.new.logical_type and not all(
-            side.is_told(id_) for side in sides
+            side.is_identified(id_) for side in sides
         ):
             raise unclear(pair.name, new, was.name, old, "both have one id")
     return pairs

@@ -23,9 +23,9 @@ from lancekit._pipeline.diff.fragments import ColumnPair, Pair, Shared
 from lancekit._pipeline.diff.match import (
     Matches,
     cancelled,
+    contained_in,
     match_ascending,
     match_keys,
-    stand_among,
 )
 from lancekit._pipeline.diff.row_values import (
     Addresses,
@@ -286,7 +286,7 @@ class _Search:
         This replaces digests and their sort.
         """
         kept = self.kept or self.plan.shared.same
-        if len(key) > 1 or not self.values.are_here or (kept and not self.plan.key_is_primary):
+        if len(key) > 1 or not self.values.are_local or (kept and not self.plan.key_is_primary):
             return None
         work = [
             partial(ascending_numbers, key[0], side, rows, new=is_new)
@@ -299,7 +299,7 @@ class _Search:
         """Return which keys also occur on rows equal on both sides; none if the key is primary."""
         if self.plan.key_is_primary:
             return np.zeros(len(keys), bool)
-        return stand_among(keys, Digests.joined(list(self._kept_keys(key, keys))))
+        return contained_in(keys, Digests.joined(list(self._kept_keys(key, keys))))
 
     def _kept_keys(self, key: Sequence[ColumnPair], wanted: Digests) -> Iterator[Digests]:
         """Yield keys of rows that are equal on both sides, if they may be among ``wanted``."""

@@ -49,7 +49,7 @@ from lancekit._operations.lineage.returned_rows import (
     with_changed,
 )
 from lancekit._operations.maintenance.copies import Copy, carried_fragments, referred_fragments
-from lancekit._pipeline.diff.column_identity import ids_said
+from lancekit._pipeline.diff.column_identity import target_id_property
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 
@@ -179,8 +179,8 @@ def fast_forward(
                for p in with_parts(plan.pairs)]  # fmt: skip
     pending = Pending(
         operation=operation,
-        doing=rules.doing,
-        properties={**commit_properties(change, rules), **ids_said(columns, ours)},
+        doing=how.doing,
+        properties={**said_in(change, how), **target_id_property(columns, ours)},
         mark=mark,
         implied=implied,
         next_row_id=theirs.manifest.next_row_id,

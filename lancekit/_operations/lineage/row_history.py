@@ -25,7 +25,7 @@ from lancekit._operations.lineage.trace import (
     step_back,
     version_pairs,
 )
-from lancekit._pipeline.diff.match import stand_among
+from lancekit._pipeline.diff.match import contained_in
 from lancekit._pipeline.diff.row_values import Addresses, Side, read_rows, row_values, seen
 from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit._scan.expressions.predicate import Predicate
@@ -221,7 +221,7 @@ class _Finder:
             columns = [ak.combine_chunks(table[name]) for name in self.names.values()]
             mine = digests(columns, self._seeds)
             maybe = np.flatnonzero(np.isin(mine.first, keys.first))
-            found.append(start + maybe[stand_among(mine.at(maybe), keys)])
+            found.append(start + maybe[contained_in(mine.at(maybe), keys)])
         return np.concatenate(found)
 
 

@@ -56,7 +56,7 @@ from lancekit._operations.lineage.three_way_plan import (
     ThreeWay,
 )
 from lancekit._pipeline.diff.fragments import ColumnPair
-from lancekit._pipeline.diff.match import stand_among
+from lancekit._pipeline.diff.match import contained_in
 from lancekit._pipeline.diff.parts import common_parts, own_values
 from lancekit._pipeline.diff.row_values import (
     NOWHERE,
@@ -396,8 +396,8 @@ def _check_keys(plan: ThreeWay) -> None:
         return
     ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
     theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
-    twice = stand_among(theirs, ours)
-    # one row has its key on both sides: that is no duplicate
+    twice = contained_in(theirs, ours)
+    # a row that both sides have may well have its key on both
     _, left, right = np.intersect1d(
         plan.changes.updated[0], plan.mine.updated[0], assume_unique=True, return_indices=True
     )

@@ -1,1 +1,1 @@
-"""Values of one type as another: planned, checked, done."""
+"""Lossless casts of values from one type to another."""

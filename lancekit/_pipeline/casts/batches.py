@@ -1,4 +1,4 @@
-"""Batches of rows, cast by a plan."""
+"""Casts of record batches by a cast plan."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lancekit.errors import NullKeyError
 def cast_all(
     plan: CastPlan, batches: Iterable[pa.RecordBatch], *, divide: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Cast batches one by one, counting rows for messages.
+    """Cast batches one by one; row numbers in errors count over all batches.
 
-    divide: whether a batch whose categories are too many for one file may become several.
+    divide: whether a batch with too many categories for one file may be split.
 
     Raises NullKeyError: a primary-key column holds a null.
     Raises SchemaMismatchError: a value does not fit.

@@ -1,4 +1,4 @@
-"""The page about casts, generated from the table of rules."""
+"""The documentation page about casts, generated from the tables of cast rules."""
 
 from __future__ import annotations
 

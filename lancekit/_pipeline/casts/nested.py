@@ -1,6 +1,6 @@
-"""Casts of what is made of other values: dictionaries, lists, structs, maps.
+"""Casts of nested values: dictionaries, lists, structs and maps.
 
-Their parts are cast by ``inner``, which is `rules.cast_array`: a part may be nested again.
+``inner`` casts the child arrays. It is `rules.cast_array`, so children can be nested, too.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def decode_dictionary(inner: Cast, array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return values of a dictionary as what they are, of another type."""
+    """Decode a dictionary array, and cast its values to the target type."""
     return inner(_decoded(cast("pa.DictionaryArray", array)), target)
 
 
 def _decoded(values: pa.DictionaryArray) -> pa.Array:
     dictionary = values.dictionary
     if pt.is_string_view(dictionary.type) or pt.is_binary_view(dictionary.type):
-        # Polars' categories; Arrow cannot pick rows out of views.
+        # Polars' categories; Arrow cannot take rows from views.
         plain = pa.string() if pt.is_string_view(dictionary.type) else pa.binary()
         values = pa.DictionaryArray.from_arrays(values.indices, dictionary.cast(plain))
     return values.dictionary_decode()
 
 
 def encode_dictionary(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return values as numbers into a dictionary of theirs."""
+    """Dictionary-encode an array as the target dictionary type."""
     wanted = cast("pa.DictionaryType", target)
     most = np.iinfo(wanted.index_type.to_pandas_dtype()).max
     if isinstance(values, pa.DictionaryArray):
         try:
             dictionary = inner(values.dictionary, wanted.value_type)
-        except LossError:  # rows tell whether the value is used, and where
+        except LossError:  # only the rows show whether the value is used, and where
             return encode_dictionary(inner, _decoded(values), target)
         encoded = pa.DictionaryArray.from_arrays(values.indices, dictionary)
         if len(dictionary) > most + 1:
@@ -70,8 +70,8 @@ def _no_nulls(values: pa.Array, field: pa.Field) -> None:
 
 
 def cast_lists(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast the elements, then put lists of the target's kind around them."""
-    lengths, elements, missing = _take_apart(inner, values, item_field(target))
+    """Cast the elements, and rebuild the lists as the target's list type."""
+    lengths, elements, missing = _list_parts(inner, values, item_field(target))
     if pt.is_fixed_size_list(target):
         return _fixed_lists(elements, lengths, missing, values, target)
     large = pt.is_large_list(target)
@@ -80,10 +80,10 @@ def cast_lists(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
     return kind.from_arrays(starts, elements, type=target, mask=missing)
 
 
-def _take_apart(
+def _list_parts(
     inner: Cast, values: pa.Array, element: pa.Field
 ) -> tuple[NDArray[np.int64], pa.Array, pa.Array | None]:
-    """Return the length of each list, all elements as the new type, and which lists are null."""
+    """Return the length of each list, all elements in the new type, and the lists' null mask."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     missing = values.is_null() if ak.null_count(values) else None
     if missing is not None:
@@ -119,7 +119,7 @@ def _fixed_lists(
             index, value_at(values, index), f"has {lengths[index]} elements, not {size}"
         )
     if missing is not None:
-        # A null list still takes up its elements' room.
+        # A null fixed-size list still occupies its elements' slots.
         places = np.repeat(valid, size)
         numbers = np.cumsum(places) - 1
         elements = ak.take(elements, pa.array(numbers, mask=~places))
@@ -127,29 +127,29 @@ def _fixed_lists(
 
 
 def cast_structs(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast the fields of structs, by their names."""
+    """Cast structs field by field; fields are matched by name."""
     missing = values.is_null() if ak.null_count(values) else None
     children = []
     fields = list(cast("pa.StructType", target))
     for field in fields:
         child = inner(pc.struct_field(values, [field.name]), field.type)
-        # Below a null struct a child is null whatever its field says.
+        # Below a null struct, a child is null even if its field is not nullable.
         _no_nulls(child if missing is None else ak.filter(child, values.is_valid()), field)
         children.append(child)
     return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 
 
 def cast_maps(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast keys and items."""
+    """Cast the keys and items of maps."""
     entries = items_of(values)
     own, kind = cast("pa.StructType", entries.type), cast("pa.MapType", target)
     wanted = pa.struct(
         [kind.key_field.with_name(own[0].name), kind.item_field.with_name(own[1].name)]
     )
-    # Arrow's own cast to a list refuses a null below a null struct whose part is not nullable.
+    # Arrow's own cast to a list refuses a null struct with a child that is not nullable.
     shape = (len(values), values.buffers()[:2], ak.null_count(values), values.offset)
     lists = pa.Array.from_buffers(pa.list_(own), *shape, [entries])
-    lengths, entries, missing = _take_apart(inner, lists, pa.field("entries", wanted))
+    lengths, entries, missing = _list_parts(inner, lists, pa.field("entries", wanted))
     keys, items = cast("pa.StructArray", entries).flatten()
     starts = _starts(lengths, pa.int32())
     return pa.MapArray.from_arrays(starts, keys, items, type=target, mask=missing)

@@ -1,8 +1,8 @@
-"""Rows of any maker to the dataset's own schema, without losing anything.
+"""Lossless casts from the schema of incoming rows to the dataset's schema.
 
-pandas, Polars and Spark each make their own of one type: ``large_string``, other units of time,
-other names of list elements, everything nullable.  ``plan_cast`` compares two schemas once;
-``CastPlan.apply`` brings each batch to exactly the dataset's schema, and refuses a value that
+pandas, Polars and Spark write one type in different ways: ``large_string``, other time units,
+other names of list elements, every field nullable.  ``plan_cast`` compares two schemas once.
+``CastPlan.apply`` casts each batch to exactly the dataset's schema, and refuses a value that
 would change.
 """
 
@@ -31,7 +31,7 @@ def _show(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' not null'}"
 
 
-#: whose schema rows are cast to, and what an error calls it
+#: the owner of the target schema, and its name in errors
 _CALLED = {"the dataset": "the dataset's schema", "schema=": "schema="}
 
 
@@ -43,7 +43,7 @@ def _mismatch(lines: list[str], hint: str, whose: str, **context: object) -> Sch
 
 
 def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
-    """Write what the user has to decide on, as Arrow spells it: a cast that it can do."""
+    """Return a hint for a clash of types: the decision for the user, with the Arrow call."""
     target = field.type
     if (
         pt.is_timestamp(source)
@@ -56,12 +56,12 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
     for path, kind in _untyped(source, target, field.name):
         return _type_hint(path, kind, field, whose)
     if lacking := list(_lacking(source, target, field.name)):
-        # no cast: its nulls would take the place of what is stored
+        # no cast: it would overwrite the stored values of the missing fields with nulls
         return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
     if not _is_castable(source, field):
         return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
     if (field.metadata or {}).get(EXTENSION_NAME) == b"arrow.uuid" and family_of(source) == "text":
-        # Arrow's cast would take the 36 characters for the 16 bytes
+        # Arrow's cast would read the 36 characters as the 16 bytes
         made = "pa.array([text and uuid.UUID(text).bytes for text in column.to_pylist()])"
         return f"Make the bytes of {field.name!r} first: {made}."
     return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
@@ -70,7 +70,7 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
 def _untyped(
     source: pa.DataType, target: pa.DataType, path: str
 ) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the parts of a column that had no value so far, by their paths and their new types."""
+    """Yield the path and new type of each part whose type is null for lack of values."""
     if pt.is_struct(source) and pt.is_struct(target):
         given = {field.name: field.type for field in source}
         for field in target:
@@ -81,7 +81,7 @@ def _untyped(
 
 
 def _is_untyped(kind: pa.DataType) -> bool:
-    """Return True for null, and for lists whose items are null: types of rows without values."""
+    """Return True for null, and for lists of null items: types that hold no values."""
     return _is_untyped(item_field(kind).type) if family_of(kind) == "list" else pt.is_null(kind)
 
 
@@ -104,14 +104,14 @@ def _has_alias(kind: pa.DataType) -> bool:
 
 def _is_castable(source: pa.DataType, target: pa.Field) -> bool:
     try:
-        pa.nulls(1, source).cast(target.type)  # of no rows, Arrow casts anything
+        pa.nulls(1, source).cast(target.type)  # Arrow casts an empty array to any type
     except (pa.ArrowException, TypeError, ValueError):
         return False
     return True
 
 
 def _spelled(field: pa.Field, whose: str) -> str:
-    """Return Python for a type: its alias if it has one, else where the dataset has it."""
+    """Return Python code for a field's type: its alias, or else its lookup in the schema."""
     if _has_alias(field.type):
         return repr(str(field.type))
     schema = "ds.schema" if whose == "the dataset" else "schema"
@@ -119,7 +119,7 @@ def _spelled(field: pa.Field, whose: str) -> str:
 
 
 def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[str]:
-    """Yield the paths of the target's fields in structs, at any depth, that the source has not."""
+    """Yield the paths of the target's struct fields, at any depth, that the source lacks."""
     if not (pt.is_struct(source) and pt.is_struct(target)):
         return
     given = {field.name: field.type for field in source}
@@ -133,12 +133,12 @@ def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastPlan:
-    """How batches of one schema become batches of another.  Can be pickled.
+    """A cast of batches from one schema to another.  Can be pickled.
 
-    source: the schema of the batches that come in.
-    target: the schema of the batches that go out.
-    whose: whose schema that is, for messages: ``"the dataset"``, or ``"schema="`` for an argument.
-    first: a plan for the same columns that is followed before this one.
+    source: the schema of the input batches.
+    target: the schema of the output batches.
+    whose: the owner of the target schema, for messages: ``"the dataset"`` or ``"schema="``.
+    first: a plan for the same columns that is applied before this one.
     """
 
     source: pa.Schema
@@ -152,8 +152,8 @@ class CastPlan:
         batch: rows of the source schema.
         first_row: the position of the batch's first row in the whole input, for messages.
 
-        Raises SchemaMismatchError: a value that the target's type cannot hold as it is, or a null
-            in a column that takes none; ``context`` has its column, row and value.
+        Raises SchemaMismatchError: the target's type cannot hold a value exactly, or a column
+            that is not nullable has a null. ``context`` has the column, row and value.
         """
         columns = [self._column(batch, field, first_row) for field in self.target]
         if not columns:
@@ -161,9 +161,9 @@ class CastPlan:
         return pa.RecordBatch.from_arrays(columns, schema=self.target)
 
     def pieces(self, batch: pa.RecordBatch, first_row: int = 0) -> Iterator[pa.RecordBatch]:
-        """Cast one batch, in several pieces if its categories are too many for one dictionary.
+        """Cast one batch; split it if its categories are too many for one dictionary.
 
-        Arguments and errors are those of `apply`.
+        The arguments and errors are the same as for `apply`.
         """
         try:
             yield self.apply(batch, first_row)
@@ -190,7 +190,7 @@ class CastPlan:
             row = first_row + loss.index
             raise _mismatch(
                 [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
-                # no cast is offered: one that does not refuse the value changes it
+                # no cast is suggested: one that accepts the value changes it
                 f"Change the value, or leave the row out; or make {field.name!r} of a type that "
                 "holds it.",
                 self.whose,
@@ -223,15 +223,15 @@ def plan_cast(
 ) -> CastPlan:
     """Compare the schema of incoming rows with the dataset's, and plan the casts.
 
-    source: the schema of the rows; its columns are found by name, in any order.
+    source: the schema of the rows; columns are matched by name, in any order.
     target: the dataset's schema.
-    allow_missing: whether nullable columns of the target may be left out; they become null.
-    optional: columns beside those of the target, which the rows need not have: hints name them.
-    whose: whose schema the target is, as in `CastPlan`.
+    allow_missing: whether the rows may lack nullable columns of the target, which become null.
+    optional: names of further columns that the rows can have, for hints about misspelled names.
+    whose: the owner of the target schema, as in `CastPlan`.
 
-    Raises SchemaMismatchError: columns that are unknown or missing, or of a type that cannot be
-        cast without loss.  Only the differences are listed; ``context`` has them as ``unexpected``,
-        ``missing`` (names), ``types`` (name to both types) and ``renames`` (likely spellings).
+    Raises SchemaMismatchError: columns are unknown or missing, or their type has no lossless cast.
+        Only the differences are listed. ``context`` has them as ``unexpected``, ``missing``
+        (names), ``types`` (name to both types) and ``renames`` (likely spellings).
 
     Examples
     --------
@@ -285,9 +285,9 @@ def _plain_name(name: str) -> str:
 
 
 def _likely_renames(unexpected: list[pa.Field], absent: set[str]) -> dict[str, str]:
-    """Pair unknown columns with absent ones that are spelled alike but for case and signs."""
-    alike = {_plain_name(name): name for name in sorted(absent)}
-    pairs = {field.name: alike.get(_plain_name(field.name)) for field in unexpected}
+    """Pair unknown columns with absent columns whose names differ only in case and punctuation."""
+    by_plain_name = {_plain_name(name): name for name in sorted(absent)}
+    pairs = {field.name: by_plain_name.get(_plain_name(field.name)) for field in unexpected}
     return {name: other for name, other in pairs.items() if other is not None}
 
 
@@ -321,8 +321,7 @@ def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[pa.DataType], pa
     return lambda kind: make(_stored_field(item_field(kind)))
 
 
-# What is stored for a type that has no place of its own in a data file; parts of nested types
-# are brought along.
+# The stored type for each type that data files do not have; nested types are mapped recursively.
 _STORED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
     (pt.is_string_view, lambda _: pa.string()),
     (pt.is_binary_view, lambda _: pa.binary()),
@@ -362,12 +361,12 @@ def _stored_field(field: pa.Field) -> pa.Field:
 
 
 def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema that a new dataset gets for rows of this schema.
+    """Return the schema of a new dataset for rows of the given schema.
 
-    As in the reference: views become plain strings and binary, the elements of fixed-size lists
-    lose their name, ``large_string`` stays.  Small decimals and list views, which the reference
-    refuses, become ``decimal128`` and lists.  The metadata that pandas and Polars add is left
-    out: it describes one frame, not the rows that come later.
+    As in the reference, views become plain strings and binary, the elements of fixed-size lists
+    lose their name, and ``large_string`` stays.  Small decimals and list views, which the
+    reference refuses, become ``decimal128`` and lists.  Metadata that pandas and Polars add is
+    dropped, because it describes one frame and not the rows that are written later.
 
     Examples
     --------
@@ -379,7 +378,7 @@ def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def with_new_blobs(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with legacy blobs as those of 2.2, as in the reference."""
+    """Return the schema with legacy blob columns as blobs of 2.2, as in the reference."""
     return pa.schema([_new_blob(field) for field in schema], schema.metadata)
 
 
@@ -393,9 +392,9 @@ def _new_blob(field: pa.Field) -> pa.Field:
     return field
 
 
-# ---- types as Python that makes them, for hints that can be run
+# ---- Python code of types, for hints that can be run
 
-#: types whose text is not the name of the function that makes them
+#: types whose string differs from the name of their factory function
 _NAMES = {
     "bool": "bool_",
     "date32[day]": "date32",
@@ -407,7 +406,7 @@ _NAMES = {
 
 
 def spelled(kind: pa.DataType, otherwise: str) -> str:
-    """Return the code for a type, or `otherwise` for a type that has no short one.
+    """Return Python code for a type, or `otherwise` for a type without short code.
 
     Examples
     --------

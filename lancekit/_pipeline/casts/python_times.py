@@ -1,7 +1,7 @@
-"""Dates, times and spans of Python's, NumPy's and pandas' to Arrow arrays, without loss.
+"""Dates, times and durations of Python, NumPy and pandas as Arrow arrays, without loss.
 
-Python counts microseconds, Arrow reads no more of pandas' objects unless it is told to, and NumPy
-has units of its own.  Here each value is microseconds and what is left: nanoseconds.
+Python counts microseconds, Arrow ignores the nanoseconds of pandas objects by default, and NumPy
+has units of its own.  This module splits each value into microseconds and remaining nanoseconds.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from lancekit._format.arrow_parts import unit_and_zone
 from lancekit._pipeline.casts.values import LossError
 from lancekit.errors import InvalidTypeError
 
-#: NumPy's units that are whole seconds, or parts of one down to nanoseconds
+#: NumPy units of a fixed length, from weeks down to nanoseconds
 _UNITS = {"W", "D", "h", "m", "s", "ms", "us", "ns"}
-#: those that are whole days, but not always as many
-_OF_DATES = {"Y", "M"}
+#: NumPy units of whole days whose length varies
+_CALENDAR_UNITS = {"Y", "M"}
 _Time: TypeAlias = np.datetime64 | np.timedelta64
 
 
 def time_array(values: Sequence[dt.time | None]) -> pa.Array:
-    """Return times of day as ``time64``; one in a time zone is refused."""
+    """Return times of day as ``time64``; refuse a time with a time zone."""
     for at, value in enumerate(values):
         if value is not None and value.tzinfo is not None:
             raise LossError(at, value, "has a time zone, which no column of times keeps")
@@ -35,23 +35,24 @@ def time_array(values: Sequence[dt.time | None]) -> pa.Array:
 
 
 def moment_array(values: Sequence[object]) -> pa.Array:
-    """Return datetimes, and dates among them, as timestamps of one zone or of none.
+    """Return datetimes, possibly mixed with dates, as timestamps of one time zone or of none.
 
-    In microseconds, or in nanoseconds where there are some; of NumPy's days alone as ``date32``.
+    The unit is microseconds, or nanoseconds if a value has some.  If all values are NumPy days,
+    the type is ``date32``.
     """
     if _have_unit(values, "D"):
         blank = np.datetime64("NaT", "D")
         days = np.array([blank if value is None else value for value in values])
         return pa.array(in_arrow_units(days))
-    wholes, rests = _taken_apart(values, _moment)
+    wholes, rests = _split_all(values, _moment)
     zone = _zone(wholes, values)
-    return _put_together(wholes, rests, lambda unit: pa.timestamp(unit, zone))
+    return _join_parts(wholes, rests, lambda unit: pa.timestamp(unit, zone))
 
 
 def span_array(values: Sequence[object]) -> pa.Array:
-    """Return spans of time as durations in microseconds, or in nanoseconds where there are some."""
-    wholes, rests = _taken_apart(values, _span)
-    return _put_together(wholes, rests, pa.duration)
+    """Return timedeltas as durations in microseconds, or in nanoseconds if a value has some."""
+    wholes, rests = _split_all(values, _span)
+    return _join_parts(wholes, rests, pa.duration)
 
 
 def _have_unit(values: Sequence[object], unit: str) -> bool:
@@ -67,10 +68,10 @@ def _unit(value: _Time) -> str:
     return unit if count == 1 else f"{count}{unit}"
 
 
-def _taken_apart(
+def _split_all(
     values: Sequence[object], split: Callable[[object], tuple[object, int]]
 ) -> tuple[list[object], list[int] | None]:
-    """Return each value in microseconds, and its nanoseconds beyond them if any has some."""
+    """Return each value in microseconds, and its further nanoseconds if any value has some."""
     plain = {dt.datetime, dt.timedelta, type(None)}
     if set(map(type, values)) <= plain:
         return list(values), None
@@ -81,7 +82,7 @@ def _taken_apart(
 
 def _moment(value: Any) -> tuple[object, int]:
     if isinstance(value, np.datetime64):
-        return _of_numpy(value, "M8[us]", _UNITS | _OF_DATES)
+        return _numpy_parts(value, "M8[us]", _UNITS | _CALENDAR_UNITS)
     if not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day), 0
     return value, getattr(value, "nanosecond", 0)
@@ -89,11 +90,11 @@ def _moment(value: Any) -> tuple[object, int]:
 
 def _span(value: object) -> tuple[object, int]:
     if isinstance(value, np.timedelta64):
-        return _of_numpy(value, "m8[us]", _UNITS)
+        return _numpy_parts(value, "m8[us]", _UNITS)
     return value, getattr(value, "nanoseconds", 0)
 
 
-def _of_numpy(value: _Time, micros: str, units: set[str]) -> tuple[object, int]:
+def _numpy_parts(value: _Time, micros: str, units: set[str]) -> tuple[object, int]:
     if np.isnat(value):
         return None, 0
     if _unit(value) not in units:
@@ -104,13 +105,13 @@ def _of_numpy(value: _Time, micros: str, units: set[str]) -> tuple[object, int]:
         rest = int((value - whole.astype(value.dtype)).astype(np.int64))
     elif whole.astype(value.dtype) != value:
         raise OverflowError("it is beyond the range of microseconds")
-    if rest < 0:  # NumPy cuts spans towards zero
+    if rest < 0:  # NumPy truncates durations towards zero
         whole, rest = whole - np.timedelta64(1, "us"), rest + 1000
     return whole.item(), rest
 
 
 def _zone(moments: Sequence[Any], values: Sequence[object]) -> str | None:
-    """Return the zone of the first moment; all have one, or none has."""
+    """Return the zone of the first moment; raise LossError if only some moments have a zone."""
     known = [moment for moment in moments if moment is not None]
     if not known:
         return None
@@ -130,20 +131,20 @@ def _zone(moments: Sequence[Any], values: Sequence[object]) -> str | None:
     return zone
 
 
-def _put_together(
+def _join_parts(
     wholes: Sequence[object], rests: Sequence[int] | None, kind: Callable[[str], pa.DataType]
 ) -> pa.Array:
     micros = pa.array(wholes, kind("us"))
     if rests is None:
         return micros
-    # the cast refuses what is beyond the range of nanoseconds
+    # the cast refuses values beyond the range of nanoseconds
     nanos = pc.add_checked(micros.cast(kind("ns")).cast(pa.int64()), pa.array(rests, pa.int64()))
     return nanos.cast(kind("ns"))
 
 
-# ---- moments and spans of NumPy in units that Arrow has
+# ---- NumPy moments and durations in units that Arrow supports
 
-#: the unit that holds another one, by the kind of the type, and how many of it at most
+#: by dtype kind and NumPy unit: the Arrow unit, and the largest count of it in one NumPy unit
 _NUMPY_UNITS: dict[str, dict[str, tuple[str, int]]] = {
     "M": {
         "Y": ("D", 366),
@@ -158,20 +159,20 @@ _NUMPY_UNITS: dict[str, dict[str, tuple[str, int]]] = {
 for _units in _NUMPY_UNITS.values():
     _units |= {unit: (unit, 1) for unit in ("s", "ms", "us", "ns")}
 
-#: days since 1970, of which Arrow keeps 32 bits, and of all else 64
+#: the range of days since 1970 in Arrow, 32 bits; other units have 64
 _MOST = {"D": 1 << 31}
 
 
 def in_arrow_units(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Return ``datetime64`` or ``timedelta64`` values in a unit that Arrow has, unchanged.
+    """Return ``datetime64`` or ``timedelta64`` values unchanged, in a unit that Arrow supports.
 
     Examples
     --------
     >>> in_arrow_units(np.array([5], "M8[10s]"))
     array(['1970-01-01T00:00:50'], dtype='datetime64[s]')
 
-    Raises InvalidTypeError: no unit of Arrow holds them, such as picoseconds.
-    Raises LossError: the first value that is beyond the range of the unit.
+    Raises InvalidTypeError: no Arrow unit holds the values, such as picoseconds.
+    Raises LossError: a value is beyond the range of the unit; the error has the first one.
     """
     kind = values.dtype.kind
     unit, count = np.datetime_data(cast("NDArray[_Time]", values).dtype)

@@ -1,10 +1,10 @@
-"""Python objects to Arrow arrays, without loss.
+"""Conversion of Python objects to Arrow arrays, without loss.
 
-Arrow's own conversion cuts what the type of its choice cannot hold: nanoseconds, the time of day
-of a datetime among dates, fractions, fields that a struct has not.  Here the classes of the values
-say which type holds every one of them as it is; the type that is wanted only decides where Python
-leaves a choice (a dict is a struct or a map).  The cast to it comes later, by the table of casts,
-which refuses what would change.
+Arrow's own conversion truncates values that its inferred type cannot hold: nanoseconds, the time
+of day of a datetime among dates, fractions, unknown fields of a struct.  This module infers from
+the classes of the values a type that holds each of them exactly.  The requested type only decides
+ambiguous cases (a dict is a struct or a map).  The later cast to it follows the table of casts,
+which refuses a value that would change.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from lancekit._pipeline.casts.values import LossError, first
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """What values are to become, where it is known.
+    """The requested type of some values, and how to read ambiguous ones.
 
-    type: the type that is wanted.
+    type: the requested type, if it is known.
     given: whether the caller named it: fields that no dict has are then null.
     nan_is_null: whether NaN stands for a missing value, as in pandas.
     """
@@ -49,19 +49,19 @@ class Guide:
     nan_is_null: bool = False
 
     def of(self, kind: pa.DataType | None) -> Guide:
-        """Return the same for another type."""
+        """Return the guide with another type."""
         return replace(self, type=kind)
 
 
 _ANYTHING = Guide()
-#: of the values of one family, and of None
+#: a function that converts the values of one family, with None among them
 _Maker = Callable[[Sequence[Any], Guide], pa.Array]
 
 
 def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array:
-    """Return an array that holds every value as it is, of the type that comes closest.
+    """Return an array that holds every value exactly, in the narrowest type for their classes.
 
-    Raises LossError: the first value that no type holds, or none that holds the ones before it too.
+    Raises LossError: no type holds a value, or none holds it together with the values before it.
 
     Examples
     --------
@@ -83,10 +83,10 @@ def python_array(values: Sequence[object], guide: Guide = _ANYTHING) -> pa.Array
     return _located(_MAKERS[family], values, guide)
 
 
-def towards(values: pa.Array, guide: Guide) -> pa.Array:
-    """Cast values to the type that is wanted, if it holds them all; else leave them.
+def cast_if_exact(values: pa.Array, guide: Guide) -> pa.Array:
+    """Cast values to the requested type if no value would change, else return them unchanged.
 
-    The cast that follows says which one it does not hold.
+    The cast that follows raises the error, with the first value that would change.
     """
     if guide.type is None or find_rule(values.type, guide.type) is None:
         return values
@@ -97,7 +97,7 @@ def towards(values: pa.Array, guide: Guide) -> pa.Array:
 
 
 def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[object], set[str]]:
-    """Return the values with ``None`` for all that stands for it, and the families of the rest."""
+    """Return the values with ``None`` for every missing value, and the families of the others."""
     found = {cls: _family_of(cls) for cls in set[object](map(type, values))}
     if None in found.values():
         at = next(at for at, value in enumerate(values) if found[type(value)] is None)
@@ -109,7 +109,7 @@ def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[o
     if odd:
         values = [None if type(value) in odd else value for value in values]
     if guide.nan_is_null and families & {"float", "decimal"}:
-        # a NaN is the one value that does not equal itself
+        # NaN is the only value that does not equal itself
         numbers = {cls for cls, family in found.items() if family in {"float", "decimal"}}
         values = [None if type(v) in numbers and v != v else v for v in values]  # noqa: PLR0124
         families = {found[cls] or "" for cls in set(map(type, values)) if cls in found}
@@ -136,12 +136,12 @@ _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticE
 
 
 def _located(make: _Maker, values: Sequence[object], guide: Guide) -> pa.Array:
-    """Make an array; a failure of Arrow's, which names no place, becomes one that does."""
+    """Make an array; convert an Arrow error, which has no row, into a `LossError` that has one."""
     try:
         return make(values, guide)
     except _REFUSED as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    low, high = 0, len(values)  # the shortest beginning that fails has the value at its end
+    low, high = 0, len(values)  # the shortest prefix that fails ends with the value
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -156,7 +156,7 @@ def _located(make: _Maker, values: Sequence[object], guide: Guide) -> pa.Array:
 def _extended(
     values: Sequence[Any], families: set[str], guide: Guide, kind: pa.BaseExtensionType
 ) -> pa.Array:
-    """Make the values of an extension type; what does not become its storage stays as it is."""
+    """Make values of an extension type, or plain values if no rule casts to its storage type."""
     if isinstance(kind, pa.Bool8Type) and families == {"bool"}:
         values = [None if value is None else int(value) for value in values]
     stored = python_array(values, guide.of(kind.storage_type))
@@ -177,14 +177,14 @@ def _classes(values: Sequence[object]) -> set[type]:
 
 
 def _one_numpy_class(values: Sequence[object]) -> bool:
-    """Tell whether the values have a width of their own."""
+    """Return True if all values are scalars of one NumPy class, which fixes their width."""
     classes = _classes(values)
     return len(classes) == 1 and issubclass(classes.pop(), np.generic)
 
 
-def _of_small_offsets(values: Sequence[object], small: pa.DataType, large: pa.DataType) -> pa.Array:
+def _with_offsets(values: Sequence[object], small: pa.DataType, large: pa.DataType) -> pa.Array:
     made: pa.Array | pa.ChunkedArray = pa.array(values, small)
-    # above two gigabytes Arrow makes several arrays
+    # above 2 GiB Arrow returns several chunks
     return pa.array(values, large) if isinstance(made, pa.ChunkedArray) else made
 
 
@@ -209,18 +209,18 @@ def _floats(values: Sequence[object], guide: Guide) -> pa.Array:
     return made
 
 
-#: the classes that are rounded; whole numbers among them are not
+#: the classes whose values are rounded; integers among them are not
 _FLOATS = {float, np.float16, np.float32, np.float64}
 _WHOLE = (int, np.integer)
 
 
 def _rounds(guide: Guide) -> bool:
-    """Tell whether floats, of which Python has but one width, are rounded to a narrower one."""
+    """Return True if floats, of one width in Python, are rounded to a narrower type."""
     return _is(guide.type, pt.is_float16, pt.is_float32)
 
 
 def _rounded(wide: pa.Array, kind: Any) -> pa.Array:
-    """Round floats to the nearest; what would be infinite then is a fault."""
+    """Round floats to the nearest value of a type; raise LossError if a finite one overflows."""
     narrow: pa.Array = nearest(wide, kind)
     beyond = first(pc.and_(pc.is_inf(narrow.cast(pa.float64())), pc.is_finite(wide)))
     if beyond is not None:
@@ -267,7 +267,7 @@ def _starts(lengths: Sequence[int]) -> pa.Array:
 
 
 def _below(make: Callable[[], pa.Array], lengths: Sequence[int]) -> pa.Array:
-    """Make the elements of lists; a fault names the list."""
+    """Make the elements of lists; an error gets the position of the list."""
     try:
         return make()
     except LossError as loss:
@@ -280,11 +280,11 @@ def _lists(values: Sequence[Collection[object] | None], guide: Guide) -> pa.Arra
     if _is(kind, pt.is_map):
         return _maps(values, guide)
     if kind is not None and pt.is_struct(kind) and _classes(values) == {tuple}:
-        return _structs([_by_place(value, kind) for value in values], guide)
+        return _structs([_by_position(value, kind) for value in values], guide)
     lists = [value for value in values if value is not None]
     lengths = [0 if value is None else len(value) for value in values]
     element = guide.of(getattr(kind, "value_type", None))
-    if _are_alike(lists):
+    if _are_uniform_arrays(lists):
         elements = pa.array(np.concatenate(lists), from_pandas=guide.nan_is_null)
         if pt.is_floating(elements.type) and _rounds(element):
             elements = _below(lambda: _rounded(elements, element.type), lengths)
@@ -295,10 +295,10 @@ def _lists(values: Sequence[Collection[object] | None], guide: Guide) -> pa.Arra
     return make.from_arrays(starts, elements, mask=_missing(values))
 
 
-def _are_alike(
+def _are_uniform_arrays(
     lists: Sequence[Any],
 ) -> TypeGuard[Sequence[NDArray[np.generic]]]:
-    """Tell whether all are arrays of NumPy's with values of one type, which Arrow takes whole."""
+    """Return True if all are NumPy arrays of one numeric type, which Arrow converts whole."""
     return (
         all(isinstance(value, np.ndarray) and value.ndim == 1 for value in lists)
         and not any(isinstance(value, np.ma.MaskedArray) for value in lists)
@@ -307,7 +307,7 @@ def _are_alike(
     )
 
 
-def _by_place(value: Collection[object] | None, kind: pa.StructType) -> dict[str, object] | None:
+def _by_position(value: Collection[object] | None, kind: pa.StructType) -> dict[str, object] | None:
     names = [field.name for field in kind]
     return None if value is None else dict(zip(names, value, strict=True))
 
@@ -346,7 +346,7 @@ def _maps(values: Sequence[object], guide: Guide) -> pa.Array:
         )
 
     keys, items = part(0, kind.key_type), part(1, kind.item_type)
-    if pt.is_null(keys.type):  # Arrow has no map without a type for its keys
+    if pt.is_null(keys.type):  # Arrow's maps need a type for their keys
         keys = pa.array([None for _ in keys], kind.key_type)
     if ak.null_count(keys):
         raise TypeError("a key of a map is null")
@@ -357,13 +357,13 @@ def _maps(values: Sequence[object], guide: Guide) -> pa.Array:
 
 def _entries(value: Any) -> Iterator[tuple[object, object]]:
     pairs = value.items() if isinstance(value, Mapping) else value
-    return ((key, item) for key, item in pairs)  # what is no pair is an error
+    return ((key, item) for key, item in pairs)  # an entry that is no pair raises an error
 
 
-#: how the values of each family become an array
+#: the converter of each family of values
 _MAKERS: Mapping[str, _Maker] = {
-    "text": lambda values, _: _of_small_offsets(values, pa.string(), pa.large_string()),
-    "bytes": lambda values, _: _of_small_offsets(values, pa.binary(), pa.large_binary()),
+    "text": lambda values, _: _with_offsets(values, pa.string(), pa.large_string()),
+    "bytes": lambda values, _: _with_offsets(values, pa.binary(), pa.large_binary()),
     "bool": lambda values, _: pa.array(values, pa.bool_()),
     "int": _integers,
     "float": _floats,
@@ -378,9 +378,9 @@ _MAKERS: Mapping[str, _Maker] = {
     "scalar": _scalars,
 }
 
-# ---- which classes of Python's, NumPy's and pandas' hold values of one kind
+# ---- families of values by their classes in Python, NumPy and pandas
 
-#: the special before the general: a bool is an int, a datetime a date, NumPy's spans integers
+#: subclasses come first: a bool is an int, a datetime is a date, a NumPy timedelta is an integer
 _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
     ((NoneType, type(np.ma.masked)), "missing"),
     ((bool, np.bool_), "bool"),
@@ -401,10 +401,10 @@ _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
         "list",
     ),
 )
-#: of pandas', which need not be installed; NaT is a datetime to Python
+#: pandas classes by name, because pandas is optional; NaT is a datetime to Python
 _BY_NAME = {"NaTType": "missing", "NAType": "missing", "Series": "list", "Index": "list"}
 
-#: families whose values one type holds together
+#: families that one type holds together
 _MIXED: Mapping[frozenset[object], str] = {
     frozenset({"int", "float"}): "float",
     frozenset({"int", "decimal"}): "decimal",
@@ -414,7 +414,7 @@ _MIXED: Mapping[frozenset[object], str] = {
 
 @lru_cache(maxsize=1024)
 def _family_of(cls: type) -> str | None:
-    """Return the kind of value that a class holds, ``None`` if no column holds such.
+    """Return the family of values of a class, or ``None`` if no column type holds them.
 
     Examples
     --------
@@ -428,7 +428,7 @@ def _family_of(cls: type) -> str | None:
 
 
 def _class_name(value: object) -> str:
-    """Return the name of a value's class as a user would write it.
+    """Return the name of a value's class as users write it.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The casts that lose nothing, as one table: it drives the code and is rendered for the docs.
+"""The table of lossless casts, which drives the code and is rendered in the docs.
 
-A rule either takes every value, or checks each and reports the first that would change.  Nested
-types are taken apart (`nested`), and their parts cast by the same table.
+A rule either accepts every value, or checks each and reports the first that would change.  Nested
+types are split (`nested`), and their children cast by the same table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Accepts: TypeAlias = Callable[[pa.DataType, pa.DataType], bool]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the table: from which types, to which, under what condition on the values."""
+    """A row of the table: source types, target types, and the condition on the values."""
 
     source: str
     target: str
@@ -53,9 +53,9 @@ class Rule:
 
 
 def find_rule(source: pa.DataType, target: pa.DataType) -> Rule | None:
-    """Return the rule for a cast, or ``None`` where no cast keeps everything."""
+    """Return the rule for a cast, or ``None`` if no lossless cast exists."""
     if any(isinstance(kind, pa.BaseExtensionType) for kind in (source, target)):
-        return _find_rule.__wrapped__(source, target)  # those of users have no hash
+        return _find_rule.__wrapped__(source, target)  # users' extension types have no hash
     return _find_rule(source, target)
 
 
@@ -93,7 +93,7 @@ def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _between(*tests: IsKind) -> _Accepts:
-    """Accept casts between any two types of one family."""
+    """Return a test that accepts casts between any two types of one family."""
     is_one = one_of(*tests)
     return lambda source, target: is_one(source) and is_one(target)
 
@@ -122,7 +122,7 @@ def _aware(kind: pa.DataType) -> bool:
 
 
 def _lists_to(*tests: IsKind) -> _Accepts:
-    """Accept casts of lists whose elements cast."""
+    """Return a test that accepts casts of lists if a rule casts their elements."""
     return lambda source, target: (
         one_of(*LIST_TYPES)(source)
         and one_of(*tests)(target)
@@ -130,7 +130,7 @@ def _lists_to(*tests: IsKind) -> _Accepts:
     )
 
 
-#: what the page about casts says of conditions and types
+#: the words of the page about casts for conditions and types
 ALWAYS = "always"
 EXACT = "when every value stays exactly the same"
 TEXT = "string, large_string, string_view"

@@ -1,4 +1,4 @@
-"""Casts of values and columns that are not nested, and what tells that a value would change."""
+"""Casts of values that are not nested, which refuse a value that would change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lancekit.errors import InvalidArgumentError
 
 
 class LossError(Exception):
-    """A value that a cast would change: where it is in the array, what it is, why not.
+    """A value that a cast would change: its position in the array, the value, and the reason.
 
-    ``crowded`` if the cast fails only because the array has too many different values.
+    ``crowded`` is True if the cast fails only because the array has too many different values.
     """
 
     def __init__(self, index: int, value: object, reason: str, *, crowded: bool = False) -> None:
@@ -39,7 +39,7 @@ def first(condition: pa.Array) -> int | None:
 
 
 def value_at(values: pa.Array, index: int) -> object:
-    """Return a value for an error; a moment beyond Python's as the count of its unit."""
+    """Return a value for an error; a moment beyond Python's range as the count of its unit."""
     value = values[index]
     try:
         return value.as_py()
@@ -48,7 +48,7 @@ def value_at(values: pa.Array, index: int) -> object:
 
 
 def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast as Arrow does, which refuses what it cannot."""
+    """Cast by Arrow's own rules; raise LossError for a value that Arrow refuses."""
     try:
         return ak.cast(values, target)
     except pa.ArrowInvalid as error:
@@ -56,7 +56,7 @@ def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast and cast back: every value has to come back as it was."""
+    """Cast an array; raise LossError for the first value that would change."""
     try:
         result = ak.cast(values, target)
         if not pt.is_floating(target) or _widens(values.type, target):
@@ -75,7 +75,7 @@ def _widens(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
-    """Find the first value that a checked cast refuses, by halving."""
+    """Return the position of the first value that a checked cast refuses, by bisection."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2
@@ -89,13 +89,13 @@ def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
 
 
 def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast integers to decimals that hold them."""
+    """Cast integers to decimals that hold each value."""
     # Arrow refuses a narrow decimal by the integer's type alone, whatever the values are.
     return exact(values.cast(pa.decimal128(20)), target)
 
 
 def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats that are whole numbers."""
+    """Cast floats to integers; refuse fractions and values that are not finite."""
     index = first(pc.invert(pc.is_finite(values)))
     if index is not None:
         raise LossError(index, value_at(values, index), f"does not fit {target} exactly")
@@ -103,7 +103,7 @@ def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast times of midnight to dates."""
+    """Cast timestamps to dates; refuse a time of day other than midnight."""
     days: pa.Array = cut(values, pa.date32())
     index = first(pc.not_equal(days.cast(values.type), values))
     if index is not None:
@@ -112,7 +112,7 @@ def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast bytes that have the length asked for."""
+    """Cast binary values to fixed-size binary; refuse a value of another length."""
     plain = values.cast(pa.large_binary())
     index = first(pc.not_equal(pc.binary_length(plain), target.byte_width))
     if index is not None:
@@ -122,24 +122,24 @@ def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 # ---- blobs
 
-#: what a blob is written as without the range of a file that may be meant
+#: the type in which blobs are written, without the optional range of a file
 BLOB_STRUCT = pa.struct(list(BLOB_INPUT)[:2])
 _BLOB_RANGE = list(BLOB_INPUT)[2:]
 
 
 def is_blob_struct(kind: object) -> bool:
-    """Return whether a type is what blobs are written as."""
+    """Return True if a type is one of the struct types in which blobs are written."""
     return bool(kind in (BLOB_STRUCT, BLOB_INPUT))
 
 
 def bytes_to_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Make blobs of bytes."""
+    """Convert binary values to blob structs."""
     parts = {"data": plain_cast(values, pa.large_binary())}
     return _blob_parts(parts, values, target)
 
 
 def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Give blobs the parts that the target has."""
+    """Cast blob structs to the fields of the target; refuse to drop the range of a file."""
     parts = {
         field.name: pc.struct_field(values, [field.name])
         for field in cast("pa.StructType", values.type)
@@ -159,11 +159,11 @@ def _blob_parts(parts: dict[str, pa.Array], values: pa.Array, target: pa.DataTyp
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
-# ---- casts of columns from one type to another of its kind
+# ---- casts of columns to another type, as `alter_columns` makes them
 
 
 def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return whether a column of one type can be cast to another.
+    """Return True if a column of one type can be cast to another.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _values_of(kind: pa.DataType) -> pa.DataType:
 
 
 def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array; dictionaries are taken apart and made anew."""
+    """Cast an array; dictionaries are decoded, and encoded again."""
     if values.type.equals(kind):
         return values
     if isinstance(values, pa.DictionaryArray):
@@ -202,7 +202,7 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def converted(
     values: pa.ChunkedArray, field: pa.Field, change: Callable[[pa.Array], pa.Array]
 ) -> pa.ChunkedArray:
-    """Return values of a column as the type of a field, which a function makes of each chunk.
+    """Cast a column to the type of a field, with a function that casts each chunk.
 
     Raises InvalidArgumentError: a value does not fit the new type.
     """
@@ -220,7 +220,7 @@ def converted(
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A cast of a column, or of parts of a struct: each part by the name that it had.
+    """A cast of a column, or of fields of a struct, each under its old name.
 
     Can be sent to a worker.
     """
@@ -229,7 +229,7 @@ class Conversion:
     parts: tuple[tuple[str, Conversion], ...] = ()
 
     def apply(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return the values in the new type; of a struct, only the parts that are cast.
+        """Return the values in the new type; a struct keeps only the fields in `parts`.
 
         Raises InvalidArgumentError: a value does not fit the new type.
         """

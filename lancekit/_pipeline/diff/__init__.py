@@ -1,1 +1,1 @@
-"""What differs between two versions of a table: fragments, rows, values."""
+"""Differences between two versions of a table: fragments, rows and values."""

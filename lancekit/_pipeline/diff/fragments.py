@@ -1,4 +1,4 @@
-"""What two versions share without a look at their rows: files, and what is deleted in them."""
+"""Comparison of the fragments of two versions by their files and deletions, without row reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lancekit._scan.fragments.source import FragmentSource
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the new side, and the one of the old side that it was, if any.
+    """A column of the new side, with its predecessor on the old side, if any.
 
-    Of one that `is_lacked` the new side has no values yet: `new` says what it is to be.  `parts`
-    are those of a struct, or the items of lists of structs, in the order of `kind`; there are none
-    where both sides have the same type, and the same parts under the same names.
+    If `is_lacked`, the new side has no values of the column yet, and `new` declares it.  `parts`
+    are the fields of a struct, or the items of lists of structs, in the order of `kind`.  They are
+    empty if both sides have the same type, and the same parts under the same names.
     """
 
     name: str
@@ -36,13 +36,13 @@ class ColumnPair:
 
     @property
     def is_cast(self) -> bool:
-        """Whether the column is of another type than before."""
+        """True if the column has another type than on the old side."""
         return self.old is not None and self.old.to_arrow().type != self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two fragments with the same rows at the same places, and the columns that may differ."""
+    """Two fragments with the same rows at the same offsets, and the columns that may differ."""
 
     old: FragmentSource
     new: FragmentSource
@@ -52,42 +52,42 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What both sides have as it is, as the new side sees it, and what has to be looked at."""
+    """The fragments that both sides share, as the new side has them, and those to compare."""
 
     same: Sequence[FragmentSource]
     pairs: tuple[Pair, ...]
     old: tuple[FragmentSource, ...]
     new: tuple[FragmentSource, ...]
-    #: the fragments of the old side with rows at the same places of the new one, by their ids
+    #: fragment ids of the old side to ids of the new side with the same rows at the same offsets
     mates: Mapping[int, int]
     #: the number of rows in `same`
     rows: int = 0
 
 
 class Origins(Protocol):
-    """Tells which columns of a version are those of an ancestor, by their ids."""
+    """The origin of a version's columns in an ancestor, by field id."""
 
     def had(self, id_: int) -> bool:
-        """Return True if the ancestor has a column of an id, be it another one."""
+        """Return True if the ancestor has a column with this id, even a different column."""
 
     def has(self, id_: int) -> bool:
-        """Return True if the column of an id is that of the ancestor."""
+        """Return True if the id stands for the same column as in the ancestor."""
 
     def origin(self, id_: int) -> int | None:
-        """Return the id that a column had in the ancestor, casts included; this is dearer."""
+        """Return the column's id in the ancestor; this follows casts and costs more than `has`."""
 
     def is_new(self, id_: int) -> bool:
-        """Return True if it is known that the column came since the ancestor."""
+        """Return True if the column is known to be newer than the ancestor."""
 
 
 class FollowedColumns:
-    """Columns, and parts of columns, whose ids in another version are known."""
+    """Columns, at any depth, whose ids in another version are known."""
 
     def __init__(self, ids: Mapping[int, int]) -> None:
         self._ids = ids
 
     def had(self, id_: int) -> bool:
-        """Return True if the other version has a field of an id."""
+        """Return True if the other version has a field with this id."""
         return id_ in self._ids.values()
 
     def has(self, id_: int) -> bool:
@@ -95,15 +95,15 @@ class FollowedColumns:
         return self._ids.get(id_) == id_
 
     def origin(self, id_: int) -> int | None:
-        """Return the id that a field has in the other version."""
+        """Return the field's id in the other version, or ``None``."""
         return self._ids.get(id_)
 
     def is_new(self, _: int) -> bool:
-        """Return False: a field without a known id may have come by a merge."""
+        """Return False, because a field without a known id may come from a merge."""
         return False
 
 
-#: of versions that come from no common one
+#: for versions without a common ancestor
 _NO_ANCESTOR = FollowedColumns({})
 
 
@@ -113,15 +113,15 @@ def pair_columns(
     of_old: Origins = _NO_ANCESTOR,
     of_new: Origins = _NO_ANCESTOR,
 ) -> list[ColumnPair]:
-    """Return each column of the new side with that of the old one.
+    """Return each column of the new side, with its predecessor on the old side.
 
-    It is the one of the same id, if both sides have kept that of a version that both come from, or
-    else the one that was cast since, or else the one of the same name, unless both are other
-    columns of that version.  Values of its type have to be values of the new one's, too.  One that
-    is known to have come since has the type of the other, too: else no cast made one of the other.
+    The predecessor is the first of these: the column with the same id, if both sides kept it from
+    their common ancestor; the column that was cast to this one; the column with the same name.
+    Columns of the same name do not match if both come from different columns of the ancestor.  The
+    predecessor's values must be convertible to the new type.  A column known to be new only matches
+    a column of its own type, because no cast relates the two.
 
-    old, new: the columns of both sides.
-    of_old, of_new: tell which of them are columns of the version that both come from.
+    of_old, of_new: the origins of both sides' columns in the common ancestor.
     """
     return _paired(old.fields, new.fields, of_old, of_new)
 
@@ -132,16 +132,16 @@ def pair_parts(
     of_old: Origins = _NO_ANCESTOR,
     of_new: Origins = _NO_ANCESTOR,
 ) -> tuple[ColumnPair, ...]:
-    """Return the parts of a nested column, each with that of the old side.
+    """Return the parts of a nested column, each with its predecessor on the old side.
 
-    Parts are paired as columns are.  There are none if no struct is in the column, or if both sides
-    have the same parts in the same places.
+    Parts are paired like columns.  The result is empty if the column contains no struct, or if
+    both sides have the same parts in the same order.
     """
     if old is None or not is_paired_by_parts(old, new):
         return ()
     if new.logical_type == "struct":
         parts = _paired(old.children, new.children, of_old, of_new)
-    else:  # lists have one child, be it cast or not
+    else:  # lists have one child, even after a cast
         (was,), (now,) = old.children, new.children
         below = pair_parts(was, now, of_old, of_new)
         parts = [ColumnPair(now.name, now.to_arrow().type, was, now, parts=below)]
@@ -153,7 +153,7 @@ def pair_parts(
 
 
 def is_paired_by_parts(old: LanceField, new: LanceField) -> bool:
-    """Return True if both are of the same kind of nesting, and hold structs."""
+    """Return True if both fields are nested in the same way, and contain structs."""
     return (
         old.logical_type == new.logical_type
         and bool(old.children and new.children)
@@ -162,7 +162,7 @@ def is_paired_by_parts(old: LanceField, new: LanceField) -> bool:
 
 
 def fits_as(old: LanceField, new: LanceField) -> bool:
-    """Return True if values of one field can be shown as the other field."""
+    """Return True if values of one field can be converted to the other field."""
     return is_paired_by_parts(old, new) or can_be_retyped(old.to_arrow().type, new.to_arrow().type)
 
 
@@ -173,9 +173,9 @@ def _paired(
 
     def are_same(one: LanceField, other: LanceField) -> bool:
         id_ = one.id
-        if _called(one) != _called(other):
+        if _description(one) != _description(other):
             return of_old.has(id_) and of_new.has(id_)
-        # of two that came since, each may be a cast of another column
+        # of two new columns, each may be a cast of another column
         return of_old.had(id_) or of_old.origin(id_) == of_new.origin(id_)
 
     known = [field for field in new if field.id in by_id]
@@ -207,17 +207,17 @@ def _paired(
     return found
 
 
-def _called(field: LanceField) -> tuple[str, str]:
+def _description(field: LanceField) -> tuple[str, str]:
     return field.name, field.logical_type
 
 
 def shared(
     old: Iterable[FragmentSource], new: Iterable[FragmentSource], columns: Sequence[ColumnPair]
 ) -> Shared:
-    """Compare the fragments of two versions by their files; none is opened.
+    """Compare the fragments of two versions by their files, without opening any.
 
-    Two fragments that have a file in common have the same rows at the same places.  They are
-    shared if the same rows are deleted and no column lies elsewhere.
+    Two fragments with a common file have the same rows at the same offsets.  They are shared if
+    they have the same deletions, and all columns are stored in the same places.
     """
     left = {source.fragment.id: source for source in old}
     owners: dict[Hashable, int] = {
@@ -244,12 +244,12 @@ def shared(
 
 def _compared(old: FragmentSource, new: FragmentSource, columns: Sequence[ColumnPair]) -> Pair:
     mine, theirs = _stored(new), _stored(old)
-    apart = tuple(pair for pair in columns if _lies(pair.new, mine) != _lies(pair.old, theirs))
-    return Pair(old, new, apart, _deleted(old) != _deleted(new))
+    differ = tuple(p for p in columns if _stored_at(p.new, mine) != _stored_at(p.old, theirs))
+    return Pair(old, new, differ, _deleted(old) != _deleted(new))
 
 
 def _stored(source: FragmentSource) -> Mapping[int, Hashable]:
-    """Return where each field lies."""
+    """Return the file and physical column of each field of a fragment."""
     return {
         id_: (str(file), column)
         for file, columns in zip(source.files, columns_of_files(source.fragment), strict=True)
@@ -257,8 +257,8 @@ def _stored(source: FragmentSource) -> Mapping[int, Hashable]:
     }
 
 
-def _lies(field: LanceField | None, stored: Mapping[int, Hashable]) -> Hashable:
-    """Return where a column lies, and as what; nothing for one that is null throughout."""
+def _stored_at(field: LanceField | None, stored: Mapping[int, Hashable]) -> Hashable:
+    """Return where a column is stored, and its types; empty for a column that is all null."""
     if field is None:
         return ()
     return tuple((stored[part.id], part.logical_type) for part in field.walk() if part.id in stored)
@@ -268,13 +268,13 @@ def _deleted(source: FragmentSource) -> Hashable:
     return None if source.deletion is None else str(source.deletion)
 
 
-# ---- values of a column as the type that the column has on the other side of a comparison
+# ---- conversion of a column's values to the type on the other side of a comparison
 
 
 def can_be_retyped(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return True if `retyped` knows a way from one type to the other.
+    """Return True if `retyped` can convert one type to the other.
 
-    A type of which not even one row may be read is not made one of, either.
+    A type is refused if even a single null would exceed the memory limit.
     """
     if max(null_bytes(old), null_bytes(new)) > allowed():
         return False
@@ -286,10 +286,10 @@ def can_be_retyped(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array. A number that the type cannot hold becomes null.
+    """Cast an array; a number that the type cannot hold becomes null.
 
-    Structs with the same fields are cast field by field. Arrow's own cast refuses null structs if
-    a field takes no nulls.
+    Structs with the same fields are cast field by field, because Arrow's own cast refuses null
+    structs with a field that is not nullable.
     """
     if values.type == kind:
         return values
@@ -308,5 +308,5 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if rule is None:
         return values.cast(kind)
     if rule.digits == "read":
-        return cast(values, kind)  # text that is no such value is an error, not a null
+        return cast(values, kind)  # unreadable text is an error, not a null
     return as_array(try_cast(values, kind), len(values))

@@ -1,4 +1,4 @@
-"""Which rows of two sides are the same, by digests of their keys or of all that they hold."""
+"""Matching of the rows of two sides, by digests of their keys or of whole rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lancekit._pipeline.diff.values import Digests
 
 Places = npt.NDArray[np.int64]
 
-#: narrower numbers are few, if none stands twice
+#: the compiled kernel takes numbers of at least this width; distinct narrower numbers are few
 _KERNEL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Places of what a side has and the other does not."""
+    """Positions of unmatched rows on each side."""
 
     old: Places
     new: Places
@@ -26,7 +26,12 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Rows of a key that each side has once, in pairs; of one that only a side has; the others."""
+    """Pairs of rows with a unique key on each side, rows on one side only, and repeated keys.
+
+    old, new: the positions of the paired rows.
+    alone: rows whose unique key is on one side only.
+    repeated: all other rows.
+    """
 
     old: Places
     new: Places
@@ -36,7 +41,11 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Both sides sorted, old rows first among equal ones: `starts`, and how many of each side."""
+    """The sorted rows of both sides, old rows first among equal ones, as runs of equal digests.
+
+    starts: the first position of each run in `order`.
+    old, new: the number of rows from each side in each run.
+    """
 
     order: Places
     starts: Places
@@ -45,12 +54,12 @@ class _Runs:
     split: int
 
     def rows(self, runs: npt.NDArray[np.bool_]) -> Rest:
-        """Return the places of all rows of some runs."""
+        """Return the positions of all rows in some runs."""
         return self.sides(self.order[np.repeat(runs, self.old + self.new)])
 
-    def sides(self, chosen: Places) -> Rest:
-        """Return some of the sorted rows, by their places on their sides."""
-        return _sides(np.sort(chosen), self.split)
+    def sides(self, selected: Places) -> Rest:
+        """Split some of the sorted rows into positions on each side."""
+        return _sides(np.sort(selected), self.split)
 
 
 def _runs(old: Digests, new: Digests) -> _Runs:
@@ -68,10 +77,10 @@ def _runs(old: Digests, new: Digests) -> _Runs:
 
 
 def _first_found(old: Digests, new: Digests) -> Matches:
-    """Pair what each side has once, and leave as repeated whatever is not as plain as that.
+    """Pair digests that are unique on each side; leave all less simple cases in `repeated`.
 
-    The numbers that are sorted end with the places of the rows, for which bits of the digests give
-    way: to sort numbers takes a fourth of the time of finding out their order.
+    The sorted numbers end with the rows' positions, which replace the lowest bits of the digests.
+    To sort numbers takes a quarter of the time of an argsort.
     """
     split, count = len(old), len(old) + len(new)
     bits = np.uint64(count.bit_length())
@@ -80,7 +89,7 @@ def _first_found(old: Digests, new: Digests) -> Matches:
     packed.sort()
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
     packed >>= bits
-    #: whether a row is like the one before it; there is none before the first and after the last
+    #: True if a row equals the previous one; False before the first and after the last row
     like = np.zeros(count + 1, bool)
     like[1:-1] = packed[1:] == packed[:-1]
     two = like[1:-1] & ~like[:-2] & ~like[2:]
@@ -110,7 +119,7 @@ def _sides(rows: Places, split: int) -> Rest:
 
 
 def match_ascending(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> Matches:
-    """Pair rows by numbers, of which each side's ascend and none stands twice.
+    """Pair rows by numbers that ascend and are unique on each side.
 
     Examples
     --------
@@ -127,14 +136,14 @@ def match_ascending(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) 
 
 
 def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple[Places, Places]:
-    """Return where numbers stand that both sides have, of such as ascend."""
+    """Return the positions of common numbers on each side; both sides must ascend."""
     shorter = min(len(old), len(new))
     call = meet.ready(len(old) + len(new)) if old.dtype.itemsize >= _KERNEL_BYTES else None
     if call is not None:
         left, right = np.empty(shorter, np.int64), np.empty(shorter, np.int64)
         count = call(old, new, left, right)
         return left[:count], right[:count]
-    # a needle that is next to the last one is found in what is in the processor's cache
+    # searching for ascending numbers keeps the visited part in the processor's cache
     at = np.searchsorted(new, old)
     found = at < len(new)
     found[found] = new[at[found]] == old[found]
@@ -145,7 +154,7 @@ def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple
 def meet(
     old: npt.NDArray[np.integer], new: npt.NDArray[np.integer], left: Places, right: Places
 ) -> int:
-    """Write where numbers stand that both sides have; return how many these are."""
+    """Write the positions of common numbers on each side; return their count, or -1 if too many."""
     at = place = count = 0
     while at < old.size and place < new.size:
         one, other = old[np.uint64(at)], new[np.uint64(place)]
@@ -189,9 +198,9 @@ def match_keys(old: Digests, new: Digests) -> Matches:
 
 
 def cancelled(old: Digests, new: Digests) -> tuple[Matches, Rest]:
-    """Pair equal rows as far as both sides have them; return the pairs in `Matches`, and the rest.
+    """Pair equal rows one to one; return the pairs, and the rows that are left over.
 
-    Of three and two that are equal, two are paired.
+    Of three old and two new rows that are equal, two pairs are made.
     """
     found = _first_found(old, new)
     left, right = found.repeated.old, found.repeated.new
@@ -216,8 +225,8 @@ def cancelled(old: Digests, new: Digests) -> tuple[Matches, Rest]:
     )
 
 
-def stand_among(keys: Digests, others: Digests) -> npt.NDArray[np.bool_]:
-    """Return which of some digests are among others."""
+def contained_in(keys: Digests, others: Digests) -> npt.NDArray[np.bool_]:
+    """Return a mask of the digests that also occur among others."""
     runs = _runs(keys, others)
     found = np.zeros(len(keys), bool)
     found[runs.rows((runs.old > 0) & (runs.new > 0)).old] = True

@@ -1,4 +1,4 @@
-"""Values of structs whose parts one side renamed, added, dropped or cast."""
+"""Struct values with fields that one side renamed, added, dropped or cast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def kind_of_parts(kind: pa.DataType, parts: Sequence[ColumnPair]) -> pa.DataType:
-    """Return a nested type with other parts: those of a struct, or the items of lists."""
+    """Return a nested type with other parts: the fields of a struct, or the items of lists."""
     if pt.is_struct(kind):
         return pa.struct([part.new.to_arrow().with_name(part.name).with_type(part.kind)
                           for part in parts])  # fmt: skip
@@ -46,9 +46,9 @@ def projected(
     new: bool,
     cast: Callable[[pa.Array, pa.DataType], pa.Array] = retyped,
 ) -> pa.Array:
-    """Return values of one side as the type of a pair, part by part.
+    """Convert values of one side to the type of a pair, part by part.
 
-    Parts that the side lacks are null.  `cast` converts the values that are not nested.
+    Parts that the side lacks become null.  `cast` converts the values that are not nested.
     """
     if not parts:
         return cast(values, kind)
@@ -69,7 +69,7 @@ def projected(
 
 
 def common_parts(pair: ColumnPair, like: ColumnPair | None = None) -> ColumnPair:
-    """Return a pair with only the parts that both sides have; of ``like``, if that is another."""
+    """Return a pair with only the parts that both sides have, of ``like`` if it is given."""
     like = pair if like is None else like
     if not (pair.parts and like.parts):
         return pair
@@ -82,9 +82,9 @@ def common_parts(pair: ColumnPair, like: ColumnPair | None = None) -> ColumnPair
 
 
 def own_values(values: pa.Array, parts: Sequence[ColumnPair], *, new: bool) -> Mask:
-    """Return which structs have a value in a part that the other side lacks.
+    """Return a mask of the structs with a value in a part that the other side lacks.
 
-    ``values`` are those of one side, of the pair's type.
+    ``values`` come from one side, in the pair's type.
     """
     found = np.zeros(len(values), bool)
     if not pt.is_struct(values.type):
@@ -99,9 +99,9 @@ def own_values(values: pa.Array, parts: Sequence[ColumnPair], *, new: bool) -> M
 
 
 def chosen(old: pa.Array, new: pa.Array, taken: Mask, parts: Sequence[ColumnPair]) -> pa.Array:
-    """Return the old side's values where they are taken, else those of the new side.
+    """Return the old side's values where `taken` is True, else the new side's.
 
-    A part that only one side has comes from that side in either case.
+    A part that only one side has always comes from that side.
     """
     if not parts or not pt.is_struct(new.type):
         places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
@@ -125,7 +125,7 @@ def _where(values: pa.Array, valid: Mask) -> pa.Array:
 
 
 def _structs(children: list[pa.Array], fields: list[pa.Field], valid: Mask) -> pa.Array:
-    if not children:  # of no child Arrow takes the length
+    if not children:  # Arrow takes the length from the first child
         bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
         return pa.Array.from_buffers(pa.struct([]), len(valid), [bits])
     return pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(~valid))

@@ -1,4 +1,4 @@
-"""The values of rows of two sides, by their addresses: read and compared, here or on Spark."""
+"""Row values of two sides, read by row address and compared, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from lancekit.errors import UnsupportedFeatureError
 
 T = TypeVar("T")
 
-#: rows from which on a thread has milliseconds to do
+#: with fewer rows, a thread would have less than milliseconds of work
 _THREADED_ROWS = 1 << 17
-#: decoded bytes of the rows that are compared at a time
+#: decoded bytes of the rows that are compared at the same time
 _HELD_BYTES = 64 << 20
-#: numbers that are read before it is looked whether they ascend
+#: numbers that are read between two checks that they ascend
 _NUMBERS_ROWS = 1 << 18
 
 
 def rows_at_a_time(columns: Sequence[ColumnPair]) -> int:
-    """Return of how many rows the values of columns are held."""
+    """Return how many rows of some columns are held in memory at the same time."""
     width = sum(value_bytes(pair.kind) for pair in columns)
     return max(_HELD_BYTES // max(width, 8), 1)
 
@@ -49,7 +49,7 @@ def rows_at_a_time(columns: Sequence[ColumnPair]) -> int:
 def row_digests(
     columns: Sequence[ColumnPair], side: Side, rows: Addresses, seeds: Seeds, *, new: bool
 ) -> Digests:
-    """Return digests of columns of rows, by which both sides' can be compared."""
+    """Return digests of some columns for rows of one side, to compare with the other side."""
     step = rows_at_a_time(columns)
     parts = (rows[start : start + step] for start in range(0, len(rows), step))
     return Digests.joined(
@@ -60,9 +60,9 @@ def row_digests(
 def row_values(
     columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
 ) -> list[pa.Array]:
-    """Return columns of rows, of the types that they have on the new side.
+    """Read columns of rows, in the types of the new side.
 
-    Dictionaries have wider keys where those of their type do not suffice; `fitted` cuts them.
+    Dictionaries get wider keys if the keys of their type do not suffice; `fitted` narrows them.
     """
     fields = (
         (pair.name, None if new and pair.is_lacked else pair.new if new else pair.old)
@@ -81,7 +81,7 @@ def row_values(
 def ascending_numbers(
     pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
 ) -> npt.NDArray[np.generic] | None:
-    """Return whole numbers of rows if each is greater than the one before it, and none is null."""
+    """Return the integers of a column if they ascend strictly and none is null, else ``None``."""
     if pair.is_cast or not pa.types.is_integer(pair.kind):
         return None
     parts = list[npt.NDArray[np.generic]]()
@@ -116,7 +116,7 @@ def _as_array(values: pa.ChunkedArray, pair: ColumnPair, *, new: bool) -> pa.Arr
 def unlike(
     columns: Sequence[ColumnPair], sides: tuple[Side, Side], old: Addresses, new: Addresses
 ) -> npt.NDArray[np.bool_]:
-    """Return which values of pairs of rows differ: a row for each column, in their order."""
+    """Return a mask of the differing values in pairs of rows, with a row for each column."""
     work = (
         partial(row_values, columns, sides[0], old, new=False),
         partial(row_values, columns, sides[1], new, new=True),
@@ -127,7 +127,7 @@ def unlike(
 
 
 def all_done(work: Sequence[Callable[[], T]], rows: int) -> list[T]:
-    """Return results in order; of many rows they are worked out in threads."""
+    """Call functions and return their results in order; use threads for many rows."""
     if rows < _THREADED_ROWS:
         return [do() for do in work]
     with Workers() as workers:
@@ -143,7 +143,7 @@ def changed_rows(
     *,
     new: bool,
 ) -> pa.Table:
-    """Return rows with the word for what became of them, then columns, then dropped ones."""
+    """Return rows with their kind of change, then the columns, then the dropped columns."""
     found = row_values(columns, side, rows, new=new)
     dropped = list(schema)[1 + len(columns) :]
     if new or not dropped:
@@ -163,11 +163,11 @@ Addresses = npt.NDArray[np.uint64]
 
 
 class Side:
-    """The fragments that are looked at of a version, and which rows of them count.
+    """The fragments and the rows of a version that are compared.
 
-    sources: fragments.
-    predicate: what a row has to be to count; ``None`` for all that are not deleted.
-    among: addresses: other rows do not count.
+    sources: the fragments.
+    predicate: the condition that rows must satisfy; ``None`` for all live rows.
+    among: row addresses; other rows do not take part.
     """
 
     def __init__(
@@ -182,12 +182,12 @@ class Side:
         self.rows_read = 0
 
     def sources(self, addresses: Addresses) -> tuple[FragmentSource, ...]:
-        """Return the fragments that some rows are in."""
+        """Return the fragments that contain some rows."""
         ids = np.unique(row_address.fragment_ids(addresses)).tolist()
         return tuple(self._readers[id_].source for id_ in ids)
 
     def rows(self, fragment_id: int) -> Offsets:
-        """Return the offsets of the rows of a fragment that count, ascending."""
+        """Return the offsets of the rows of a fragment that take part, ascending."""
         found = self._selected(fragment_id)
         if self._among is None:
             return found
@@ -201,9 +201,9 @@ class Side:
         return selected_rows(reader, self._predicate)
 
     def read(self, columns: Sequence[str], addresses: Addresses) -> pa.Table:
-        """Read columns of some rows, at least one, in the order given.
+        """Read columns of one or more rows, in the order of the addresses.
 
-        Hidden columns go by their names.
+        Hidden columns are requested by their names.
         """
         if (addresses[1:] > addresses[:-1]).all():
             return self._ascending(columns, addresses)
@@ -220,7 +220,7 @@ class Side:
 
 
 def _dense(offsets: Offsets) -> Offsets | range:
-    """Return offsets as a range where they are one, which is read without a selection."""
+    """Return consecutive offsets as a range, which is read without a selection."""
     first, last = int(offsets[0]), int(offsets[-1])
     return range(first, last + 1) if last - first + 1 == len(offsets) else offsets
 
@@ -229,16 +229,16 @@ def _dense(offsets: Offsets) -> Offsets | range:
 
 Sources = tuple[FragmentSource, ...]
 
-#: rows of a task on Spark, at most
+#: the most rows of a task on Spark
 _TASK_ROWS = 1 << 18
 
 
 class Values:
-    """The values of two sides.
+    """Access to the values of two sides, in this process or on Spark.
 
-    sides: what reads them here.
-    step: rows that are held at a time.
-    runner: what reads them elsewhere: one that runs here is not asked.
+    sides: read the rows in this process.
+    step: rows that are held in memory at the same time.
+    runner: runs the tasks on Spark; a local runner is not used.
     """
 
     def __init__(self, sides: tuple[Side, Side], step: int, runner: Runner | None) -> None:
@@ -247,8 +247,8 @@ class Values:
         self._step = step if self._runner is None else min(step, _TASK_ROWS)
 
     @property
-    def are_here(self) -> bool:
-        """Whether they are read in this process."""
+    def are_local(self) -> bool:
+        """True if the values are read in this process."""
         return self._runner is None
 
     def _parts(self, rows: int) -> list[slice]:
@@ -257,7 +257,7 @@ class Values:
     def digests(
         self, columns: Sequence[ColumnPair], rows: Addresses, seeds: Seeds, *, new: bool
     ) -> Digests:
-        """Return digests of columns of rows of a side."""
+        """Return digests of some columns for rows of one side."""
         side = self._sides[new]
         if self._runner is None:
             return row_digests(columns, side, rows, seeds, new=new)
@@ -270,7 +270,7 @@ class Values:
     def unlike(
         self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses
     ) -> Iterator[tuple[slice, npt.NDArray[np.bool_]]]:
-        """Yield which values of pairs of rows differ, and of which of them."""
+        """Yield slices of the pairs of rows, each with a mask of the values that differ."""
         parts = self._parts(len(old))
         if self._runner is None:
             for part in parts:
@@ -291,7 +291,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A task: pairs of rows, and the fragments that they are in."""
+    """A task: pairs of rows to compare, and their fragments."""
 
     columns: tuple[ColumnPair, ...]
     sources: tuple[Sources, Sources]
@@ -300,14 +300,14 @@ class Comparison:
 
 
 def _compared(task: Comparison) -> npt.NDArray[np.bool_]:
-    """Return what `unlike` does."""
+    """Run `unlike` for a task."""
     olds, news = (Side(sources, None) for sources in task.sources)
     return unlike(task.columns, (olds, news), task.old, task.new)
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A task: rows of a side, of which digests are wanted."""
+    """A task: rows of one side to compute digests of."""
 
     columns: tuple[ColumnPair, ...]
     sources: Sources
@@ -317,14 +317,14 @@ class Keys:
 
 
 def _digested(task: Keys) -> Digests:
-    """Return what `row_digests` does."""
+    """Run `row_digests` for a task."""
     side = Side(task.sources, None)
     return row_digests(task.columns, side, task.rows, task.seeds, new=task.new)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """A task: rows of a side that became something."""
+    """A task: rows of one side with one kind of change."""
 
     schema: pa.Schema
     word: str
@@ -335,23 +335,23 @@ class ChangedRows:
 
 
 def read_changed(task: ChangedRows) -> pa.Table:
-    """Return what `changed_rows` does."""
+    """Run `changed_rows` for a task."""
     side = Side(task.sources, None)
     return changed_rows(task.schema, task.word, task.columns, side, task.rows, new=task.new)
 
 
-# ---- the rows of a version, by their addresses, as they are compared
+# ---- the rows of a version, in the form in which they are compared
 
 #: the address of a row on a side that does not have it
 NOWHERE = np.uint64((1 << 64) - 1)
 
 
 def seen(snapshot: Snapshot) -> LanceSchema:
-    """Return the columns of a version as they are compared: blobs as their bytes."""
+    """Return the schema in which a version is compared: blobs as their bytes."""
     return blob_view(snapshot.manifest.schema, "all_binary")
 
 
 def read_rows(snapshot: Snapshot, rows: Addresses, schema: LanceSchema | None = None) -> Side:
-    """Return what reads some rows of a version, as they are compared or with another schema."""
+    """Return a `Side` with the fragments of some rows, in the compared form or another schema."""
     sources = fragment_sources(snapshot, seen(snapshot) if schema is None else schema)
     return Side((sources[place] for place in sources.with_addresses(rows).tolist()), None)

@@ -1,4 +1,4 @@
-"""What the values of a column are like, in one pass over them."""
+"""Statistics, value counts and histograms of a column, each in one pass over its values."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from lancekit._legible import python_value
 from lancekit._pipeline.diff.values import Seeds, digests
 from lancekit._pipeline.hashed_keys import Hashes
 
-#: so many of the lowest digests are kept: of them it is told how many there are in all, to 2 %
+#: number of lowest digests that are kept; they estimate the number of distinct values to 2 %
 _KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics(Displayed):
-    """What the values of a column are like in a version.
+    """Statistics of a column's values in a version.
 
     Attributes
     ----------
     rows, nulls
-        How many rows there are, and how many of them are null.
+        The number of rows, and of null values among them.
     min, max
-        The lowest and the highest value; ``None`` where there is none, or no order.
+        The lowest and the highest value; ``None`` if there is none, or if the type has no order.
     distinct
-        How many values there are, nulls left out: exact for less than 16,384, else an estimate.
+        The number of distinct values without nulls: exact for less than 16,384, else an estimate.
     """
 
     rows: int
@@ -46,7 +46,7 @@ class ColumnStatistics(Displayed):
 
 
 def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
-    """Return what values are like that come in parts.
+    """Return the statistics of values that arrive in batches.
 
     Examples
     --------
@@ -59,24 +59,24 @@ def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
     ends: list[pa.Array] = []
     for values in batches:
         rows, nulls = rows + len(values), nulls + ak.null_count(values)
-        there = ak.drop_null(values)
-        if not len(there):
+        present = ak.drop_null(values)
+        if not len(present):
             continue
-        found = digests([there], seeds).first
+        found = digests([present], seeds).first
         waiting.append(found[found < lowest[-1]] if len(lowest) == _KEPT else found)
-        if sum(map(len, waiting)) >= _KEPT:  # sorting them after each part costs more than the rest
+        if sum(map(len, waiting)) >= _KEPT:  # a sort after each batch would dominate the time
             lowest, waiting = _lowest(lowest, *waiting), []
-        ends += _ends(there)
+        ends += _ends(present)
     outermost = _ends(ak.concat_arrays(ends)) if ends else []
     low, high = (python_value(end[0]) for end in outermost) if outermost else (None, None)
     return ColumnStatistics(rows, nulls, low, high, _count(_lowest(lowest, *waiting)))
 
 
 def _ends(values: pa.Array) -> list[pa.Array]:
-    """Return the lowest and the highest of values, nothing where they have no order."""
+    """Return the lowest and the highest value, or nothing if the type has no order."""
     if isinstance(values, pa.DictionaryArray):
         values = values.cast(values.type.value_type)
-    if pa.types.is_duration(values.type):  # Arrow does not order them
+    if pa.types.is_duration(values.type):  # Arrow does not order durations
         return [end.view(values.type) for end in _ends(values.view(pa.int64()))]
     try:
         return [pa.repeat(end(values), 1) for end in (pc.min, pc.max)]
@@ -89,18 +89,18 @@ def _lowest(*parts: Hashes) -> Hashes:
 
 
 def _count(lowest: Hashes) -> int:
-    """Return of how many digests these are the lowest, which lie evenly."""
+    """Estimate the number of evenly distributed digests from the lowest ones."""
     if len(lowest) < _KEPT:
         return len(lowest)
     return round((_KEPT - 1) / (float(lowest[-1]) / 2.0**64))
 
 
-# ---- values as numbers, and ranges of them: what histograms are made of
+# ---- values as numbers, and the ranges of histograms
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A range of values, the upper end not in it but for the last one, and its rows."""
+    """A range of values and its number of rows; only the last range includes its upper end."""
 
     low: Any
     high: Any
@@ -108,17 +108,17 @@ class Bin:
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Tell whether values of a type are moments, dates or durations, which are whole numbers."""
+    """Return True for moments, dates, times and durations, which are stored as integers."""
     return bool(pt.is_temporal(kind)) and not pt.is_interval(kind)
 
 
 def has_ranges(kind: pa.DataType) -> bool:
-    """Tell whether values of a type are numbers or times."""
+    """Return True if values of a type are numbers or times."""
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or is_time(kind))
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """Return values of an extension type as they are stored, and of a dictionary themselves.
+    """Return the storage of extension values, and the decoded values of dictionaries.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def as_numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return numbers or times, none of them null, as floating-point numbers: ranges need no more.
+    """Return numbers or times without nulls as doubles, which are exact enough for ranges.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def as_numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def even_edges(low: float, high: float, bins: int) -> NDArray[np.float64]:
-    """Return the ends of ranges of one width: as many as asked, or as numbers between them allow.
+    """Return the edges of ranges of equal width: `bins` ranges, or fewer if no float is between.
 
     Examples
     --------
@@ -153,22 +153,22 @@ def even_edges(low: float, high: float, bins: int) -> NDArray[np.float64]:
     ([0.0, 1.0, 2.0, 3.0], 2)
     """
     steps = np.linspace(0.0, 1.0, bins + 1)
-    edges = np.unique(low * (1 - steps) + high * steps)  # their difference may be infinite
+    edges = np.unique(low * (1 - steps) + high * steps)  # high - low may be infinite
     edges[0], edges[-1] = low, high
     return edges if low < high else np.array([low, np.nextafter(high, np.inf)])
 
 
-# ---- how often values come: each of them, and in ranges
+# ---- value counts and histograms
 
-#: below it, whole numbers are floating-point numbers of their own
+#: below this, every integer is exact as a double
 _EXACT = 1 << 53
 _UNCOUNTED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 
 class Counts:
-    """How often each value comes, nulls left out, as long as there are not too many different ones.
+    """The number of occurrences of each value without nulls, up to a limit of distinct values.
 
-    most: how many different values are too many; ``None`` if none are.
+    most: the limit; beyond it, counting stops. ``None`` for no limit.
 
     Examples
     --------
@@ -181,30 +181,30 @@ class Counts:
 
     def __init__(self, most: int | None = None) -> None:
         self._most = math.inf if most is None else most
-        #: values, as they came, and counts; ``None`` if they cannot be counted, or are too many
+        #: values in order of first occurrence, and counts; ``None`` if not countable or too many
         self.table: pa.Table | None = pa.table({"value": pa.nulls(0), "count": pa.nulls(0)})
 
     def seen(self, values: pa.Array) -> pa.Array:
-        """Count values, `plain` ones, and give them on."""
-        if self.table is not None and len(there := ak.drop_null(values)):
+        """Count values in the form of `plain`, and return them."""
+        if self.table is not None and len(present := ak.drop_null(values)):
             try:
-                table = _added(self.table, there)
+                table = _added(self.table, present)
             except _UNCOUNTED:  # lists, structs
                 table = None
             self.table = table if table is not None and len(table) <= self._most else None
         return values
 
     def top(self, most: int) -> tuple[tuple[object, int], ...] | None:
-        """Return the most frequent values, of equally frequent ones those that came first.
+        """Return the most frequent values; of equally frequent values the first to occur.
 
-        ``None`` if they were not counted.
+        Return ``None`` if the values were not counted.
         """
         if self.table is None:
             return None
         counts = self.table["count"].to_numpy()
-        best = np.argsort(-counts, kind="stable")[:most]
-        values = map(python_value, ak.take(self.table["value"], pa.array(best, pa.int64())))
-        return tuple(zip(values, counts[best].tolist(), strict=True))
+        order = np.argsort(-counts, kind="stable")[:most]
+        values = map(python_value, ak.take(self.table["value"], pa.array(order, pa.int64())))
+        return tuple(zip(values, counts[order].tolist(), strict=True))
 
 
 def _added(table: pa.Table, values: pa.Array) -> pa.Table:
@@ -226,12 +226,12 @@ def histogram(
     values: Callable[[], Iterable[pa.Array]],
     bins: int,
 ) -> tuple[tuple[Bin, ...], int]:
-    """Return how many values ranges have, and how many none has: NaN and infinite ones.
+    """Return the ranges with their counts, and the number of NaN and infinite values.
 
     kind: the type of the values; only numbers and times have ranges.
-    found, counts: what is known of them all.
-    values: gives all of them again; not asked where they were counted.
-    bins: how many ranges at most.  Few whole numbers, or times, have one each.
+    found, counts: the statistics and the counts of all values.
+    values: a function that returns all values again; unused if the values were counted.
+    bins: the most ranges.  Few distinct integers, or times, have a range each.
 
     Examples
     --------
@@ -279,9 +279,9 @@ def _edges(low: float, high: float, bins: int, *, whole: bool) -> NDArray[np.flo
 
 
 def _whole(kind: pa.DataType, edge: float) -> object:
-    """Return the first value that is not below an end: with it the range has the same values."""
+    """Return the first value at or above an edge, which leaves the range's values unchanged."""
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
     if not is_time(kind):
         return math.ceil(edge)
-    most = (1 << (width.bit_width - 1)) - 1  # of which a float may be one more
+    most = (1 << (width.bit_width - 1)) - 1  # a double may round up to one more
     return python_value(pa.array([min(math.ceil(edge), most)], width).view(kind)[0])

@@ -1,4 +1,4 @@
-"""Whether values are the same: a NaN is a NaN, -0.0 is 0.0, a null is a null, at any depth."""
+"""Equality of values at any depth: NaN equals NaN, -0.0 equals 0.0, and null equals null."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _NULL = np.uint64(0x2545F4914F6CDD1D)
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What digests begin with: drawn for each comparison, so that nobody can prepare two alike."""
+    """The seeds of digests, random for each comparison, so that nobody can prepare a collision."""
 
     first: int
     second: int
 
     @classmethod
     def drawn(cls) -> Seeds:
-        """Return new ones."""
+        """Return new random seeds."""
         return cls(randbits(63), randbits(63))
 
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """128 bits for each row, in two halves: equal for equal rows, and for no others but by luck."""
+    """128 bits for each row, in two halves; equal rows have equal digests, others hardly ever."""
 
     first: Hashes
     second: Hashes
@@ -46,19 +46,19 @@ class Digests:
         return len(self.first)
 
     def at(self, rows: npt.NDArray[np.integer | np.bool_]) -> Digests:
-        """Return those of some rows."""
+        """Return the digests of some rows."""
         return Digests(self.first[rows], self.second[rows])
 
     @classmethod
     def joined(cls, parts: Sequence[Digests]) -> Digests:
-        """Return those of several parts, one after the other."""
+        """Concatenate digests."""
         if not parts:
             return cls(np.empty(0, np.uint64), np.empty(0, np.uint64))
         return cls(*(np.concatenate([getattr(p, half) for p in parts]) for half in cls.__slots__))
 
 
 def digests(columns: Sequence[pa.Array], seeds: Seeds) -> Digests:
-    """Return a digest of each row of some columns, of any types; nulls are equal to nulls."""
+    """Return a digest of each row of some columns of any type; nulls equal nulls."""
     halves = []
     for seed in (seeds.first, seeds.second):
         out = np.full(len(columns[0]), seed, np.uint64)
@@ -69,7 +69,7 @@ def digests(columns: Sequence[pa.Array], seeds: Seeds) -> Digests:
 
 
 def differing(old: pa.Array, new: pa.Array) -> Mask:
-    """Return which values of two arrays of one type are not the same.
+    """Return a mask of the values that differ between two arrays of one type.
 
     Examples
     --------
@@ -83,16 +83,16 @@ def differing(old: pa.Array, new: pa.Array) -> Mask:
     if pa.types.is_null(old.type):
         return lost
     if pa.types.is_nested(old.type):
-        ours, theirs = (digests([array], _FIXED) for array in (old, new))
-        unlike: Mask = (ours.first != theirs.first) | (ours.second != theirs.second)
-        lost |= unlike
+        one, two = (digests([array], _FIXED) for array in (old, new))
+        differ: Mask = (one.first != two.first) | (one.second != two.second)
+        lost |= differ
         return lost
     other = pc.not_equal(_normal(old), _normal(new)).fill_null(False)
     lost |= flags_of(other)
     return lost
 
 
-#: of nested values, which are compared pair by pair: nobody gains by two that look alike
+#: seeds for nested values, which are only compared in pairs, so that a collision gains nothing
 _FIXED = Seeds.drawn()
 
 
@@ -122,7 +122,7 @@ def _hashes(values: pa.Array, seed: int) -> Hashes:
 
 
 def _of_lists(lists: pa.Array, seed: int) -> Hashes:
-    """Add up the items of each list, each with its place mixed in."""
+    """Hash lists by the sum of their items' hashes, each mixed with the item's position."""
     kind = lists.type
     if pa.types.is_fixed_size_list(kind):
         items = fixed_items(lists)
@@ -146,7 +146,7 @@ def _of_lists(lists: pa.Array, seed: int) -> Hashes:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Return the values of dictionaries, and what extension types store."""
+    """Decode dictionaries, and return the storage of extension types."""
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
@@ -156,11 +156,11 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _normal(values: pa.Array) -> pa.Array:
-    """Return values in a form in which the same have the same bytes."""
+    """Return values in a form in which equal values have equal bytes."""
     if pa.types.is_floating(values.type):
         if values.type == pa.float16():
             values = pc.cast(values, pa.float32())
-        values = pc.add(values, pa.scalar(0.0, values.type))  # which makes 0.0 of -0.0
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0
     return comparable(values)
 
 

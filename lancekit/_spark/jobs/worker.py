@@ -58,4 +58,4 @@ def of_partition(task: WriteTask) -> WriteTask:
     Each partition starts with another of the places for files.
     """
     most = min(options.target_file_bytes or task.max_bytes_per_file, task.max_bytes_per_file)
-    return replace(task.turned(this_partition()), max_bytes_per_file=most)
+    return replace(task.rotated(this_partition()), max_bytes_per_file=most)
