@@ -1,7 +1,7 @@
-"""New columns that Spark finds by a key: joined, brought in the order of rows, and written.
+"""New columns that Spark joins by a key, sorts by row address, and writes.
 
-Nothing but the keys of the dataset is read of it.  The values of each fragment go to one task,
-which writes them beside it; a fragment without a match gets no file.
+Only the keys of the dataset are read.  The values of each fragment go to one task, which writes
+them beside the fragment.  A fragment without a match gets no file.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def write_joined(
 ) -> list[Fragment]:
     """Write columns of a frame beside the fragments whose rows have its keys.
 
-    frame, schema: the rows in wire form, by place, and what they really are.
+    frame, schema: the rows in wire form, by position, and their true schema.
     plan: casts the key ``right_on`` and the new columns to the dataset's types.
-    tasks: what to write beside each fragment; their makers are not used.
+    tasks: the fragments and the columns to write; their makers are not used.
     left_on: the dataset's key column.
 
     Returns
     -------
     list
-        The fragments in the order of the tasks; those without a match as they were.
+        The fragments in the order of the tasks; fragments without a match are unchanged.
 
     Raises DuplicateKeysError: a row of the dataset has several matches.
     """
@@ -67,7 +67,7 @@ def write_joined(
     parts = _parts(ordered, most_tasks(session))
     bounds = np.array([part[0].source.fragment.id for part in parts[1:]], np.int64)
     source = prepare(frame, schema, plan, [right_on], new.names)
-    # a left join keeps the rows that tell of a failure
+    # a left join keeps the rows that carry a failure
     joined = source.join(_keys(session, ordered, left_on, bounds).hint("merge"), ["k0"], "left")
     matched = joined.where(f"{ADDRESS} is not null or {FAILURE} is not null")
     names = [f"s{at}" for at in range(len(new))]
@@ -86,7 +86,7 @@ def write_joined(
 
 
 def _parts(tasks: Sequence[ColumnsTask], most: int) -> list[Sequence[ColumnsTask]]:
-    """Cut tasks into parts of about as many rows each."""
+    """Split tasks into parts of about equal numbers of rows."""
     ends = np.cumsum([task.source.fragment.physical_rows for task in tasks])
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, most) / most, side="left") + 1
     starts = np.unique(np.minimum([0, *cuts], len(tasks) - 1))
@@ -96,11 +96,11 @@ def _parts(tasks: Sequence[ColumnsTask], most: int) -> list[Sequence[ColumnsTask
 def _keys(
     session: object, tasks: Sequence[ColumnsTask], left_on: str, bounds: npt.NDArray[np.int64]
 ) -> DataFrame:
-    """Return the dataset's keys, the addresses of their rows, and the pieces they belong to."""
-    seen = tasks[0].source.schema
-    kind = column_field(seen, left_on).type
+    """Return the dataset's keys, with their rows' addresses and the numbers of their parts."""
+    schema = tasks[0].source.schema
+    kind = column_field(schema, left_on).type
     keys = key_wire(pa.schema([("k0", kind)]))
-    outputs = plan_columns(seen, list(dict.fromkeys([left_on, "_rowaddr"])))
+    outputs = plan_columns(schema, list(dict.fromkeys([left_on, "_rowaddr"])))
     out = pa.schema([("k0", keys.types[0]), (ADDRESS, pa.int64()), (_PIECE, pa.int32())])
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -120,7 +120,7 @@ def _discard(task: ColumnsTask, fragments: Iterable[Fragment]) -> None:
 
 @dataclass(frozen=True)
 class _Write:
-    """Writes the columns of the fragments of a piece on a worker."""
+    """A function that writes the columns of a part's fragments on a worker."""
 
     new: pa.Schema
     left_on: str

@@ -1,4 +1,4 @@
-"""What makes later work on this machine quicker, and is made once."""
+"""Preparations that make later work on this machine faster, and are made once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lancekit.errors import JavaNotFoundError, NotOfferedError, SessionError
 
 
 class WarmUp(NamedTuple):
-    """The files that `warm_up` made, or found; deleting one undoes what it does."""
+    """The files that `warm_up` made or found; deleting one undoes its effect."""
 
     kernels: Path | None
     spark: Path | None
@@ -26,36 +26,36 @@ def warm_up(
 ) -> WarmUp:
     """Make lancekit read and write faster, and Spark start faster, on this machine from now on.
 
-    Kernels are compiled for this processor, which takes some seconds; Spark is started in a process
-    of its own, and what Java has loaded for it is written to an archive (about 160 MB), which takes
-    up to a minute.  Both are kept in the user's cache folder, and later processes use them by
-    themselves; this one uses the kernels from now on.
+    Kernels are compiled for this processor, which takes some seconds.  Spark is started in a
+    process of its own, and the classes that Java loads are written to an archive (about 160 MB),
+    which takes up to a minute.  Both are stored in the user's cache folder.  Later processes use
+    them automatically; this process uses the kernels from now on.
 
     Parameters
     ----------
     kernels
-        Compile kernels, for which the extra ``fast`` is needed; by default where that is installed.
+        Compile kernels, which needs the extra ``fast``; by default if that is installed.
     spark
-        Make Java's archive; by default where there is a Java that Spark can use.
+        Make Java's archive; by default if there is a Java that Spark can use.
     again
-        Make anew what is there.
+        Make the files again if they exist.
 
     Returns
     -------
     WarmUp
-        The file of kernels and the archive; ``None`` for what there is none of.
+        The file of kernels and the archive; ``None`` for a file that does not exist.
 
     Raises
     ------
     NotOfferedError
-        Kernels were asked for, and what compiles them is not installed.
+        Kernels were requested, and their compiler is not installed.
     JavaNotFoundError
-        The archive was asked for, and there is no Java that Spark can use.
+        The archive was requested, and there is no Java that Spark can use.
 
     Warns
     -----
     UserWarning
-        The kernels or the archive could not be made or kept; all works without.
+        The kernels or the archive could not be made or stored; all works without them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Each batch of a stream lands once: what ``lancekit.stream_sink`` gives to ``foreachBatch``."""
+"""The sink for ``foreachBatch`` that ``lancekit.stream_sink`` makes: each batch lands once."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ if TYPE_CHECKING:
 
 _KEY = "lancekit.stream."
 _QUERY_ID = "sql.streaming.queryId"
-# Set where a Spark Connect server calls the functions of `foreachBatch`: in processes of its own.
+# Set in the processes where a Spark Connect server calls the functions of `foreachBatch`.
 _WORKER = "SPARK_CONNECT_LOCAL_URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSink:
-    """Writes the batches of one streaming query, each in one commit of its own.
+    """A sink that writes the batches of one streaming query, with one commit for each.
 
-    The newest batch is kept with the rows, in the config of the version that they are in
-    (`lancekit._commit.rules.pending`).  So a batch that Spark gives again, after a crash or a
-    restart, is passed over, whatever other writers and cleanups did meanwhile.
+    The number of the newest batch is stored with its rows, in the config of their version
+    (`lancekit._commit.rules.pending`).  So a batch that Spark passes again, after a crash or a
+    restart, is skipped, whatever other writers and cleanups did meanwhile.
     """
 
     uri: str
     query: str
     settings: WriteSettings
-    #: never shown: they hold secrets
+    #: never shown, because they contain secrets
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     branch: str | None = None
-    #: whether rows replace those with the same keys
+    #: whether rows replace rows with the same keys
     merge: bool = False
-    #: the keys; the primary key if there are none
+    #: the key columns; by default the primary key
     on: tuple[str, ...] = ()
-    #: the options of the process that made the sink: over Connect another one calls it
+    #: the options of the process that made the sink; over Connect, another process calls it
     values: Options = field(default_factory=options.current)
-    #: over Connect, the session whose query calls: the batches are in copies of it
+    #: over Connect, the session of the query; batches come in copies of it
     home: SparkSession | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
 
     def __call__(self, frame: object, batch: int) -> bool:
-        """Write a batch, unless it is there already.
+        """Write a batch, unless it was written before.
 
         frame: the rows of the batch.
         batch: its number.
@@ -73,11 +73,11 @@ class StreamSink:
         Returns
         -------
         bool
-            Whether it was written now.
+            True if this call wrote the batch.
 
         Raises InvalidArgumentError: the name belongs to another query, whose batches have the same
             numbers.
-        Raises LancekitError: as those of a write, or of a merge.
+        Raises LancekitError: the errors of a write or a merge.
         """
         if not is_spark_dataframe(frame):
             raise InvalidTypeError(
@@ -89,7 +89,7 @@ class StreamSink:
         with options(**asdict(self.values)):
             location = open_location(self.uri, self.storage_options).on(self.branch)
             current = _newest(location)
-            if current is not None and self._is_there(mark, callers, current):
+            if current is not None and self._has_landed(mark, callers, current):
                 return False
             mark = replace(mark, origin=_origin(mark, callers, current))
             try:
@@ -97,12 +97,12 @@ class StreamSink:
             except DatasetExistsError:  # another writer created it meanwhile
                 return self(frame, batch)
             except CommitConflictError:
-                if self._is_there(mark, callers, latest_snapshot(location)):
+                if self._has_landed(mark, callers, latest_snapshot(location)):
                     return False  # another run of the query was first
                 raise
             return True
 
-    def _is_there(self, mark: BatchMarker, callers: frozenset[str], current: Snapshot) -> bool:
+    def _has_landed(self, mark: BatchMarker, callers: frozenset[str], current: Snapshot) -> bool:
         newest = mark.newest(current.manifest.config)
         if newest is None:
             return False
@@ -153,19 +153,19 @@ def _newest(location: BranchLocation) -> Snapshot | None:
 
 
 def _arrive(values: dict[str, Any]) -> StreamSink:
-    """Return a sink in the process that it was sent to."""
+    """Rebuild a sink in the process that it was sent to."""
     if _WORKER not in os.environ:
         return StreamSink(**values)
     from pyspark.sql.connect.session import SparkSession
 
-    # Now it is the query's own session; by the first batch a copy will have taken its place.
+    # This is the query's own session; at the first batch, a copy will be active.
     return StreamSink(**values, home=SparkSession.getActiveSession())
 
 
 def _callers(frame: DataFrame, home: SparkSession | None) -> frozenset[str]:
-    """Return the identities of the streaming queries of which one calls, as far as Spark tells.
+    """Return the ids of the streaming queries that may be calling, as far as Spark reports them.
 
-    On a classic session that is the one; over Connect they are all that run in the session.
+    On a classic session, there is only one.  Over Connect, they are all queries of the session.
     """
     session = frame.sparkSession
     if is_connect(session):
@@ -175,7 +175,7 @@ def _callers(frame: DataFrame, home: SparkSession | None) -> frozenset[str]:
 
 
 def _origin(mark: BatchMarker, callers: frozenset[str], current: Snapshot | None) -> str:
-    """Return what tells the query from others of its name; what is known of it stays."""
+    """Return the id of the calling query, or the known id of its last batch."""
     if len(callers) == 1:
         return min(callers)
     newest = None if current is None else mark.newest(current.manifest.config)

@@ -15,7 +15,7 @@ from lancekit.errors import DuplicateKeysError, SourceChangedError
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 
 #: by the strategy, what is called between the first look at the rows and the last
-BETWEEN = {"closure": "orders", "broadcast": "join_frame", "shuffle": "join_frame"}
+BETWEEN = {"closure": "route_rows", "broadcast": "join_frame", "shuffle": "join_frame"}
 JOINED = ["broadcast", "shuffle"]
 
 

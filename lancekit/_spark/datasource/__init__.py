@@ -1,1 +1,1 @@
-"""``format("lance")`` for Spark: reading, writing, streams."""
+"""``format("lance")`` for Spark: reads, writes and streams."""

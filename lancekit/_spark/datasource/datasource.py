@@ -1,11 +1,11 @@
-"""``format("lance")``: a thin front door to the scans of `frame`, the writes and the streams.
+"""``format("lance")``: the data source that Spark calls for scans, writes and streams.
 
-Spark runs all of this in worker processes of its own, and a read keeps what was found when ``load``
-was called, so a DataFrame stays at its version.  Spark starts a process for each step (the schema,
-the plan, the tasks, the commit), so each step imports only the modules that it needs.
+Spark runs all of this in worker processes of its own.  A read keeps the version that ``load``
+found, so a DataFrame stays at its version.  Spark starts a process for each step (the schema, the
+plan, the tasks, the commit), so each step imports only the modules that it needs.
 
-``pushFilters`` is left out on purpose: in PySpark 4.3 filters that a data source accepted stay in
-force for later queries of the same DataFrame.  ``columns`` and ``filter`` are options instead.
+``pushFilters`` is left out on purpose: in PySpark 4.3, filters that a data source accepted stay
+active for later queries of the same DataFrame.  ``columns`` and ``filter`` are options instead.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _registered: weakref.WeakSet[object] = weakref.WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("lance")`` known to a session; once is enough, twice does no harm.
+    """Register ``format("lance")`` in a session; further calls have no effect.
 
     `SourceOptions` has the options: ``version``, ``tag``, ``branch``, ``asof`` (with a time zone),
-    ``columns`` (names with commas between, or a JSON list), ``filter``, ..., and
+    ``columns`` (names separated by commas, or a JSON list), ``filter``, ..., and
     ``storage.<name>`` for the settings of an object store.
 
     Examples
@@ -49,14 +49,14 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(LanceDataSource)
     except AnalysisException as error:
-        # The name belongs to another connector, which somebody chose for this session.
+        # Another connector, chosen for this session, already has the name.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
     _registered.add(spark)
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """One dataset, as the options say."""
+    """The data source of one dataset, which the options select."""
 
     @briefly
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
     @briefly
     def schema(self) -> StructType:
-        """Return the columns as Spark has them."""
+        """Return the Spark schema of the columns."""
         from lancekit._spark.frames.scan import scan_wire
         from lancekit._spark.frames.types import spark_schema
 
@@ -79,7 +79,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
     @briefly
     def reader(self, schema: StructType) -> LanceReader:
-        """Return what reads the rows."""
+        """Return a reader of the rows."""
         from lancekit._spark.datasource.writer import LanceReader, narrowed
 
         self._options.check_use("read")
@@ -87,14 +87,14 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
     @briefly
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
-        """Return what writes rows."""
+        """Return a writer of rows."""
         from lancekit._spark.datasource.writer import plan_writer
 
         return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
 
     @briefly
     def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
-        """Return what reads changes."""
+        """Return a reader of changes."""
         from lancekit._spark.datasource.stream_reader import LanceStreamReader
         from lancekit._spark.datasource.writer import narrowed
         from lancekit._spark.frames.scan import scan_wire
@@ -107,7 +107,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
         from lancekit._spark.datasource.writer import plan_scan
 
         if self._scan is None:
-            asked = self._options
-            with asked.on_this():
-                self._scan = plan_scan(asked, asked.snapshot())
+            options = self._options
+            with options.on_this():
+                self._scan = plan_scan(options, options.snapshot())
         return self._scan

@@ -1,4 +1,4 @@
-"""The options of ``format("lance")``: text by name, as Spark hands them over."""
+"""The options of ``format("lance")``, which Spark passes as text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lancekit.options import Options, options
 
 _STORAGE = "storage."
 
-#: what Spark's catalogs add to the options of a table
-_OF_CATALOGS = frozenset(
+#: options that Spark's catalogs add to a table
+_CATALOG_OPTIONS = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
 )
 _AGAIN = "option."
 
-#: the starting version that leaves out all that is there already
+#: the starting version that skips all existing rows
 LATEST = -1
 
 
@@ -90,7 +90,7 @@ def _moment(name: str, text: str) -> datetime:
     except ValueError as error:
         raise InvalidArgumentError(f"{name}={text!r} is not a time.", hint=hint) from error
     if moment.tzinfo is None:
-        # Local time would be the workers', and nobody sees a warning of theirs.
+        # Local time would be the workers', and nobody sees a warning in a worker.
         raise InvalidArgumentError(f"{name}={text!r} has no time zone.", hint=hint)
     return moment.astimezone(UTC)
 
@@ -101,10 +101,9 @@ def _option(parse: Callable[[str, str], object], default: object = None, *, only
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What the options say; `only` a read, a write or a stream takes some of them.
+    """The parsed options; `only` limits an option to reads, writes or streams.
 
-    Names are read without regard to case and underscores, so that ``startingVersion`` is
-    ``starting_version``.
+    Names ignore case and underscores, so that ``startingVersion`` is ``starting_version``.
     """
 
     path: str
@@ -132,16 +131,16 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
-        """Read options from their texts.
+        """Parse options from their texts.
 
-        Raises InvalidArgumentError: an option is not known, or has a value that cannot be used; or
-            no dataset is named.
+        Raises InvalidArgumentError: an option is unknown, a value is invalid, or no dataset is
+            named.
         """
         known = {option.name: option for option in fields(cls) if "parse" in option.metadata}
         by_key = {name.replace("_", ""): name for name in known}
         values: dict[str, Any] = {}
         for key, text in given.items():
-            if key in _OF_CATALOGS or key == "path" or key.startswith((_STORAGE, _AGAIN)):
+            if key in _CATALOG_OPTIONS or key == "path" or key.startswith((_STORAGE, _AGAIN)):
                 continue
             name = by_key.get(key.lower().replace("_", ""))
             if name is None:
@@ -172,7 +171,7 @@ class SourceOptions:
         return cls(path=uri, storage=storage, **values)
 
     def check_use(self, use: str) -> None:
-        """Refuse the options that do not belong to a ``"read"``, ``"write"`` or ``"stream"``."""
+        """Refuse the options that do not apply to a ``"read"``, ``"write"`` or ``"stream"``."""
         for option in fields(self):
             uses = option.metadata.get("only", "").split()
             if uses and use not in uses and getattr(self, option.name) != option.default:
@@ -183,26 +182,26 @@ class SourceOptions:
                 )
 
     def in_force(self) -> Options:
-        """Return lancekit's options for the processes that work on this.
+        """Return lancekit's options for the worker processes of this data source.
 
-        Spark uses its processes again, so what an earlier query trusted must not stay.
+        Spark reuses its processes, so the base paths that an earlier query trusted must not remain.
         """
         return Options(trusted_bases=self.trusted_bases, engine="local")
 
     def on_this(self) -> Any:
-        """Return a ``with`` block in which these options are in force."""
+        """Return a context manager that applies the options of `in_force`."""
         return options(**asdict(self.in_force()))
 
     def location(self) -> BranchLocation:
-        """Return the line of the branch; nothing is read."""
+        """Return the location of the branch; nothing is read."""
         location = open_location(self.path, self.storage or None)
         return location if self.branch is None else location.on(self.branch)
 
     def snapshot(self) -> Snapshot:
-        """Open the version that is asked for.
+        """Open the version that the options select.
 
-        Raises InvalidArgumentError: options that exclude each other.
-        Raises NotFoundError: there is no such dataset, branch, tag or version.
+        Raises InvalidArgumentError: options exclude each other.
+        Raises NotFoundError: the dataset, branch, tag or version does not exist.
         """
         chosen = [name for name in ("version", "tag", "asof") if getattr(self, name) is not None]
         if len(chosen) > 1 or (self.tag is not None and self.branch is not None):

@@ -1,11 +1,11 @@
-"""The fragments that hold what changed between two versions of a table, for streams.
+"""The fragments that contain the changes between two versions of a table, for streams.
 
-The order of the fragments is the same each time, so that a count of them is a position:
+The order of the fragments is always the same, so that their count is a position:
 
-- from 0 on, all fragments of the later version;
-- in a table with stable row ids, the fragments of the later version that have a row which was
-  created or changed after the earlier one;
-- in others, the fragments of each append in between.
+- from version 0 on, all fragments of the later version;
+- in a table with stable row ids, the fragments of the later version with a row that was created or
+  changed after the earlier version;
+- in other tables, the fragments of each append between the versions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lancekit._spark.datasource.options import SourceOptions
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.errors import NotOfferedError, VersionNotFoundError
 
-#: what neither adds rows nor changes any
+#: operations that neither add nor change rows
 _QUIET = (
     ops.Delete,
     ops.Rewrite,
@@ -36,20 +36,20 @@ _QUIET = (
     ops.Project,
 )
 
-#: so many lists of sizes are kept
-_REMEMBERED = 256
+#: the most lists of sizes that are cached
+_CACHED = 256
 
 
 class ChangeLog:
-    """What changed in the table that the options of a stream name."""
+    """The changes of the table that a stream's options name."""
 
-    def __init__(self, asked: SourceOptions) -> None:
-        self._asked = asked
-        self._location = asked.location()
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._location = options.location()
         self._sizes: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
 
     def load(self, version: int, since: int) -> Snapshot:
-        """Load a version that a stream reads, which has read up to ``since``.
+        """Load a version for a stream that has read up to version ``since``.
 
         Raises VersionNotFoundError: the version was cleaned up.
         """
@@ -65,9 +65,9 @@ class ChangeLog:
             ) from None
 
     def steps(self, since: int, until: int) -> Iterator[tuple[int, int]]:
-        """Yield the changes of which ``since`` to ``until`` is made, the smallest that there are.
+        """Split the change from ``since`` to ``until`` into the smallest changes, in order.
 
-        With stable row ids there is one: a row that changed twice is read once.
+        With stable row ids there is only one, because a row that changed twice is read once.
         """
         if until <= since:
             return
@@ -79,7 +79,7 @@ class ChangeLog:
     def sources(self, since: int, until: int) -> Sequence[FragmentSource]:
         """Return the fragments of a change.
 
-        Raises NotOfferedError: a version rewrote rows, and nothing tells which.
+        Raises NotOfferedError: a version rewrote rows, and the rows cannot be identified.
         Raises VersionNotFoundError: a version was cleaned up.
         """
         at = self.load(until, since)
@@ -93,17 +93,17 @@ class ChangeLog:
         return sources if since == 0 else [s for s in sources if _may_have_changed(s, since)]
 
     def sizes(self, since: int, until: int) -> npt.NDArray[np.int64]:
-        """Return the bytes of the files of each fragment of a change; errors as `sources`."""
+        """Return the file bytes of each fragment of a change; for errors, see `sources`."""
         known = self._sizes.get((since, until))
         if known is None:
-            if len(self._sizes) >= _REMEMBERED:
+            if len(self._sizes) >= _CACHED:
                 self._sizes.clear()
             sizes = [sum(map(_size, source.files)) for source in self.sources(since, until)]
             known = self._sizes[since, until] = np.array(sizes, np.int64)
         return known
 
     def changed_ids(self, since: int, until: int) -> npt.NDArray[np.uint64]:
-        """Return the stable ids of the rows that a change created or changed."""
+        """Return the stable ids of the rows that a change created or updated."""
         found = [np.empty(0, np.uint64)]
         for source in self.sources(since, until):
             reader = FragmentReader(source)
@@ -112,7 +112,7 @@ class ChangeLog:
         return np.concatenate(found)
 
     def _appended(self, at: Snapshot) -> list[FragmentSource]:
-        """Return the fragments that a version appended, as they were then."""
+        """Return the fragments that a version appended, in their state at that version."""
         operation = None if at.transaction is None else at.transaction.operation
         if isinstance(operation, _QUIET):
             return []
@@ -120,7 +120,7 @@ class ChangeLog:
             new = {file.path for fragment in operation.fragments for file in fragment.files}
             sources = fragment_sources(at, blob_view(at.manifest.schema))
             return [s for s in sources if any(f.path in new for f in s.fragment.files)]
-        if self._asked.skip_rewrites:
+        if self._options.skip_rewrites:
             return []
         raise NotOfferedError(
             f"Version {at.version} of {at.location.uri} is no append ({type(operation).__name__}), "
@@ -132,12 +132,12 @@ class ChangeLog:
 
 
 def _is_one_change(at: Snapshot, since: int) -> bool:
-    """Return whether the later version alone tells what changed."""
+    """Return True if the later version alone identifies the changed rows."""
     return since == 0 or at.manifest.has_stable_row_ids
 
 
 def _may_have_changed(source: FragmentSource, since: int) -> bool:
-    """Return whether a fragment may have rows that changed after a version."""
+    """Return True if a fragment may have rows that changed after a version."""
     fragment = source.fragment
     if fragment.last_updated_at is None:
         return True
@@ -146,5 +146,5 @@ def _may_have_changed(source: FragmentSource, since: int) -> bool:
 
 
 def _size(file: FileLocation) -> int:
-    """Return the bytes of a file; the store knows where the manifest does not tell."""
+    """Return the bytes of a file; query the store if the manifest has no size."""
     return file.size if file.size is not None else file.store.open(file.name).size()

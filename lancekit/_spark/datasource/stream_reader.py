@@ -1,17 +1,17 @@
-"""``spark.readStream.format("lance")``: the rows that were appended and updated since a version.
+"""``spark.readStream.format("lance")``: the rows that were appended or updated since a version.
 
-A batch from one offset to another is always the same rows, so that a query which is restarted from
-its checkpoint reads what it read before:
+A batch from one offset to another always has the same rows.  So a query that is restarted from its
+checkpoint reads the same rows again:
 
-- from 0 on, all rows of the later version;
+- from version 0 on, all rows of the later version;
 - in a table with stable row ids, the rows of the later version that were created or last changed
-  after the earlier one, each once, as it is then;
-- in others, the rows of each append in between, which its transaction tells.  A version that
-  changed rows otherwise has moved them to where old and new cannot be told apart: an error, or
-  passed over with ``skipRewrites``.
+  after the earlier version, each once, in its state at the later version;
+- in other tables, the rows of each append between the versions, by its transaction.  Other changes
+  move rows so that old and new rows cannot be distinguished: such a version raises an error, or is
+  skipped with ``skipRewrites``.
 
-Deleted rows are not told.  Several batches read a change that is larger than one batch may be, some
-fragments each.
+Deletions are not reported.  A change that is larger than the limit of a batch is read by several
+batches, some fragments each.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ from lancekit.errors import (
 
 _UPDATED = "_row_last_updated_at_version"
 
-#: Spark's numbers of bytes end here
+#: the largest number of bytes in Spark
 _MOST_BYTES = (1 << 63) - 1
 
-#: progress reports look into so many changes: without stable row ids each is a manifest to load
-_LOOKED_AHEAD = 100
+#: most changes in a progress report: without stable row ids, each needs a manifest
+_REPORTED = 100
 
 
 @dataclass(slots=True)
 class _Room:
-    """The fragments and bytes that still fit into a batch. The first fragment always fits."""
+    """The capacity left in a batch, in fragments and bytes. The first fragment always fits."""
 
     fragments: float
     bytes: float
     is_empty: bool = True
 
     def fit(self, sizes: Iterable[int]) -> int:
-        """Return how many of some fragments fit, in order, and keep room for them."""
+        """Return how many of some fragments fit, in order, and reserve capacity for them."""
         taken = 0
         for size in sizes:
             if not self.is_empty and (self.fragments < 1 or self.bytes < size):
@@ -95,23 +95,23 @@ class LanceStreamReader(
     DataSourceStreamReader,  # type: ignore[misc]  # pyspark is untyped here
     SupportsTriggerAvailableNow,  # type: ignore[misc]  # as above
 ):
-    """The changes of one line of versions."""
+    """A stream of the changes on one branch."""
 
-    def __init__(self, asked: SourceOptions, wire: pa.Schema) -> None:
-        self._asked = asked
+    def __init__(self, options: SourceOptions, wire: pa.Schema) -> None:
+        self._options = options
         self._wire = wire
-        self._log = ChangeLog(asked)
+        self._log = ChangeLog(options)
         self._last: int | None = None
         self._newest_at_start: _StreamOffset | None = None
-        self._reached: _StreamOffset | None = None
+        self._batch_end: _StreamOffset | None = None
 
     # ---- offsets
 
     @briefly
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return where a query without a checkpoint starts."""
+        """Return the start of a query without a checkpoint."""
         newest = self._versions()[-1]
-        start = self._asked.starting_version
+        start = self._options.starting_version
         if start > newest:
             raise InvalidArgumentError(
                 f"startingVersion={start} is not there yet: the newest version is {newest}.",
@@ -124,24 +124,24 @@ class LanceStreamReader(
         return self._newest_at_start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return whether batches are bounded.
+        """Return the limit of batches, if the options set one.
 
-        Spark carries one limit from here to `latestOffset`, which applies all that the options
-        have.  A trigger that reads everything sends `ReadAllAvailable` instead.
+        Spark passes one limit from here to `latestOffset`, which applies all limits of the options.
+        A trigger that reads everything passes `ReadAllAvailable` instead.
         """
-        asked = self._asked
+        options = self._options
         limits = (
-            asked.max_versions_per_batch,
-            asked.max_files_per_trigger,
-            asked.max_bytes_per_trigger,
+            options.max_versions_per_batch,
+            options.max_files_per_trigger,
+            options.max_bytes_per_trigger,
         )
         if limits == (None, None, None):
             return ReadAllAvailable()
-        return ReadMaxBytes(min(asked.max_bytes_per_trigger or _MOST_BYTES, _MOST_BYTES))
+        return ReadMaxBytes(min(options.max_bytes_per_trigger or _MOST_BYTES, _MOST_BYTES))
 
     @briefly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Return where the next batch ends."""
+        """Return the end of the next batch."""
         at = _StreamOffset.parse(start)
         versions = self._versions()
         if versions[-1] < at.version:
@@ -154,24 +154,24 @@ class LanceStreamReader(
         last = versions[-1] if self._last is None else self._last
         later = [version for version in versions if at.version < version <= last]
         if at == self._newest_at_start:
-            # If the query crashes in its first batch, Spark asks for the start again, and gets a
-            # later version.  The rows between the two would be lost, so that batch has none.
+            # If the query crashes in its first batch, Spark requests the start again, and gets a
+            # later version.  So the first batch is empty, or the rows in between would be lost.
             self._newest_at_start = None
-            self._reached = at
+            self._batch_end = at
         elif isinstance(limit, ReadAllAvailable):
-            self._reached = _StreamOffset(later[-1]) if later else _StreamOffset(at.version)
+            self._batch_end = _StreamOffset(later[-1]) if later else _StreamOffset(at.version)
         else:
-            self._reached = self._bounded(at, later[: self._asked.max_versions_per_batch])
-        return self._reached.to_json()
+            self._batch_end = self._bounded(at, later[: self._options.max_versions_per_batch])
+        return self._batch_end.to_json()
 
     def _bounded(self, at: _StreamOffset, later: Sequence[int]) -> _StreamOffset:
-        """Return where a batch ends that the options bound."""
-        asked, log = self._asked, self._log
-        room = _Room(asked.max_files_per_trigger or np.inf, asked.max_bytes_per_trigger or np.inf)
+        """Return the end of a batch that the options limit."""
+        given, log = self._options, self._log
+        room = _Room(given.max_files_per_trigger or np.inf, given.max_bytes_per_trigger or np.inf)
         if at.since is None and (not later or room.fragments == room.bytes == np.inf):
             return _StreamOffset(later[-1]) if later else at
         end, done = at.version, at.fragments
-        with asked.on_this():
+        with given.on_this():
             for since, until in self._steps(at, later):
                 left = log.sizes(since, until)[done:].tolist()
                 taken = room.fit(left)
@@ -183,50 +183,50 @@ class LanceStreamReader(
         return _StreamOffset(end)
 
     def _steps(self, at: _StreamOffset, later: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the changes that a batch can read, in order, the begun one first."""
+        """Yield the changes that a batch can read, in order, first the one already begun."""
         if at.since is not None:
             yield at.since, at.version
             if self._log.load(at.version, at.since).manifest.has_stable_row_ids:
-                return  # a row that changed once more would be in the batch twice
+                return  # a row that changed again would be in the batch twice
         if later:
             yield from self._log.steps(at.version, later[-1])
 
     @briefly
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        """Return the newest version, and how far behind it the batch ends, for ``lastProgress``.
+        """Return the newest version and the backlog after the batch, for ``lastProgress``.
 
-        The figures are in no offset of a checkpoint: Spark begins a batch when an offset changes.
+        These figures must not be in offsets, because Spark starts a batch when an offset changes.
         """
         versions = self._versions()
         return {"version": versions[-1], **self._behind(versions)}
 
     def _behind(self, versions: Sequence[int]) -> dict[str, int]:
-        """Return the versions, fragments and bytes that are left after the batch."""
-        at = self._reached
+        """Return the versions, fragments and bytes that remain after the batch."""
+        at = self._batch_end
         if at is None:
             return {}
         later = [version for version in versions if version > at.version]
         found = {"versionsBehind": len(later) + (at.since is not None)}
         left: list[npt.NDArray[np.int64]] = []
         try:
-            with self._asked.on_this():
+            with self._options.on_this():
                 if at.since is not None:
                     left.append(self._log.sizes(at.since, at.version)[at.fragments :])
                 steps = self._log.steps(at.version, versions[-1])
-                left += [self._log.sizes(*step) for step in islice(steps, _LOOKED_AHEAD)]
+                left += [self._log.sizes(*step) for step in islice(steps, _REPORTED)]
         except LancekitError:
-            return found  # the batch that comes to it has the error
+            return found  # the batch that reads this change raises the error
         found["fragmentsBehind"] = sum(map(len, left))
         found["bytesBehind"] = sum(int(sizes.sum()) for sizes in left)
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note the newest version: a run of what is available goes no further."""
+        """Record the newest version, the end of a run with ``availableNow``."""
         self._last = self._versions()[-1]
 
     def _versions(self) -> tuple[int, ...]:
-        with self._asked.on_this():
-            return list_versions(self._asked.location()).versions
+        with self._options.on_this():
+            return list_versions(self._options.location()).versions
 
     # ---- batches
 
@@ -235,7 +235,7 @@ class LanceStreamReader(
         """Return the pieces of a batch."""
         spans = list(_spans_between(_StreamOffset.parse(start), _StreamOffset.parse(end)))
         found = []
-        with self._asked.on_this():
+        with self._options.on_this():
             for number, span in enumerate(spans):
                 request = self._request(span)
                 pieces = self._pieces(request, span, spans[number + 1 :])
@@ -245,7 +245,7 @@ class LanceStreamReader(
     @briefly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a piece."""
-        enter_worker(self._asked.in_force())
+        enter_worker(self._options.in_force())
         request, piece = partition.value
         for batch in read_piece(piece, request):
             yield scan_batch(batch, self._wire)
@@ -253,8 +253,8 @@ class LanceStreamReader(
     def _request(self, span: _Span) -> ScanRequest:
         """Return the columns and the filter of a span."""
         at = self._log.load(span.until, span.since)
-        asked = replace(self._asked, columns=tuple(self._wire.names))
-        request = plan_scan(asked, at).request
+        options = replace(self._options, columns=tuple(self._wire.names))
+        request = plan_scan(options, at).request
         if span.since and at.manifest.has_stable_row_ids:
             text = f"{_UPDATED} > {span.since} AND {_UPDATED} <= {span.until}"
             changed = Predicate.parse(text, pa.schema([]))
@@ -277,24 +277,24 @@ class LanceStreamReader(
 
 
 def _without(source: FragmentSource, ids: npt.NDArray[np.uint64]) -> Piece:
-    """Return the rows of a fragment whose stable ids are not among some."""
+    """Return the rows of a fragment, except rows with some stable ids."""
     reader = FragmentReader(source)
     own = reader.row_ids(np.arange(reader.physical_rows))
     rows = BitMap(np.flatnonzero(~np.isin(own, ids)).astype(np.uint32))
     return Piece((), Read((source,), RowSet(rows={source.fragment.id: rows})))
 
 
-# ---- positions of a stream, as Spark keeps them in its checkpoints
+# ---- positions of a stream, in the form of Spark's checkpoints
 
 
 @dataclass(frozen=True, slots=True)
 class _StreamOffset:
-    """A position: all changes up to `version` are read, or some fragments of the last change.
+    """A position in a stream: all changes up to `version`, or part of the last change, are read.
 
     version: the version that the stream reads, or has read.
-    since: ``None`` if the version is read to its end.  Otherwise the change goes from this version
-        to `version`.
-    fragments: how many fragments of that change are read, in the order of the change.
+    since: ``None`` if the version is read completely. Otherwise, the change starts at this version
+        and ends at `version`.
+    fragments: the number of fragments of the change that are read, in the order of the change.
     """
 
     version: int
@@ -303,9 +303,9 @@ class _StreamOffset:
 
     @classmethod
     def parse(cls, offset: Mapping[str, Any]) -> _StreamOffset:
-        """Read an offset of a checkpoint.
+        """Parse an offset from a checkpoint.
 
-        Raises InvalidArgumentError: the offset has other keys or values than this release writes.
+        Raises InvalidArgumentError: the offset has keys or values that this release does not write.
         """
         keys = set(offset)
         if keys in ({"version"}, {"since", "until", "fragments"}) and all(
@@ -322,8 +322,8 @@ class _StreamOffset:
     def to_json(self) -> dict[str, int]:
         """Return the offset for Spark, always with the same text.
 
-        A position within a change has no key "version": a release that does not know such
-        positions would take the whole version for read.
+        A position within a change has no key "version", because an older release that does not know
+        such positions would consider the whole version as read.
         """
         if self.since is None:
             return {"version": self.version}
@@ -332,9 +332,9 @@ class _StreamOffset:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Some fragments of the change from version `since` to `until`: from `first` to before `stop`.
+    """Fragments `first` to before `stop` of the change from version `since` to `until`.
 
-    `stop` is ``None`` for all that follow.
+    `stop` is ``None`` for all further fragments.
     """
 
     since: int
@@ -344,7 +344,7 @@ class _Span:
 
 
 def _spans_between(start: _StreamOffset, end: _StreamOffset) -> Iterator[_Span]:
-    """Yield what a batch reads, in order: the rest of a change, whole ones, and part of another."""
+    """Yield the spans of a batch: the rest of a change, whole changes, and a part of a change."""
     at = start.version
     if start.since is not None:
         same = (start.since, start.version) == (end.since, end.version)

@@ -1,7 +1,7 @@
-"""``format("lance")``: reads of a table in pieces, and writes, one commit for a job.
+"""Reads and writes by ``format("lance")``: scans in pieces, and one commit for each write job.
 
-Tasks write files that nothing refers to; the commit, in a process of Spark's own, lists those of
-the attempts that Spark counts.  What other attempts left is found by cleanup.
+Tasks write files that no version refers to.  The commit, in a process of Spark's own, lists the
+files of the attempts that Spark counts.  Cleanup removes the files of other attempts.
 
 The processes of the tasks load this module first, so it imports only what they need.
 """
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped here
-    """What one task wrote; or why it could not, which no further attempt would change."""
+    """The fragments of one task, or its error, which another attempt would raise again."""
 
     fragments: tuple[Fragment, ...] = ()
     failure: LancekitError | None = None
@@ -66,10 +66,10 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped
 
 @dataclass(frozen=True, kw_only=True)
 class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
-    """Writes the partitions of a DataFrame, and commits what they wrote.
+    """A writer of a DataFrame's partitions, which also commits their files.
 
-    `landing` is a pickled `_Landing`.  Tasks do not unpack it:
-    that would load all that a commit needs into each of their processes.
+    `landing` is a pickled `_Landing`.  Tasks do not unpickle it, because that would import all
+    modules of a commit in each of their processes.
     """
 
     schema: pa.Schema
@@ -92,7 +92,7 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
     def commit(self, messages: Sequence[_Written | None]) -> None:
         """Commit the files of all partitions as one version.
 
-        Raises LancekitError: what a task, or the commit, failed with; the files are removed.
+        Raises LancekitError: a task or the commit failed; the files are removed.
         """
         enter_worker(self.options)
         fragments = [fragment for m in messages if m is not None for fragment in m.fragments]
@@ -103,24 +103,24 @@ class LanceWriter(Sent, DataSourceArrowWriter):  # type: ignore[misc]  # pyspark
         pickle.loads(self.landing).commit(self.casts, self.task, fragments)  # noqa: S301  # ours
 
     def abort(self, messages: Sequence[object]) -> None:
-        """Remove the files of a job that failed.
+        """Remove the files of a failed job.
 
-        Spark calls this also when `commit` failed, which has removed them unless it cannot be told
-        whether they landed: then, all partitions being there, they stay.
+        Spark also calls this after `commit` failed, which has removed the files unless the outcome
+        is unknown.  In that case, all messages are present, and the files must stay.
         """
         enter_worker(self.options)
         if any(message is None for message in messages):
             remove_job_files(self.job, self.task.targets)
 
 
-# ---- the two ends of a write by ``format("lance")``: its plan before the tasks, its commit after
+# ---- the two ends of a write: its plan before the tasks, and its commit after them
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Landing:
-    """Where the rows of a job are committed, and how.
+    """The target and the settings of a job's commit.
 
-    `read_version` is the version that the rows are cast for, ``None`` if there is no dataset yet.
+    `read_version` is the version that the rows are cast for, ``None`` for a new dataset.
     """
 
     location: BranchLocation
@@ -128,7 +128,7 @@ class _Landing:
     settings: WriteSettings
 
     def commit(self, casts: CastPlan, task: WriteTask, fragments: Sequence[Fragment]) -> None:
-        """Commit what the tasks wrote; small files are joined before."""
+        """Commit the files of the tasks, after small files are joined."""
         read = (
             None if self.read_version is None else load_snapshot(self.location, self.read_version)
         )
@@ -138,27 +138,26 @@ class _Landing:
         commit_rows(plan, join_small_files(task, fragments))
 
 
-def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> LanceWriter:
-    """Plan a write; whatever cannot be done is refused before a task starts.
+def plan_writer(options: SourceOptions, schema: StructType, mode: WriteMode) -> LanceWriter:
+    """Plan a write; refuse invalid writes before a task starts.
 
-    Raises UnsupportedTypeError: a column of a type that Arrow, or a dataset, has no equal for.
-    Raises SchemaMismatchError: the rows do not fit the dataset they are appended to.
-    Raises InvalidArgumentError: an option that is not one of a write, or has a value that cannot be
-        used.
+    Raises UnsupportedTypeError: Arrow or the dataset has no equivalent of a column's type.
+    Raises SchemaMismatchError: the rows do not fit the dataset that they are appended to.
+    Raises InvalidArgumentError: an option does not apply to writes, or its value is invalid.
     """
-    asked.check_use("write")
+    options.check_use("write")
     rows = arrow_schema(schema)
     settings = WriteSettings(
         mode=mode,
-        max_rows_per_file=asked.max_rows_per_file or MAX_ROWS_PER_FILE,
-        max_bytes_per_file=asked.max_bytes_per_file or MAX_BYTES_PER_FILE,
-        storage_version=check_storage_version("data_storage_version", asked.data_storage_version),
-        stable_row_ids=asked.enable_stable_row_ids,
-        message=asked.commit_message,
+        max_rows_per_file=options.max_rows_per_file or MAX_ROWS_PER_FILE,
+        max_bytes_per_file=options.max_bytes_per_file or MAX_BYTES_PER_FILE,
+        storage_version=check_storage_version("data_storage_version", options.data_storage_version),
+        stable_row_ids=options.enable_stable_row_ids,
+        message=options.commit_message,
     )
-    with asked.on_this():
-        location = asked.location()
-        plan = plan_write(rows, asked.snapshot() if location.branch else location, settings)
+    with options.on_this():
+        location = options.location()
+        plan = plan_write(rows, options.snapshot() if location.branch else location, settings)
     landing = _Landing(
         location=plan.location,
         read_version=None if plan.current is None else plan.current.version,
@@ -168,7 +167,7 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> La
         schema=rows,
         casts=plan.casts,
         task=plan.task,
-        options=asked.in_force(),
+        options=options.in_force(),
         landing=pickle.dumps(landing),
     )
 
@@ -177,7 +176,7 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> La
 
 
 def narrowed(scan: Scan, schema: StructType) -> Scan:
-    """Return a scan of the columns in a schema that the user gave."""
+    """Return a scan of the columns in a schema that the user passed."""
     own = spark_schema(scan_wire(scan.request))
     if schema == own:
         return scan
@@ -188,13 +187,13 @@ def narrowed(scan: Scan, schema: StructType) -> Scan:
         found = known.get(column.name)
         fits = found is not None and found.dataType == column.dataType
         if found is None or not fits or (found.nullable and not column.nullable):
-            there = (
+            problem = (
                 "the dataset has no such column"
                 if found is None
                 else f"it is {found.simpleString()} there"
             )
             raise InvalidArgumentError(
-                f"The schema asks for {column.simpleString()}; {there}.",
+                f"The schema asks for {column.simpleString()}; {problem}.",
                 hint='Leave schema() out, and name columns with option("columns", "a,b").',
                 column=column.name,
             )
@@ -204,7 +203,7 @@ def narrowed(scan: Scan, schema: StructType) -> Scan:
 
 
 class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
-    """Reads one piece of a scan per partition."""
+    """A reader of a scan, with one partition for each piece."""
 
     def __init__(self, scan: Scan, options: Options) -> None:
         self._request = scan.request
@@ -217,7 +216,7 @@ class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is u
         return [InputPartition(piece) for piece in self._pieces]
 
     def __getstate__(self) -> dict[str, object]:
-        # Each task gets its own piece with its partition.
+        # Each task gets only its own piece, with its partition.
         return {**self.__dict__, "_pieces": []}
 
     @briefly
@@ -229,19 +228,19 @@ class LanceReader(Sent, DataSourceReader):  # type: ignore[misc]  # pyspark is u
             yield scan_batch(batch, wire)
 
 
-# ---- the scan that the options of ``format("lance")`` ask for
+# ---- the scan that the options of ``format("lance")`` describe
 
 
-def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
-    """Return the scan of a version that the options ask for."""
+def plan_scan(given: SourceOptions, snapshot: Snapshot) -> Scan:
+    """Return the scan of a version that the options describe."""
     schema = blob_view(snapshot.manifest.schema)
-    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
-    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
+    hidden = [("_rowid", given.with_row_id), ("_rowaddr", given.with_row_address)]
+    predicate = None if given.filter is None else Predicate.parse(given.filter, schema.to_arrow())
     request = ScanRequest(
-        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
+        outputs=plan_columns(schema, given.columns, [name for name, wanted in hidden if wanted]),
         predicate=predicate,
-        batch_rows=asked.batch_size or default_batch_rows(),
+        batch_rows=given.batch_size or default_batch_rows(),
     )
     read = reading(snapshot, predicate, schema)
-    # opened now, so that a base path that is not trusted is an error of the plan
+    # opened now, so that an untrusted base path is an error of the plan
     return Scan(read=replace(read, sources=tuple(read.sources)), request=request)

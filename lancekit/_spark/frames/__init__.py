@@ -1,1 +1,1 @@
-"""Fragments as DataFrames, and rows on their way there."""
+"""Fragments and other rows as Spark DataFrames."""

@@ -1,4 +1,4 @@
-"""The runner on Spark: tasks in groups, whose results come back or become a DataFrame."""
+"""The runner on Spark: tasks in groups, whose results are collected or become a DataFrame."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: enough that a slow one does not hold up the rest, and few enough to be worth starting
+#: enough that a slow task does not delay the job, and few enough to be worth their start
 TASKS_PER_CORE = 4
 
 
 class SparkRunner:
-    """Runs work on the active session, or on one that is started for it.
+    """A runner of work on the active session, or on a new session.
 
-    Results that are too large for Spark go through files in ``store``.
+    Results that are too large for Spark pass through files in ``store``.
     """
 
     name: EngineName = "spark"
@@ -50,10 +50,10 @@ class SparkRunner:
         self._place = None if store is None else WriteTarget(store)
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """Return the results in the order of the tasks; the first failure is raised.
+        """Return the results in the order of the tasks; raise the first failure.
 
-        Raises LancekitError: what a worker raised, with its facts.
-        Raises EngineError: anything else that failed, with the last line of the worker's traceback.
+        Raises LancekitError: an error of lancekit in a worker, with its context.
+        Raises EngineError: another failure, with the last line of the worker's traceback.
 
         Examples
         --------
@@ -66,12 +66,12 @@ class SparkRunner:
         check_workers(session)
         groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
         cuts = [len(tasks) * n // groups for n in range(groups + 1)]
-        # Each group is pickled by itself, so that a worker unpacks no more than its own.
+        # Each group is pickled separately, so that a worker unpickles only its own.
         function = pack(session, work)
         packed = [pack(session, tasks[start:stop]) for start, stop in pairwise(cuts)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> list[Result]:
-            # what is unpacked here was made above
+            # these bytes were pickled above
             numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
             mapped = pickle.loads(function)  # noqa: S301
             groups = (pickle.loads(packed[number]) for number in numbers)  # noqa: S301
@@ -90,14 +90,14 @@ class SparkRunner:
         return [result for group in answers for result in group]
 
 
-# ---- what a function makes of tasks, as a DataFrame: each is done where Spark's tasks run
+# ---- the tables that a function makes from tasks, as a DataFrame that Spark's tasks compute
 
 
 def collected(frame: DataFrame, *, what: str) -> pa.Table:
-    """Return the rows of a DataFrame, which all come to this process; ``what`` they are to a bar.
+    """Collect the rows of a DataFrame in this process; ``what`` is the label of the progress bar.
 
-    Raises UnsupportedTypeError, SchemaMismatchError: as `arrow_schema` has them.
-    Raises LancekitError: Spark cannot compute them.
+    Raises UnsupportedTypeError, SchemaMismatchError: see `arrow_schema`.
+    Raises LancekitError: Spark cannot compute the rows.
     """
     schema = arrow_schema(frame.schema)
     rows = run_action(frame.sparkSession, frame.toArrow, what=what)
@@ -107,21 +107,21 @@ def collected(frame: DataFrame, *, what: str) -> pa.Table:
 def rows_frame(
     work: Callable[[Task], pa.Table], tasks: Sequence[Task], schema: pa.Schema
 ) -> DataFrame:
-    """Return a DataFrame of the tables that ``work`` makes, each time an action runs.
+    """Return a DataFrame of the tables that ``work`` returns, computed again by each action.
 
-    Raises UnsupportedTypeError: a column that Spark has no type for.
-    Raises StorageError: what is to be read is in this process's memory.
+    Raises UnsupportedTypeError: Spark has no type for a column.
+    Raises StorageError: the data is in this process's memory.
     """
-    # What no session can read is refused before one is started, which takes seconds.
+    # Refuse unreadable data before a session is started, which takes seconds.
     wire = wire_schema(text_schema(schema))
     pickle.dumps(tasks[:1])
     session = spark_session()
     check_workers(session)
-    # Each task is pickled by itself, so that a worker unpacks no more than its own.
+    # Each task is pickled separately, so that a worker unpickles only its own.
     function, packed = pack(session, work), [pack(session, task) for task in tasks]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # what is unpacked here was made above
+        # these bytes were pickled above
         mapped = pickle.loads(function)  # noqa: S301
         for batch in batches:
             for number in batch.column(0).to_pylist():

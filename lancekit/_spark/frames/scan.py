@@ -1,4 +1,4 @@
-"""A scan as a Spark DataFrame: fragments are read where Spark's tasks run."""
+"""A scan as a Spark DataFrame, whose fragments are read in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from lancekit.errors import PredicateError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: decoded bytes that are worth a task of their own: about as long as it takes to start one
+#: least decoded bytes of a task, which take about as long as the start of a task
 _LEAST_BYTES = 16 << 20
-#: to open a file takes about as long as to decode so many bytes
+#: opening a file takes about as long as decoding so many bytes
 _FILE_BYTES = 128 << 10
-#: more than this is too much to read again when a task fails
+#: most decoded bytes of a task, because a failed task reads them again
 _MOST_BYTES = 1 << 30
 
 
-#: physical rows of a fragment, from the first to before the second
+#: physical rows of a fragment, from the first offset to before the second
 Range = tuple[FragmentSource, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task reads: ranges of the physical rows of fragments, or rows of indices.
+    """The rows that one task reads: ranges of physical rows, or rows that an index found.
 
-    `size` is about how many bytes the rows have.
+    `size` is the approximate number of their bytes.
     """
 
     ranges: tuple[Range, ...]
@@ -64,13 +64,13 @@ class Piece:
 
 
 def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) -> list[Piece]:
-    """Cut ranges of fragments into pieces of about as many rows each, in order.
+    """Cut ranges of fragments into pieces of about equal work, in order.
 
-    Small fragments share a piece, a large one becomes several.
+    Small fragments share a piece, and a large fragment is cut into several pieces.
 
-    ranges: the fragments, and which physical rows of each.
-    request: what is read of each; its columns tell how much work a row is.
-    parallelism: how many tasks run at once.
+    ranges: the fragments, and the physical rows of each.
+    request: the columns to read, which determine the work of a row, and the filter.
+    parallelism: the number of tasks that run at the same time.
     """
     if not ranges:
         return []
@@ -98,7 +98,7 @@ def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) 
 
 
 def _row_width(source: FragmentSource, request: ScanRequest) -> int:
-    """Estimate the bytes of a row, from the size of the files where the types do not tell it."""
+    """Estimate the bytes of a row, by the size of the files for columns of variable width."""
     fragment, schema = source.fragment, source.schema
     assumed = row_bytes(schema, request)
     names = {name.partition(".")[0] for output in request.outputs for name in output.inputs}
@@ -126,9 +126,9 @@ def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
 
 
 def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
-    """Return what tasks read of a scan; indices are asked here, and tasks get their rows.
+    """Cut a scan into pieces for tasks; indices are queried here, and tasks get the rows found.
 
-    parallelism: how many tasks run at once.
+    parallelism: the number of tasks that run at the same time.
     """
     if not scan.read.row_set.known:
         return cut_pieces(scan_ranges(scan), scan.request, parallelism)
@@ -143,9 +143,9 @@ def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
 
 
 def scan_ranges(scan: Scan) -> list[Range]:
-    """Return the physical rows that a scan has to look at.
+    """Return the physical rows that a scan must read.
 
-    Without a filter, offset and limit name rows of certain fragments, and no others are read.
+    Without a filter, offset and limit determine the rows, and only these are read.
     """
     if scan.request.predicate is not None or (scan.limit is None and not scan.offset):
         return whole_ranges(scan.sources)
@@ -163,7 +163,7 @@ def scan_ranges(scan: Scan) -> list[Range]:
 
 
 def _physical(source: FragmentSource, start: int, stop: int) -> tuple[int, int]:
-    """Return where the live rows ``start`` to ``stop`` of a fragment lie."""
+    """Return the physical range of a fragment that contains live rows ``start`` to ``stop``."""
     live = FragmentReader(source).live
     return (start, stop) if live is None else (int(live[start]), int(live[stop - 1]) + 1)
 
@@ -171,8 +171,8 @@ def _physical(source: FragmentSource, start: int, stop: int) -> tuple[int, int]:
 def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     """Read the selected rows of a piece.
 
-    A task has one core, so that it reads one block after another.  Only where files are not on a
-    disk some are read at a time: what takes time there is to wait for answers.
+    A task has one core, so it reads block after block.  Only files that are not on a disk are read
+    in parallel, because their time is spent waiting for responses.
     """
     for table in () if piece.chosen is None else piece.chosen.read(request):
         yield from _batches(table, request)
@@ -193,7 +193,7 @@ def _batches(table: pa.Table, request: ScanRequest) -> list[pa.RecordBatch]:
 def _reads(
     ranges: Sequence[Range], request: ScanRequest
 ) -> Iterator[Callable[[], Iterable[pa.Table]]]:
-    """Yield what reads the rows of ranges, in order: small fragments together, others in blocks."""
+    """Yield functions that read ranges in order: small fragments together, others in blocks."""
     for whole, part in groupby(ranges, _is_whole):
         if not whole:
             yield from chain.from_iterable(_blocks(*each, request) for each in part)
@@ -234,11 +234,11 @@ def fragment_frame(
     convert: Callable[[pa.RecordBatch], pa.RecordBatch],
     wire: pa.Schema,
 ) -> DataFrame:
-    """Return a DataFrame of what a request reads of fragments.
+    """Return a DataFrame of the rows that a request reads from fragments.
 
-    session: where to make it.
+    session: the session of the DataFrame.
     sources, request: what to read.
-    convert: brings what was read to the schema ``wire``, on the workers.
+    convert: converts batches to the schema ``wire``, on the workers.
 
     Raises StorageError: the dataset is in this process's memory, where no worker can read it.
     """
@@ -253,9 +253,9 @@ def pieces_frame(
     convert: Callable[[pa.RecordBatch], pa.RecordBatch],
     wire: pa.Schema,
 ) -> DataFrame:
-    """Return what `fragment_frame` does, one partition for each of some pieces."""
+    """Return the DataFrame of `fragment_frame` for some pieces, with one partition each."""
     check_workers(session)
-    # Each piece is pickled by itself, so that a worker unpacks no more than its own.
+    # Each piece is pickled separately, so that a worker unpickles only its own.
     packed = [pack(session, piece) for piece in pieces]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -269,30 +269,30 @@ def pieces_frame(
 
 
 def scan_wire(request: ScanRequest) -> pa.Schema:
-    """Return the wire form of what a scan gives; row addresses and ids are plain integers."""
+    """Return the wire form of a scan's rows; row addresses and ids are plain integers."""
     fields = [pa.field(f.name, pa.int64()) if f.name in META_COLUMNS else f for f in request.schema]
     return wire_schema(text_schema(pa.schema(fields)))
 
 
 def scan_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
-    """Bring what a scan gave to the form of `scan_wire`."""
+    """Convert a batch of a scan to the form of `scan_wire`."""
     return to_spark_batch(text_batch(batch), wire)
 
 
 def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
-    """Return a scan as a DataFrame, pinned to the version that it was made from.
+    """Return a scan as a DataFrame, pinned to the version of the scan.
 
-    Only the columns and rows asked for are read, each time an action runs.
+    Each action reads the requested columns and rows again, and no others.
 
     scan: the scan.
-    condition: a further condition on what the scan gives, in Spark's words; it is worked out by
-        Spark, before offset and limit.
+    condition: a further condition on the scan's rows, as a Spark column; Spark evaluates it before
+        offset and limit.
 
-    Raises UnsupportedTypeError: a column that Spark has no type for.
+    Raises UnsupportedTypeError: Spark has no type for a column.
     Raises PredicateError: the condition does not fit the columns.
     Raises StorageError: the dataset is in this process's memory, where no worker can read it.
     """
-    # What no session can read is refused before one is started, which takes seconds.
+    # Refuse unreadable data before a session is started, which takes seconds.
     wire = scan_wire(scan.request)
     pickle.dumps(scan.sources[:1])
     session = spark_session()
@@ -305,18 +305,18 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
     pieces = scan_pieces(read, client_of(session).parallelism())
     frame = pieces_frame(session, pieces, scan.request, convert, wire)
     if condition is not None:
-        frame = _where(frame, condition)
+        frame = _filtered(frame, condition)
     if cut_later and scan.offset:
         frame = frame.offset(scan.offset)
     return frame.limit(scan.limit) if cut_later and scan.limit is not None else frame
 
 
-def _where(frame: DataFrame, condition: Column) -> DataFrame:
+def _filtered(frame: DataFrame, condition: Column) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     try:
         chosen = frame.where(condition)
-        _ = frame.select(condition).schema  # Connect does not look at the condition before
+        _ = frame.select(condition).schema  # Connect checks the condition only now
     except AnalysisException as error:
         raise PredicateError(
             f"The condition does not fit the columns chosen: {first_line(error)}.",
@@ -325,32 +325,32 @@ def _where(frame: DataFrame, condition: Column) -> DataFrame:
     return chosen
 
 
-# ---- numbers that start tasks, and by which Spark knows the size of what the tasks give
+# ---- ranges of numbers that start tasks, and tell Spark the size of the tasks' output
 #
-# Spark takes what `mapInArrow` gives to have as many bytes as what it gets.  One number for each
-# task would make a table of any size a few bytes, which every join would send to all machines.  So
-# there are as many numbers as have the bytes of the table, and a filter keeps the first one of
-# each task: Spark takes a filter to keep all.
+# Spark assumes that `mapInArrow` returns as many bytes as it gets.  With one number for each task,
+# Spark would take a table of any size for a few bytes, and every join would broadcast it.  So there
+# are enough numbers for the bytes of the table, and a filter keeps the first number of each task;
+# Spark assumes that a filter keeps all rows.
 
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-#: what a number of a range has
+#: the bytes of a number in a range
 _NUMBER_BYTES = 8
 
 
 def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
-    """Return a range whose tasks have one number each, by which Spark knows a size.
+    """Return a range with one number for each task, for which Spark assumes a given size.
 
-    To count takes a task some milliseconds at most: what is far above the size up to which Spark
-    sends a table to all machines is as good as twice that size.
+    Counting takes a task a few milliseconds at most, because sizes far above Spark's broadcast
+    limit are reduced to twice the limit.
 
-    session: where it is made.
+    session: the session of the range.
     tasks: the number of tasks.
-    size: the bytes of what they give.
+    size: the bytes of the tasks' output.
 
     Returns
     -------
     tuple
-        The range, and what its numbers are multiples of.
+        The range, and the factor of which its numbers are multiples.
     """
     most = 2 * max(spark_bytes(str(session.conf.get(_THRESHOLD, "10m"))) or 0, 0)
     each = max(min(size, most) // _NUMBER_BYTES // max(tasks, 1), 1)

@@ -1,4 +1,4 @@
-"""Spark's SQL over a DataFrame that the text knows by a name of its own."""
+"""Spark SQL over a DataFrame that has a name within the query only."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from lancekit.errors import EngineError, InvalidArgumentError, PredicateError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: white space and comments before a query, and the words that begin its own tables
+#: white space and comments before a query, and the keyword of its own WITH clause
 _HEAD = re.compile(r"((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)(with\b(?:\s+recursive\b)?)?", re.S | re.I)
 
 
 def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
-    """Return what a query makes of a DataFrame.
+    """Return the result of a query over a DataFrame.
 
-    The name is known within the query alone: a view of it would be the session's, and two
-    queries over two versions, worked out later, would read the same one.
+    The name exists only within the query.  A view would belong to the session, and two queries over
+    two versions, if evaluated later, would read the same version.
 
     sql: the text, in Spark's dialect.
-    name: how it calls the DataFrame.
+    name: the name of the DataFrame in the text.
     table: the DataFrame.
 
-    Raises PredicateError: the text does not parse, or names what is not there.
+    Raises PredicateError: the text does not parse, or names an unknown table or column.
     """
     try:
         frame = table.sparkSession.sql(_with_table(sql, name, "{lancekit}"), lancekit=table)
-        _ = frame.schema  # Connect does not look at the text before
+        _ = frame.schema  # Connect checks the text only now
     except AnalysisException as error:
         raise PredicateError(
             f"The query {sql!r} cannot be run: {first_line(error)}.",
@@ -49,13 +49,13 @@ def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
 def statement_frame(
     sql: str, tables: Mapping[str, DataFrame], parameters: Mapping[str, str]
 ) -> tuple[DataFrame, Callable[[DataFrame], pa.Table]]:
-    """Return what a text, written by lancekit, makes of DataFrames, and what collects rows of it.
+    """Return the result of a text that lancekit wrote, and a function that collects it.
 
-    sql: the text, with the names of tables in braces and those of parameters behind colons.
-    tables, parameters: what these are.
+    sql: the text, with names of tables in braces and names of parameters after colons.
+    tables, parameters: their values.
 
-    Raises InvalidArgumentError: the session makes nulls of what is too large for its type.
-    Raises EngineError: Spark does not take the text.
+    Raises InvalidArgumentError: the session returns null for a number too large for its type.
+    Raises EngineError: Spark refuses the text.
     """
     session = next((table.sparkSession for table in tables.values()), None) or spark_session()
     if session.conf.get("spark.sql.ansi.enabled") != "true":
@@ -66,7 +66,7 @@ def statement_frame(
         )
     try:
         frame = session.sql(sql, args=dict(parameters), **tables)
-        _ = frame.schema  # Connect does not look at the text before
+        _ = frame.schema  # Connect checks the text only now
     except AnalysisException as error:
         raise EngineError(f"Spark does not take the statement: {first_line(error)}.") from error
     return frame, _collected
@@ -84,9 +84,9 @@ def _collected(frame: DataFrame) -> pa.Table:
 
 
 def name_frame(table: DataFrame, name: str) -> None:
-    """Make a DataFrame a temporary view of its session, in the place of an earlier one.
+    """Register a DataFrame as a temporary view of its session; replace an existing view.
 
-    Raises InvalidArgumentError: Spark does not take the name.
+    Raises InvalidArgumentError: Spark refuses the name.
     """
     try:
         table.createOrReplaceTempView(name)
@@ -99,7 +99,7 @@ def name_frame(table: DataFrame, name: str) -> None:
 
 
 def _with_table(sql: str, name: str, place: str) -> str:
-    """Return a query that begins with a table of its own; braces are for the place alone."""
+    """Add a WITH clause to a query that defines its table; only `place` keeps braces."""
     text = sql.replace("{", "{{").replace("}", "}}")
     quoted = "`" + name.replace("`", "``").replace("{", "{{").replace("}", "}}") + "`"
     head = _HEAD.match(text)

@@ -1,11 +1,11 @@
-"""Arrow types and Spark types: what a dataset's columns become in Spark, and what come back.
+"""Conversion of types and batches between Arrow and Spark.
 
-Spark has fewer types than Arrow.  A batch crosses in its *wire* form: the Arrow types that Spark
-takes.  Unsigned integers are widened, half floats too; vectors are lists, dictionaries are decoded,
-times are microseconds.  A value never changes on the way: one that would is an error.  What a type
-was is known from the dataset's schema, and `from_spark_batch` brings it back.
+Spark has fewer types than Arrow.  A batch is transferred in its *wire* form, with the Arrow types
+that Spark accepts.  Unsigned integers and half floats are widened, vectors become lists,
+dictionaries are decoded, and times count microseconds.  A value that would change is an error.  The
+dataset's schema has the original types, to which `from_spark_batch` converts batches back.
 
-Between two of lancekit's own steps on Spark even nanoseconds must survive: the *exact* wire form
+Between two of lancekit's own steps on Spark, nanoseconds must survive, too: the *exact* wire form
 counts them in plain integers.
 """
 
@@ -42,11 +42,11 @@ def _decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def _element(kind: pa.DataType) -> pa.Field:
-    # Parts are nullable: Spark checks a part that is declared not null even below a null struct.
+    # Nullable, because Spark checks a child that is not nullable even below a null struct.
     return pa.field("element", _wire_type(kind))
 
 
-#: the first row that fits a type makes its wire form
+#: the first row that matches a type gives its wire type
 _WIRE: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
     (pt.is_uint8, lambda _: pa.int16()),
     (pt.is_uint16, lambda _: pa.int32()),
@@ -82,7 +82,7 @@ def _counts_nanoseconds(kind: pa.DataType) -> bool:
     ) and kind.unit == "ns"
 
 
-#: types with parts, and how to make them of other parts
+#: nested types, and how to rebuild them with other children
 _PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], ...] = (
     (pt.is_struct, lambda t, change: pa.struct([change(f) for f in t])),
     (pt.is_list, lambda t, change: pa.list_(change(t.value_field))),
@@ -93,7 +93,7 @@ _PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], .
 
 
 def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Return a type whose types without parts are changed, at any depth.
+    """Return a type with its leaf types changed, at any depth.
 
     Examples
     --------
@@ -107,17 +107,17 @@ def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType])
 
 
 def _counted(kind: pa.DataType) -> pa.DataType:
-    """Return a type with nanoseconds as plain integers, at any depth."""
+    """Return a type with nanoseconds replaced by plain integers, at any depth."""
     return with_leaves(kind, lambda leaf: pa.int64() if _counts_nanoseconds(leaf) else leaf)
 
 
 def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
-    """Return the Arrow form in which batches of a schema go to Spark.
+    """Return the Arrow schema in which batches are transferred to Spark.
 
     schema: the schema of the batches.
-    exact: between lancekit's own steps, where nobody looks: nanoseconds as plain integers.
+    exact: for lancekit's own steps, whose rows users do not see: nanoseconds as plain integers.
 
-    Raises UnsupportedTypeError: a column that Spark has no type for.
+    Raises UnsupportedTypeError: Spark has no type for a column.
 
     Examples
     --------
@@ -146,12 +146,12 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
 
 
 def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
-    """Bring a batch to its wire form, column by column, in order.
+    """Convert a batch to its wire form, column by column, by position.
 
-    batch: rows whose types `wire_schema` was given.
-    wire: what it returned.
+    batch: rows of the schema that was passed to `wire_schema`.
+    wire: the result of `wire_schema`.
 
-    Raises UnsupportedTypeError: a value that Spark would change, such as a time between two
+    Raises UnsupportedTypeError: Spark would change a value, such as a time between two
         microseconds; ``context`` has its column and value.
 
     Examples
@@ -161,7 +161,7 @@ def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
     ListType(list<element: float>)
     """
     if not len(wire):
-        return batch  # it still has its number of rows
+        return batch  # it keeps its number of rows
     columns = [_to_wire(batch.column(at), field) for at, field in enumerate(wire)]
     return pa.RecordBatch.from_arrays(columns, schema=wire)
 
@@ -174,7 +174,7 @@ def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
         values = values.cast(counted)
     try:
         if pt.is_time(values.type):
-            # Spark takes nanoseconds, and cuts them to microseconds.
+            # Spark accepts nanoseconds, but truncates them to microseconds.
             values = cast_array(values, pa.time64("us"))
         return cast_array(values, field.type)
     except LossError as loss:
@@ -194,7 +194,7 @@ def _refuse(field: pa.Field, kind: pa.DataType, loss: LossError) -> NoReturn:
 
 
 def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Bring a batch in wire form back to the types that it had, column by column, in order."""
+    """Convert a batch in wire form back to its original types, by position."""
     columns = [_from_wire(batch.column(at), field.type) for at, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -202,9 +202,9 @@ def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch
 def typed_parts(
     batch: pa.RecordBatch, schema: pa.Schema
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield the first columns of a batch with the types that they had, and the rows of the batch.
+    """Yield the first columns of a batch in their original types, with the rows of the batch.
 
-    They come in several pieces if their categories are too many for one dictionary.
+    The batch is split if its categories are too many for one dictionary.
     """
     try:
         found = from_spark_batch(batch, schema)
@@ -229,7 +229,7 @@ def _from_wire(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 # ---- schemas
 
-#: wire types without parameters, and the names of Spark's
+#: wire types without parameters, and the names of the Spark types
 _PLAIN = {
     pa.bool_(): "BooleanType",
     pa.int8(): "ByteType",
@@ -281,11 +281,11 @@ def _spark_type(kind: pa.DataType) -> DataType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which workers receive the rows of a Spark DataFrame.
 
-    Every column takes nulls: Spark calls a literal column not null, which says nothing about the
-    rows that come later.
+    Every column is nullable: Spark marks a literal column as not nullable, which says nothing about
+    rows that are written later.
 
-    Raises UnsupportedTypeError: a column of a type that Arrow has no equal for, such as a variant.
-    Raises SchemaMismatchError: there are no columns, and nothing would be left of the rows.
+    Raises UnsupportedTypeError: Arrow has no equivalent of a column's type, such as a variant.
+    Raises SchemaMismatchError: there are no columns, so the rows hold nothing.
     """
     if not schema.fields:
         raise SchemaMismatchError(
@@ -307,7 +307,7 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
         return pa.map_(_arrow_type(kind.keyType, column), _arrow_type(kind.valueType, column))
     if name in _ARROW:
         return _ARROW[name]
-    if hasattr(kind, "sqlType"):  # a user-defined type is stored as what it is made of
+    if hasattr(kind, "sqlType"):  # a user-defined type is stored as its SQL type
         return _arrow_type(kind.sqlType(), column)
     raise UnsupportedTypeError(
         f"Column {column!r} is of Spark's type {kind.simpleString()}, which a dataset cannot hold.",
@@ -318,6 +318,6 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
 
 
 def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield batches as a worker gets them with the names and types that they really have."""
+    """Convert batches in a worker to their original names and types."""
     for batch in batches:
         yield from (rows for rows, _ in typed_parts(batch, schema))

@@ -1,7 +1,7 @@
-"""What becomes of a source's rows before Spark joins or groups them.
+"""Preparation of a source's rows for joins and groupings on Spark.
 
-Columns go by their place, not by their name: Spark takes ``a`` and ``A`` for one.  An error of a
-worker's in a step that is not a job's last travels in a column of its own, as in `jobs`.
+Columns are named by their position, because Spark treats ``a`` and ``A`` as one name.  If a step is
+not the last of a job, a worker's error travels in a column of its own, as in `jobs`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 FAILURE = "failure"
 
 
-def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the columns called by a letter and their place; all take nulls."""
+def by_position(letter: str, schema: pa.Schema) -> pa.Schema:
+    """Return a schema with columns named by a letter and their position; all are nullable."""
     return pa.schema([(f"{letter}{at}", kind) for at, kind in enumerate(schema.types)])
 
 
 def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return the fields of some columns, in the order of their names."""
+    """Return the fields of some columns, in the order of the names."""
     return pa.schema([schema.field(name) for name in names])
 
 
 def gathered(frame: DataFrame) -> DataFrame:
-    """Limit the partitions: many small ones would be as many small files, and slow to start."""
+    """Limit the partitions: many small ones would write many small files, and start slowly."""
     return frame.coalesce(most_tasks(frame.sparkSession))
 
 
@@ -57,14 +57,14 @@ def prepare(
     shipped: Sequence[str],
     check: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]] = iter,
 ) -> DataFrame:
-    """Cast a source's rows, and lay them out for a join or a grouping.
+    """Cast a source's rows, and arrange their columns for a join or a grouping.
 
     frame: the rows, in wire form, in as few partitions as `gathered` leaves.
     schema: their true schema.
-    plan: the casts to the dataset's types; the other columns are not read.
+    plan: the casts to the dataset's types; other columns are not read.
     on: the key columns, which become ``k0``, ``k1``, ...
-    shipped: the columns that go along, as ``s0``, ``s1``, ...
-    check: looks at the rows of a partition, which it hands on, once they are cast.
+    shipped: further columns to keep, as ``s0``, ``s1``, ...
+    check: checks the cast rows of a partition, and passes them on.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def prepare(
     own = pa.schema([schema.field(at) for at in read])
     wire = wire_schema(subschema(plan.target, shipped), exact=True)
     keys = key_wire(key_schema(plan.target, on))
-    out = pa.schema([*by_place("s", wire), *by_place("k", keys), (FAILURE, pa.binary())])
+    out = pa.schema([*by_position("s", wire), *by_position("k", keys), (FAILURE, pa.binary())])
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -94,7 +94,7 @@ def prepare(
 
 
 def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.RecordBatch:
-    """Return the row that tells of an error: nulls, and what ``others`` it needs on its way.
+    """Return a row that carries an error: nulls, and the values of ``others`` for its route.
 
     A ``SourceChangedError`` is raised instead: if Spark repeats a part of a shuffle, the task that
     would read the row may have ended.
@@ -105,15 +105,15 @@ def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.Re
 
 
 def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
-    """Raise what went wrong, if anything did: the error of a `failure_row`."""
+    """Raise the error of a `failure_row`, if there is one."""
     found = ak.drop_null(failures)
     if len(found):
         raise pickle.loads(found[0].as_py())  # noqa: S301  # made above
 
 
-# ---- key columns on Spark: compared as they are in this process
+# ---- key columns on Spark, compared as in this process
 #
-# Spark takes 0.0 and -0.0 for one key, Arrow for two.  So floats are compared by their bits, with
+# To Spark, 0.0 and -0.0 are one key, to Arrow two.  So floats are compared by their bits, with
 # one NaN.  All other types are compared in their exact wire form.
 
 
@@ -122,19 +122,19 @@ def _bits_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def key_wire(schema: pa.Schema) -> pa.Schema:
-    """Return the form in which key columns of a schema are compared on Spark."""
+    """Return the schema in which key columns are compared on Spark."""
     return wire_schema(_bits_schema(schema), exact=True)
 
 
 def pack_keys(columns: Sequence[pa.Array], wire: pa.Schema) -> list[pa.Array]:
-    """Bring key columns to the form that `key_wire` gave."""
+    """Convert key columns to the form of `key_wire`."""
     columns = [comparable(column) if column.type in FLOAT_BITS else column for column in columns]
     batch = pa.RecordBatch.from_arrays(columns, names=wire.names)
     return to_spark_batch(batch, wire).columns
 
 
 def unpack_keys(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Bring key columns back to the types of a schema."""
+    """Convert key columns back to the types of a schema."""
     bits = _bits_schema(schema)
     batch = from_spark_batch(ak.combine_chunks(table).to_batches()[0], bits)
     columns = [

@@ -1,1 +1,1 @@
-"""Jobs on Spark: what tasks are sent, and what they answer."""
+"""Spark jobs: the input of tasks, their results, and their failures."""

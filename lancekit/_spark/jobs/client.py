@@ -1,4 +1,4 @@
-"""The two kinds of session, classic and Connect, in the few things in which they differ."""
+"""The differences between the two kinds of session, classic and Connect."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import StageInfo
 
-#: of those that run at once; each task that writes makes a file at least
+#: tasks that write for each that can run at the same time; each task writes at least one file
 TASKS_THAT_WRITE = 2
 
-#: set where the server of a Connect session runs in this process
+#: set if the server of a Connect session runs in this process
 LOCAL_VARIABLE = "SPARK_LOCAL_REMOTE"
 
 State: TypeAlias = Callable[[], tuple[int, int | None]]
-"""Says how many tasks are done, and how many there are as far as that is known."""
+"""Returns the number of finished tasks, and of all tasks as far as it is known."""
 
 _POLL_SECONDS = 0.3
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Client(Protocol):
-    """A session as lancekit's own jobs need it."""
+    """The operations of a session that lancekit's jobs need."""
 
     def parallelism(self) -> int:
-        """Return about how many tasks run at once."""
+        """Return about how many tasks run at the same time."""
 
     def thread(self, target: Callable[[], None]) -> threading.Thread:
-        """Return a thread that runs Spark actions in the state of the current one."""
+        """Return a thread that runs Spark actions with the state of the current thread."""
 
     def tag(self, name: str, words: str) -> None:
-        """Tag the jobs that the current thread starts from now on, and say what they are."""
+        """Tag and describe the jobs that the current thread starts from now on."""
 
     def cancel(self, name: str) -> None:
         """Cancel the running jobs of a tag."""
 
     def watch(self, name: str) -> AbstractContextManager[State]:
-        """Follow the jobs of a tag; entered in the thread that waits for them."""
+        """Follow the jobs of a tag; enter it in the thread that waits for them."""
 
     def elsewhere(self) -> str | None:
-        """Return what runs the tasks if they run on other machines than this one."""
+        """Return the cluster that runs the tasks, or None if this machine does."""
 
 
 class _Classic:
-    """A session whose Java process is at hand."""
+    """A classic session, with direct access to its Java process."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -59,7 +59,7 @@ class _Classic:
         cores = int(self._context.defaultParallelism)
         if self._context.master.startswith("local"):
             return cores
-        # A cluster may have started with few of its machines.
+        # A cluster may have started with only some of its machines.
         return max(cores, int(self._session.conf.get("spark.sql.shuffle.partitions")))
 
     def thread(self, target: Callable[[], None]) -> threading.Thread:
@@ -69,10 +69,10 @@ class _Classic:
         return thread
 
     def tag(self, name: str, words: str) -> None:
-        # The session's own tags are for Connect: here they find no job to cancel.
+        # The session's own tags are for Connect; on a classic session they cancel nothing.
         self._context.addJobTag(name)
         group = self._context.getLocalProperty("spark.jobGroup.id")
-        self._context.setJobGroup(group or words, words)  # the user's group cancels them, too
+        self._context.setJobGroup(group or words, words)  # so that the user's group cancels it, too
 
     def cancel(self, name: str) -> None:
         self._context.cancelJobsWithTag(name)
@@ -87,7 +87,7 @@ class _Classic:
             while not over.wait(_POLL_SECONDS):
                 state[0] = _tasks(tracker, name)
 
-        # An interrupt in the midst of a call would leave its answer to the thread's next one.
+        # An interrupt during a call would leave its response to the thread's next call.
         thread = threading.Thread(target=_quietly(poll), daemon=True)
         thread.start()
         try:
@@ -100,13 +100,13 @@ class _Classic:
 
 
 class _Connect:
-    """A session at the other end of a connection."""
+    """A session over a Spark Connect connection."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
     def parallelism(self) -> int:
-        # The number of cores is not told; who sets this one has it in mind.
+        # Connect does not report cores; this setting is usually chosen by their number.
         return int(self._session.conf.get("spark.sql.shuffle.partitions", "8"))
 
     def thread(self, target: Callable[[], None]) -> threading.Thread:
@@ -114,7 +114,7 @@ class _Connect:
 
     def tag(self, name: str, words: str) -> None:
         self._session.addTag(name)
-        self._session.addTag(words.replace(",", ";"))  # a tag has no commas
+        self._session.addTag(words.replace(",", ";"))  # tags cannot have commas
 
     def cancel(self, name: str) -> None:
         self._session.interruptTag(name)
@@ -124,7 +124,7 @@ class _Connect:
         state: list[tuple[int, int | None]] = [(0, None)]
 
         def follow(*, stages: Iterable[StageInfo] | None = None, **_: object) -> None:
-            # It hears of all that the session runs, each in the thread that runs it.
+            # It is called for all executions of the session, in the thread of each.
             if stages and name in self._session.getTags():
                 listed = list(stages)
                 total = sum(stage.num_tasks for stage in listed)
@@ -146,22 +146,22 @@ class _Connect:
 
 
 def client_of(session: object) -> Client:
-    """Return what a session needs to be handled as one of its kind."""
+    """Return the client for a session's kind."""
     return _Connect(session) if is_connect(session) else _Classic(session)
 
 
 def most_tasks(session: object) -> int:
-    """Return how many tasks a job has at most whose tasks write, or read what is held."""
+    """Return the most tasks of a job that writes, or that reads a cached source."""
     return TASKS_THAT_WRITE * client_of(session).parallelism()
 
 
 def _beyond_this_machine(master: str) -> str | None:
-    # `local-cluster` starts processes of this machine, too.
+    # `local-cluster` starts processes on this machine, too.
     return None if master.startswith("local") else master
 
 
 def _tasks(tracker: JavaObject, tag: str) -> tuple[int, int | None]:
-    """Return how many tasks of a tag's jobs are done, and how many there are in all."""
+    """Return the number of finished tasks of a tag's jobs, and of all their tasks."""
     done = total = 0
     for job in tracker.getJobIdsForTag(tag):
         for stage in tracker.getJobInfo(job).get().stageIds():
@@ -174,7 +174,7 @@ def _tasks(tracker: JavaObject, tag: str) -> tuple[int, int | None]:
 
 def _quietly(work: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
-        # The Java process may end meanwhile, which the action itself reports.
+        # The Java process may end meanwhile; the action itself reports that.
         with suppress(Exception):
             work()
 
@@ -182,14 +182,14 @@ def _quietly(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def is_connect(session: object) -> bool:
-    """Return whether a session is a Spark Connect client, without a Java process of its own."""
+    """Return True for a Spark Connect client, which has no Java process of its own."""
     return ".connect." in type(session).__module__
 
 
 def remote_of(session: SparkSession) -> str:
-    """Return where the server of a Connect session is, without what lets one in.
+    """Return the address of a Connect session's server, without credentials.
 
-    That is ``local`` for one that PySpark or lancekit started in this process.
+    It is ``local`` for a server that PySpark or lancekit started in this process.
     """
     if LOCAL_VARIABLE in os.environ:
         return "local"

@@ -1,9 +1,9 @@
-"""Jobs: a function runs on every partition of a DataFrame, and its results come back.
+"""Jobs: a function runs on every partition of a DataFrame, and its results are collected.
 
-This is the only way in which lancekit runs an action.  Every action runs all that a DataFrame is
-made of anew, so there is one per job; what a worker writes is told in its result.  An error of
-lancekit's in a worker is a result too: as a failure Spark would try it again, and hand over its
-text alone.
+lancekit runs Spark actions only here.  Every action computes the whole DataFrame again, so there
+is one action for each job, and a worker reports the files that it wrote in its result.  A worker
+returns an error of lancekit as a result, too: Spark would retry a failure, and pass on only its
+text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 _ROW = "partition int, failed boolean, value binary, file string, size long, digest binary"
 _POLL_SECONDS = 0.1
-#: Spark looks every two seconds whether a task is cancelled, and ends its Python two seconds later
+#: Spark checks every 2 s whether a task is cancelled, and ends its Python process 2 s later
 _LATE_SECONDS = 5
 _REMOVED = "The files that their tasks had written are removed."
 LEFT = (
@@ -55,9 +55,9 @@ LEFT = (
 
 
 def pack(session: SparkSession, value: object) -> bytes:
-    """Pickle what a session's workers are to have; what it holds appears in no plan or log.
+    """Pickle a value for a session's workers; its contents appear in no plan or log.
 
-    Spark would pickle it too, and hide what went wrong behind an error of its own.
+    Spark would pickle it, too, but hide the cause of a failure behind an error of its own.
     """
     from pyspark import cloudpickle
 
@@ -72,16 +72,16 @@ def map_batches(
     schema: object,
     job: str = "",
 ) -> DataFrame:
-    """Run a function on the batches of each partition, with the options that are in force here.
+    """Run a function on the batches of each partition, with the current options.
 
-    The names of the files that it writes end with ``job``.
+    The names of the files that the function writes end with ``job``.
 
-    Raises StorageError: the function is to read or write what other machines do not see: this
-        process's memory, or its disk in a session that runs elsewhere.
+    Raises StorageError: the function would access data that other machines cannot: this process's
+        memory, or its disk if the session runs elsewhere.
     """
-    # Who follows the progress does so here.
+    # Only this process shows progress.
     packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
-    version = __version__  # of this process: in a task the module's name means the worker's own
+    version = __version__  # of this process; in a task, the name would refer to the worker's
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, values = unpacked(version, packed)
@@ -89,7 +89,7 @@ def map_batches(
         try:
             yield from function(batches)
         except LancekitError as error:
-            # an action of the user's own shows Spark's error, with all frames before the reason
+            # for an action of the user, Spark shows all frames before the reason
             raise error.with_traceback(None) from None
 
     return frame.mapInArrow(run, schema)
@@ -106,19 +106,19 @@ def collect(
     detail: str = "",
     left: str = "",
 ) -> list[Result]:
-    """Run a function on each partition of a DataFrame; return the results in their order.
+    """Run a function on each partition of a DataFrame; return the results in partition order.
 
-    frame: any DataFrame; it is worked out once.
-    work: gets the Arrow batches of a partition, also if there are none.
-    written_to: where the function writes files.  If a partition fails, those of all are removed.
-    answers: where answers go that are too large for Spark; by default the first of `written_to`.
+    frame: any DataFrame; it is computed once.
+    work: gets the Arrow batches of a partition, even if it has none.
+    written_to: the folders where the function writes files, which are removed if a partition fails.
+    answers: the folder for results too large for Spark; by default the first of `written_to`.
     tasks: the number of partitions, if it is known.
-    what: what a progress bar calls it; by default what the function does.
-    detail: what Spark's pages say beside that.
-    left: what an interrupt says of files, if it is not known where the function writes any.
+    what: the label of the progress bar; by default the function's label.
+    detail: a further description for Spark's pages.
+    left: a note about remaining files after an interrupt, if `written_to` is unknown.
 
-    Raises LancekitError: what a worker raised; the first partition's if there are several.
-    Raises EngineError: anything else that failed.
+    Raises LancekitError: an error of lancekit in a worker; of several, the first partition's.
+    Raises EngineError: another failure.
     """
     session = frame.sparkSession
     place = answers or next(iter(written_to), None)
@@ -153,7 +153,7 @@ def collect(
         order = np.argsort(rows["partition"].to_numpy(), kind="stable")
         failed = rows["failed"].to_numpy()[order]
         sent_back = deque(_answer(rows, at) for at in order)
-        del rows  # each answer goes when it is read
+        del rows  # so that each result is freed after it is read
         found = list(read_answers(_drained(sent_back), place))
         failures = [found[at] for at in np.flatnonzero(failed)]
         if failures:
@@ -177,7 +177,7 @@ def _answer(rows: pa.Table, at: int) -> _Answer:
 def _removed_if_it_fails(job: str, places: Sequence[WriteTarget]) -> Iterator[None]:
     """Remove the files of a job that fails in the block.
 
-    Spark gives a task that still runs some seconds to end: what it writes by then goes later.
+    Spark gives running tasks some seconds to end; files that they still write are removed later.
     """
     try:
         yield
@@ -194,7 +194,7 @@ def _removed_if_it_fails(job: str, places: Sequence[WriteTarget]) -> Iterator[No
 
 
 def _remove_quietly(job: str, places: Sequence[WriteTarget]) -> None:
-    with suppress(OSError):  # cleanup finds them
+    with suppress(OSError):  # cleanup removes them later
         remove_job_files(job, places)
 
 
@@ -206,12 +206,12 @@ def run_action(
     detail: str = "",
     left: str = "",
 ) -> Result:
-    """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
+    """Run a Spark action with a progress bar; an interrupt cancels only its jobs.
 
-    Spark's pages call the jobs what the user called, of which version, and what is done.
+    Spark's pages describe the jobs by the user's call, its version, and the work.
 
     Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
-    a classic one goes on waiting, and Connect leaves the job running.
+    a classic session continues to wait, and Connect leaves the job running.
 
     Raises LancekitError: the job failed.
     Raises KeyboardInterrupt: the job was cancelled.
@@ -225,13 +225,13 @@ def run_action(
         client.tag(tag, words)
         try:
             done.append(context.run(action))
-        except Exception as error:  # raised in the thread that waits
+        except Exception as error:  # raised again in the waiting thread
             failed.append(error)
         finally:
             over.set()
 
     context = copy_context()
-    over = threading.Event()  # an interrupted join() would take the thread for dead
+    over = threading.Event()  # after an interrupted join(), the thread would count as ended
     thread = client.thread(run)
     with tracking(what) as tracker, client.watch(tag) as state:
         thread.start()
@@ -243,7 +243,7 @@ def run_action(
         except KeyboardInterrupt as stop:
             client.cancel(tag)
             while not over.wait(_POLL_SECONDS):
-                client.cancel(tag)  # what had not been submitted yet
+                client.cancel(tag)  # jobs that were submitted meanwhile
             stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {left}".rstrip())
             raise
     if failed:
@@ -251,66 +251,66 @@ def run_action(
     return done[0]
 
 
-# ---- what Spark's pages call a job: what the user called, of which version, and what is done
+# ---- the description of a job on Spark's pages: the user's call, its version, and the work
 
-#: what hold a dataset call it
+#: attributes with the dataset of an object
 _HOLDERS = ("_handle", "_dataset", "_ds")
-#: methods whose names say less than those of what made their object
-_SAID = {"MergeInsertBuilder": "merge_insert"}
+#: builders whose method name says less than the method that made them
+_METHODS = {"MergeInsertBuilder": "merge_insert"}
 
 
 def _described(what: str, detail: str = "") -> str:
-    """Return words for a job that the current call starts.
+    """Return a description for the jobs that the current call starts.
 
-    what: what a progress bar calls it.
-    detail: more of that.
+    what: the label of the progress bar.
+    detail: a further description.
 
     Examples
     --------
     >>> _described("merging", "12 tasks")
     'lancekit: merging, 12 tasks'
     """
-    called, told = outermost(), ", ".join(filter(None, (what, detail)))
+    called, work = outermost(), ", ".join(filter(None, (what, detail)))
     if called is None:
-        return f"lancekit: {told}"
+        return f"lancekit: {work}"
     owner, _, name = called[0].rpartition(".")
-    said = _SAID.get(owner, name)
+    method = _METHODS.get(owner, name)
     subject = _subject(called[1][0]) if called[1] else ""
-    return f"lancekit {said} {subject}".rstrip() + f": {told}"
+    return f"lancekit {method} {subject}".rstrip() + f": {work}"
 
 
 def _subject(owner: object) -> str:
-    """Return a version as users name it, of what is a dataset or holds one."""
+    """Return the name of a version for users, of a dataset or of an object that has one."""
     if not type(owner).__module__.startswith("lancekit."):
-        return ""  # rows: a DataFrame takes any name for a column's
+        return ""  # rows: a DataFrame returns a column for any attribute
     snapshot = getattr(owner, "_snapshot", None)
     if isinstance(snapshot, Snapshot):
         place = snapshot.location.root.uri.rstrip("/").rpartition("/")[2].removesuffix(".lance")
         branch, version = snapshot.reference
         return f"{place} {branch}:{version}"
-    held = (getattr(owner, holder, None) for holder in _HOLDERS)
-    return next((_subject(one) for one in held if one is not None), "")
+    held_by = (getattr(owner, holder, None) for holder in _HOLDERS)
+    return next((_subject(one) for one in held_by if one is not None), "")
 
 
-# ---- answers of a job's tasks: small ones come through Spark, large ones through files
+# ---- results of a job's tasks: small ones come through Spark, large ones through files
 #
-# Spark ends a job if its answers together exceed ``spark.driver.maxResultSize``.  The work of all
-# tasks is lost then.  So each task may answer with an equal part of half the setting.
+# Spark aborts a job if its results together exceed ``spark.driver.maxResultSize``.  The work of all
+# tasks is then lost.  So each task may return an equal share of half the setting.
 
-#: how many bytes all answers of a job have at most
+#: the limit on the bytes of all results of a job
 _SETTING = "spark.driver.maxResultSize"
 _DEFAULT = "1g"
-#: what Spark counts for each task beside its answer
+#: bytes that Spark counts for each task besides its result
 _COUNTERS = 4 << 10
-#: the name of a file has about as many bytes as this
+#: least share of a task: a file name takes about so many bytes
 _LEAST = 1 << 10
-#: one row of Arrow, which Connect sends as one message
+#: most bytes of an Arrow row, which Connect sends as one message
 _MOST = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A pickled value, or the name, the size and the digest of the file that holds it."""
+    """A pickled result, or the name, the size and the digest of the file that contains it."""
 
     value: bytes | pa.Buffer | None
     file: str | None = None
@@ -320,18 +320,18 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRoom:
-    """The room that each task of a job has for its answer.  Can be sent to a worker.
+    """The space for the result of each task of a job.  Can be sent to a worker.
 
-    most: the bytes of an answer through Spark, at most.
-    place: the folder for larger answers.  ``None``: Spark gets them, too.
+    most: the most bytes of a result through Spark.
+    place: the folder for larger results.  ``None``: Spark gets them, too.
     """
 
     most: int
     place: WriteTarget | None = None
 
     def answer(self, value: object) -> _Answer:
-        """Return the answer for a value; write a file if the value is too large."""
-        packed = pickle.dumps(value, 5)  # arrays are unpacked without a copy
+        """Pickle a result; write it to a file if it is too large."""
+        packed = pickle.dumps(value, 5)  # protocol 5 unpickles arrays without a copy
         if self.place is None or len(packed) <= self.most:
             return _Answer(packed)
         name = self.place.name(new_data_file())
@@ -343,21 +343,21 @@ class AnswerRoom:
             finally:
                 sink.abort()
         except OSError:
-            return _Answer(packed)  # the table may be read-only, and Spark may have room
+            return _Answer(packed)  # the table may be read-only, and Spark may have space
         return _Answer(None, name, len(packed), _digest(packed))
 
 
 def answer_room(
     session: SparkSession, tasks: int, place: WriteTarget | None = None, *, exactly: bool = False
 ) -> AnswerRoom:
-    """Return the room for the answer of each task.
+    """Return the space for the result of each task.
 
     session: the session of the job.
     tasks: the number of tasks, at most.
-    place: the folder for larger answers.
-    exactly: whether there are exactly so many tasks.
+    place: the folder for larger results.
+    exactly: whether `tasks` is the exact number.
 
-    Raises EngineError: spark's counters of so many tasks alone exceed the setting.
+    Raises EngineError: Spark's counters for so many tasks alone exceed the setting.
     """
     if exactly:
         check_answers(session, tasks * (_COUNTERS + _LEAST), f"The answers of {tasks:,} tasks")
@@ -369,13 +369,13 @@ def answer_room(
 
 
 def answer_limit(session: SparkSession) -> int | None:
-    """Return the bytes that the answers of a job may have together; ``None`` for no limit."""
+    """Return the most bytes of all results of a job together; ``None`` for no limit."""
     limit = spark_bytes(str(session.conf.get(_SETTING, _DEFAULT)))
     return limit if limit and limit > 0 else None
 
 
 def check_answers(session: SparkSession, size: int, what: str) -> None:
-    """Raise ``EngineError`` if answers of so many bytes exceed the limit."""
+    """Raise ``EngineError`` if results of so many bytes exceed the limit."""
     limit = answer_limit(session)
     if limit is not None and size > limit:
         raise EngineError(
@@ -389,10 +389,10 @@ def check_answers(session: SparkSession, size: int, what: str) -> None:
 
 
 def read_answers(answers: Iterable[_Answer], place: WriteTarget | None) -> Iterator[Any]:
-    """Yield the values of answers in order; remove each file once it is read."""
+    """Yield results in order; remove each file once it is read."""
     with Workers() as workers:
-        # These bytes were made a moment ago by this program's own function.  Spark brought their
-        # digest, so no other file is unpickled.
+        # This program's own function has just pickled these bytes.  Spark carried their digest,
+        # so no other file is unpickled.
         yield from map(
             pickle.loads,
             workers.results(partial(_bytes_of, answer, place) for answer in answers),

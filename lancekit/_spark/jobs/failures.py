@@ -1,4 +1,4 @@
-"""What goes wrong in a Spark job, as an error of lancekit's own, and versions that differ."""
+"""Conversion of Spark failures to errors of lancekit, and checks of package versions."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from lancekit.errors import EngineError, LancekitError, SessionError
 
 Called = TypeVar("Called", bound=Callable[..., object])
 
-#: how the error of a job begins
+#: the beginning of the error of a job
 FAILED = "A Spark job failed: "
 
-#: what Connect appends, and what only Java's programmers look up
+#: text that Connect appends, which is of use only to Java programmers
 _JAVA_SIDE = re.compile(r"\s+JVM stacktrace:\n.*|\.?\s+SQLSTATE: \w+(?=[;\s]|$)", re.DOTALL)
-#: a place in a text that is not as the user wrote it
+#: a position in a text that differs from the user's text
 _PLACE = re.compile(r";? (?:line \d+ pos \d+|\(line \d+, pos \d+\))")
 _LAST_FRAME = re.compile(r'.*^ +File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
-#: what follows the traceback of a worker that could not even begin
+#: the text after the traceback of a worker that could not start
 _REST = re.compile(r"\n\s*(?:PYTHONPATH was:|at [\w.$]+\().*", re.DOTALL)
 _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
 _FRAME = re.compile(r'^ +File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
 _OWN_FOLDER = str(Path(errors.__file__).parent)
-#: whose frames are no news to who wrote the function that failed
+#: folders whose frames do not help the author of a function that failed
 _LIBRARIES = frozenset({"site-packages", "dist-packages", "pyspark", "pyspark.zip"})
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
-#: what Java says on its way to the reason
+#: Java's messages on the way to the cause
 _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )(?:[\w.$]+: )?([^\n]+)", re.MULTILINE)
 _NO_REASON = "Exception thrown in awaitResult"
 _ABORTED = "Job aborted due to stage failure: "
@@ -51,10 +51,10 @@ _HINTS = {
 
 
 def job_failure(error: Exception) -> LancekitError:
-    """Return what to raise for the failure of a job that lancekit started.
+    """Return the error to raise for the failure of a job that lancekit started.
 
-    An error of lancekit's keeps its type and text; anything else is an ``EngineError`` with the
-    last line of the worker's traceback, and the line of the user's function that it came from.
+    An error of lancekit keeps its type and text.  Any other becomes an ``EngineError`` with the
+    last line of the worker's traceback, and the line of the user's function that raised it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def job_failure(error: Exception) -> LancekitError:
     'A Spark job failed: Job 3 cancelled.'
     """
     text = _JAVA_SIDE.sub("", str(error)).strip()
-    last = _said_last(text)
+    last = _last_message(text)
     own = _OWN.match(last)
     kind = getattr(errors, own[1], None) if own else None
     if own and isinstance(kind, type) and issubclass(kind, LancekitError):
@@ -74,9 +74,9 @@ def job_failure(error: Exception) -> LancekitError:
 
 
 def briefly(method: Called) -> Called:
-    """Return a method that Spark calls, whose errors of lancekit's have no traceback.
+    """Decorate a method that Spark calls, so that errors of lancekit have no traceback.
 
-    Spark shows all frames, and the reason behind them.
+    Spark shows all frames, and the reason only after them.
     """
 
     @wraps(method)
@@ -97,7 +97,7 @@ def briefly(method: Called) -> Called:
 
 
 def first_line(error: Exception) -> str:
-    r"""Return what Spark says about a query, without the plan and where in its own text it is.
+    r"""Return Spark's message about a query, without the plan and the position in Spark's text.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def first_line(error: Exception) -> str:
     return _PLACE.sub("", line).rstrip(".;")
 
 
-def _said_last(text: str) -> str:
+def _last_message(text: str) -> str:
     if "Traceback (most" in text:
         return _REST.sub("", _LAST_FRAME.sub("", text)).strip()
     lost = _LOST_TASK.search(text)
@@ -119,7 +119,7 @@ def _said_last(text: str) -> str:
 
 
 def _users_line(text: str) -> str:
-    """Return where a traceback has last been in code of neither Spark's nor lancekit's."""
+    """Return the last line of a traceback outside of Spark's and lancekit's code."""
     for file, line, function in reversed(_FRAME.findall(text)):
         path = Path(file)
         if not path.is_relative_to(_OWN_FOLDER) and not _LIBRARIES & {*path.parts}:
@@ -127,32 +127,32 @@ def _users_line(text: str) -> str:
     return ""
 
 
-# ---- which versions of packages the driver and Spark's workers have
+# ---- package versions of the driver and of Spark's workers
 #
-# Objects that the driver sends carry its version of lancekit, and a worker compares before it
-# unpacks them: another version may have other classes under the same names.
+# Objects from the driver carry its version of lancekit, which a worker compares before it unpickles
+# them: another version may have other classes under the same names.
 
 
 def unpacked(version: str, packed: bytes) -> Any:
-    """Unpickle an object that a driver with a version of lancekit sent to this worker.
+    """Unpickle an object in a worker, after a check of the driver's version of lancekit.
 
     Raises SessionError: this Python has another version.
     """
     if version != __version__:
         place = f"  the worker's Python is {sys.executable} on {platform.node()}"
         raise other_package("lancekit", __version__, version, [place])
-    return pickle.loads(packed)  # noqa: S301  # a driver of lancekit's made it
+    return pickle.loads(packed)  # noqa: S301  # a driver of lancekit pickled it
 
 
 def other_package(
     name: str, theirs: str, ours: str, details: Sequence[str] = (), why: str = ""
 ) -> SessionError:
-    """Return the error for workers that have another version of a package, or none.
+    """Return the error for workers with another version of a package, or without it.
 
     name: the package.
     theirs, ours: the versions of the workers and of the driver; empty for none.
     details: further lines of the text.
-    why: the reason, if the workers' package cannot be imported.
+    why: the reason if the workers cannot import the package.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def other_package(
 
 
 class Sent:
-    """Base of objects that Spark pickles in the driver and unpickles in its workers."""
+    """Base class of objects that the driver pickles for its workers."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _arrived, (__version__, pickle.dumps((type(self), self.__getstate__())))

@@ -1,6 +1,6 @@
-"""Bytes for a job's tasks: in the function while they are few, else in a file by the dataset.
+"""Bytes for the tasks of a job, in the function or, if large, in a file beside the dataset.
 
-A closure goes to every task as a whole, and Spark Connect refuses a large one.
+Every task gets the whole closure, and Spark Connect refuses a large one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lancekit._storage.base import Bytes, Store
 
 @dataclass(frozen=True)
 class Shipment:
-    """Parts that a task can ask for by number.  Can be sent to a worker.
+    """Numbered parts of bytes that tasks can read.  Can be sent to a worker.
 
-    Two of them are equal if they are the same one.
+    Two shipments are equal only if they have the same token.
     """
 
     token: str
@@ -34,7 +34,7 @@ class Shipment:
         return len(self.parts) or len(self.ends)
 
     def part(self, number: int) -> memoryview:
-        """Return one part; of a file no more than this is read."""
+        """Return one part; only this part of a file is read."""
         if self.store is None:
             return memoryview(self.parts[number])
         start = self.ends[number - 1] if number else 0
@@ -48,32 +48,32 @@ def shipped(
 ) -> Iterator[Shipment]:
     """Make parts available to tasks while the block runs.
 
-    A file lies among the data files under a name that no version refers to, so that a cleanup
-    finds it should this process die.
+    A file is stored among the data files under a name that no version refers to.  So cleanup
+    finds it if this process dies.
 
-    parts: what to send; of what goes through a file, few parts are held at a time.
+    parts: the bytes to send; few parts are held in memory if they go through a file.
     store: the dataset's folder.
-    most_bytes: more than this goes through a file.
+    most_bytes: parts of more bytes together go through a file.
     """
     token = str(uuid.uuid4())
-    rest, held, size = iter(parts), list[Bytes](), 0
+    rest, buffered, size = iter(parts), list[Bytes](), 0
     for part in rest:
-        held.append(part)
+        buffered.append(part)
         size += len(part)
         if size > most_bytes:
             break
     else:
-        yield Shipment(token, parts=tuple(held))
+        yield Shipment(token, parts=tuple(buffered))
         return
     del part
     name = f"{DATA}/{data_file_name(uuid.uuid4())}"
     sink = store.create(name)
     try:
         ends = list[int]()
-        while held:
-            sink.write(held.pop(0))
+        while buffered:
+            sink.write(buffered.pop(0))
             ends.append(sink.tell())
-            held += islice(rest, 1)  # one at a time: it may be a good part of all
+            buffered += islice(rest, 1)  # one at a time, because a part can be large
         sink.close()
         yield Shipment(token, store=store, name=name, ends=tuple(ends))
     finally:
@@ -82,17 +82,17 @@ def shipped(
             store.delete(name)
 
 
-# ---- sizes as Spark's settings have them: a number, and perhaps a unit
+# ---- sizes in the format of Spark's settings: a number with an optional unit
 
 _SIZE = re.compile(r"(-?\d+)(?:([kmgtp])i?b?|(b))?")
 _UNITS = {unit: 10 * place for place, unit in enumerate("bkmgtp")}
 
 
 def spark_bytes(text: str, bare: str = "b") -> int | None:
-    """Return a size in bytes; ``None`` if the text is not a size.
+    """Parse a size; return it in bytes, or ``None`` if the text is not a size.
 
     text: the value of a setting.
-    bare: the unit of a number without one.
+    bare: the unit of a number without a unit.
 
     Examples
     --------

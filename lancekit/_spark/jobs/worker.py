@@ -1,4 +1,4 @@
-"""What runs first in every Python process that Spark starts."""
+"""Initialization of every Python process that Spark starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lancekit._compiled.state import compile_nothing
 from lancekit._pipeline.write_rows import WriteTask, begin_job
 from lancekit.options import Options, options
 
-#: What each of the many workers on a machine remembers of files, if nothing is said.
+#: The default cache size of each worker; there may be many on a machine.
 _CACHE_BYTES = 64 << 20
 
 
 @cache
 def freeze_worker() -> None:
-    """Take the libraries' own objects out of garbage collection; once per process.
+    """Exclude the libraries' own objects from garbage collection; once per process.
 
     Spark's worker collects garbage after every task, and walks the many long-lived objects of
     Arrow and pandas each time: 17 ms of CPU per task, against 1 ms when they are frozen.  Call
@@ -27,20 +27,20 @@ def freeze_worker() -> None:
 
 
 def enter_worker(values: Options, job: str = "") -> None:
-    """Make a worker ready: freeze its objects, and put the driver's options in force.
+    """Initialize a worker: freeze its objects, and apply the driver's options.
 
-    The names of its files end with the digits of the job, by which they are found if it fails.
+    The names of its files end with the digits of the job, so that they are found if it fails.
 
-    A process serves one task at a time, and every task of lancekit's starts here, so the options
-    of an earlier one do not stay.
+    A process runs one task at a time, and every task of lancekit starts here, so options of an
+    earlier task do not remain.
     """
     freeze_worker()
-    compile_nothing()  # a hundred workers would do it at once
+    compile_nothing()  # 100 workers would compile at the same time
     for option in fields(values):
         setattr(options, option.name, getattr(values, option.name))
     if options.cache_bytes is None:
         options.cache_bytes = _CACHE_BYTES
-    options.engine = "local"  # a worker is where Spark's work ends up
+    options.engine = "local"  # a worker must not start Spark work itself
     begin_job(job)
 
 
@@ -53,9 +53,9 @@ def this_partition() -> int:
 
 
 def of_partition(task: WriteTask) -> WriteTask:
-    """Return how this partition writes: to files of the size that is aimed at.
+    """Return the task for this partition, with the target file size as limit.
 
-    Each partition starts with another of the places for files.
+    Each partition starts with another of the folders for files.
     """
     most = min(options.target_file_bytes or task.max_bytes_per_file, task.max_bytes_per_file)
     return replace(task.rotated(this_partition()), max_bytes_per_file=most)

@@ -1,1 +1,1 @@
-"""Merge-insert on Spark."""
+"""Merge-inserts on Spark."""

@@ -1,9 +1,9 @@
-"""A source on Spark, held still: its rows cached, counted by partition, and its keys brought here.
+"""A source on Spark with stable rows: cached, counted by partition, and its keys collected.
 
-A row is known by its number: the rows of a partition count on from those of the partitions before.
-What is cached can be lost with a machine, and a source such as ``rand()``, or one whose rows come
-in another order each time, is then worked out anew and different; the sums of the keys tell.  One
-of them depends on the rows' order, which counts where rows are known by their numbers.
+A row is identified by its number, which counts over all partitions in order.
+Cached rows can be lost with a machine.  A source such as ``rand()``, or with rows in varying order,
+then computes other rows; checksums of the keys detect this.  One checksum depends on the order of
+rows, for merges that identify rows by their numbers.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from lancekit.errors import SourceChangedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: key bytes that a partition sends along at most when it is counted, which saves a job
+#: most key bytes that a partition returns with its count, which saves a job
 _AT_ONCE = 4 << 20
-#: key bytes of a row that goes through Spark
+#: key bytes of a row that passes through Spark
 _CHUNK = 4 << 20
 
 
 @dataclass(frozen=True)
 class CachedSource:
-    """Columns of a source that stay what they are: cached by Spark, or lying in files.
+    """Columns of a source that do not change: cached by Spark, or stored in files.
 
-    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.  Of what lies in
-    files `read` gives some of the columns, in the same partitions, without reading the others.
+    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is their schema.  For columns in
+    files, `read` returns some of them in the same partitions, without reading the others.
     """
 
     frame: DataFrame
@@ -72,32 +72,32 @@ class CachedSource:
         return self.frame.select(*columns), subschema(self.schema, names)
 
     def release(self) -> None:
-        """Let Spark forget the rows."""
+        """Release Spark's cache of the rows."""
         if self.read is not None:
             return
         try:
             self.frame.unpersist()
-        except Exception:  # the session is gone, and the rows with it
+        except Exception:  # the session has ended, and its cache with it
             return
 
 
-def hold(
+def cache_columns(
     frame: DataFrame, schema: pa.Schema, names: Sequence[str], *, twice: bool = False
 ) -> CachedSource:
-    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk.
+    """Cache some columns of a frame, in memory if there is space, else on disk.
 
-    What is held `twice`, on two machines where there are two, survives the loss of one.
+    With `twice`, rows are cached on two machines if there are two, and survive the loss of one.
     """
     from pyspark import StorageLevel
 
-    # by place, for Spark takes `a` and `A` for one
+    # by position, because Spark treats `a` and `A` as one name
     places = [schema.get_field_index(name) for name in names]
     columns = [f"c{at}" for at in range(len(names))]
     every = frame.toDF(*(f"r{at}" for at in range(len(schema))))
     chosen = gathered(every.select(*(f"r{at}" for at in places)).toDF(*columns))
     level = StorageLevel.MEMORY_AND_DISK_2 if twice else StorageLevel.MEMORY_AND_DISK
     if is_connect(frame.sparkSession):
-        # It sends the plan anew each time; one with rand() is another then, and finds no cache.
+        # It sends the plan again each time; with rand(), the plan differs, and finds no cache.
         kept = run_action(
             frame.sparkSession,
             partial(chosen.localCheckpoint, storageLevel=level),
@@ -110,14 +110,14 @@ def hold(
 
 @dataclass
 class KeySum:
-    """Checksums of key columns, of whatever batches they come in."""
+    """Checksums of key columns, independent of how the rows are split into batches."""
 
     _parts: dict[tuple[int, int], int] = field(default_factory=dict)
     _rows: int = 0
     _known: int = 0
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Go on with the next batch."""
+        """Add the next batch."""
         for at, column in enumerate(columns):
             valid = pc.is_valid(column).to_numpy(zero_copy_only=False).view(np.uint8)
             for part, data in enumerate(chain([valid], _contents(ak.drop_null(column)))):
@@ -129,12 +129,12 @@ class KeySum:
 
     @property
     def ordered(self) -> int:
-        """The sum of the keys in their order."""
+        """The checksum of the keys in their order."""
         return zlib.crc32(repr(sorted(self._parts.items())).encode())
 
     @property
     def unordered(self) -> tuple[int, int]:
-        """The number of rows, and the sum of the keys without a null in whatever order."""
+        """The number of rows, and a checksum of the keys without nulls in any order."""
         return self._rows, self._known % (1 << 64)
 
 
@@ -156,13 +156,13 @@ def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
         yield viewed(values.buffers()[1])[first : first + len(values) * width]
 
 
-#: whether values of a type are of any length
+#: True for types whose values vary in length
 _is_variable = one_of(*TEXT_TYPES, *BYTE_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was found of a partition; `keys` only if they are few."""
+    """The summary of a partition; `keys` only if they are few."""
 
     rows: int
     key_bytes: int
@@ -172,10 +172,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """What was found of a source's partitions.
+    """The summary of a source's partitions.
 
-    starts: the number of each partition's first row, and at last of all rows.
-    sums: the sums of the partitions' keys.
+    starts: the number of each partition's first row, and last the number of all rows.
+    sums: the checksums of the partitions' keys.
     key_bytes: the bytes of all keys.
     """
 
@@ -192,20 +192,20 @@ class SourceSummary:
         return int(self.starts[-1])
 
     def check(self, on: tuple[str, ...]) -> SameKeys:
-        """Return what tells in a task whether a partition has the same keys, in any order."""
+        """Return a check for tasks that a partition has the same keys, in any order."""
         return SameKeys(on, tuple(key_sum.unordered for key_sum in self.sums))
 
     def keys(self) -> tuple[list[pa.Array], pa.Array | None]:
-        """Bring the key columns here, and the column that orders rows; in the order of the rows.
+        """Collect the key columns, and the column that orders rows, in row order.
 
-        Raises SourceChangedError: cached rows were lost, and came back different.
+        Raises SourceChangedError: cached rows were lost, and recomputed rows differ.
         Raises EngineError: the keys are more than ``spark.driver.maxResultSize`` allows.
         """
         packed: list[bytes] | list[pa.Buffer]
         packed = [part for part in self._few if part is not None]
-        all_here = len(packed) == len(self.sums)
-        self._few.clear()  # who asks keeps the keys, and they are here once
-        if not all_here:
+        is_complete = len(packed) == len(self.sums)
+        self._few.clear()  # the caller keeps the keys, and needs no second copy
+        if not is_complete:
             what = f"The keys of {self.rows:,} rows"
             check_answers(self._frame.sparkSession, self.key_bytes, what)
             packed = _fetch(self._frame, self._maker)
@@ -221,13 +221,13 @@ class SourceSummary:
 
 @dataclass(frozen=True)
 class SameKeys:
-    """Hands rows of a partition on, and compares their keys.  Can be sent to a worker."""
+    """A check that passes on the rows of a partition.  Can be sent to a worker."""
 
     on: tuple[str, ...]
     sums: tuple[tuple[int, int], ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows; raise ``SourceChangedError`` behind the last one if keys differ."""
+        """Yield the rows; raise ``SourceChangedError`` after the last one if keys differ."""
         key_sum = KeySum()
         for batch in batches:
             key_sum.add(key_columns(batch, self.on))
@@ -237,7 +237,7 @@ class SameKeys:
 
 
 def other_rows() -> SourceChangedError:
-    """Return the error for a source whose cached rows were lost, and came back different."""
+    """Return the error for a source whose cached rows were lost and whose new rows differ."""
     return SourceChangedError(
         "A part of the source that Spark had cached was lost twice, and came out different when it "
         "was worked out anew.",
@@ -245,8 +245,8 @@ def other_rows() -> SourceChangedError:
     )
 
 
-def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
-    """Count the rows of a source and sum their keys, once they are cast; this fills the cache.
+def survey(source: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
+    """Count the rows of a source and sum their cast keys; this fills the cache.
 
     Raises NullKeyError, SchemaMismatchError: a key does not fit.
     """
@@ -254,10 +254,10 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
     if clauses.dedupe_by is not None:
         names.append(clauses.dedupe_by)
     names = list(dict.fromkeys(names))
-    frame, own = held.select(names)
+    frame, own = source.select(names)
     casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
     maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
-    # of all partitions together no more than any keys that travel: a thousand answer at once
+    # all partitions together return no more than the limit of keys, even if 1,000 answer at once
     most = most_tasks(frame.sparkSession)
     at_once = min(_AT_ONCE, WIDE_BYTES // most, answer_room(frame.sparkSession, most).most)
 
@@ -285,7 +285,7 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes batches of keys, and of what orders them, of a source's.  Can be sent to a worker."""
+    """A function that extracts the keys and the order column of rows.  Can be sent to a worker."""
 
     own: pa.Schema
     plan: CastPlan
@@ -309,7 +309,7 @@ class _Maker:
 
 
 def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
-    """Bring keys here in large pieces, which costs Spark much less than rows."""
+    """Collect keys in large chunks, which costs Spark much less than rows."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = this_partition()
@@ -324,7 +324,7 @@ def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
     sent = map_batches(frame, work, "partition int, place int, data binary")
     rows = run_action(frame.sparkSession, sent.toArrow, what="reading keys")
     order = np.lexsort((rows["place"].to_numpy(), rows["partition"].to_numpy()))
-    return [rows["data"][at].as_buffer() for at in order]  # without a copy
+    return [rows["data"][at].as_buffer() for at in order]  # no copy
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -1,7 +1,8 @@
-"""Which source row matches which target row: by keys that travel, or by a join of Spark's.
+"""Matching of source rows and target rows, by collected keys or by a Spark join.
 
-The target's fragments are probed by this process, or by tasks that each get the source's keys and
-a piece of the target: ranges of rows, so that a large fragment is shared by several tasks.
+Collected keys are looked up in the target by this process, or by tasks.  Each task gets the
+source's keys and a piece of the target: ranges of rows, so that several tasks share a large
+fragment.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from lancekit._spark.frames.scan import cut_pieces, fragment_frame, whole_ranges
 from lancekit._spark.frames.types import to_spark_batch, typed_parts, wire_schema
 from lancekit._spark.frames.wire_rows import (
     FAILURE,
-    by_place,
+    by_position,
     gathered,
     key_wire,
     pack_keys,
@@ -69,10 +70,10 @@ if TYPE_CHECKING:
 
 Indices = npt.NDArray[np.int64]
 
-#: arrays that were sent begin at a multiple of so many bytes
+#: the alignment of arrays that are sent
 _WORD = 64
-#: orders that are sent to each task, whose own is one of many
-_ORDER_BYTES = 8 << 20
+#: most bytes of row routings that every task gets, although it needs only its own
+_ROUTING_BYTES = 8 << 20
 
 
 def find_pairs(
@@ -82,13 +83,13 @@ def find_pairs(
     match: MatchPlan,
     snapshot: Snapshot,
 ) -> list[Matches]:
-    """Return the matches of each fragment, or of several parts of it, in the target's order.
+    """Return the matches of each fragment, or of its parts, in the target's order.
 
-    session: where tasks run.
-    keys: what to look for.
-    target: the target's fragments.
-    match: who looks.
-    snapshot: the version; its folder takes keys that are too many to be sent otherwise.
+    session: the session of the tasks.
+    keys: the keys to find.
+    target: the fragments of the target.
+    match: the plan, which says where keys are looked up.
+    snapshot: the version; its folder takes keys that are too large to send.
     """
     found: Iterable[Matches]
     if match.strategy == "index":
@@ -104,7 +105,7 @@ def find_pairs(
 
 
 def _packed(keys: Keys) -> Iterator[Bytes]:
-    """Yield the keys as tasks get them: what they are, then their arrays, without a copy."""
+    """Yield the keys in the form for tasks: a header, then their arrays without a copy."""
     if isinstance(keys, SortedKeys):
         yield _head(keys, 0, keys.first_rows.dtype)
         yield pa.py_buffer(keys.values)
@@ -120,14 +121,14 @@ def _packed(keys: Keys) -> Iterator[Bytes]:
 
 
 def _head(keys: Keys, seed: int, rows: np.dtype[np.generic] | None) -> bytes:
-    """Return what a task has to know of the arrays, as long as words are: they lie behind it."""
+    """Return the header of the arrays, padded so that the arrays after it are aligned."""
     head = pickle.dumps((type(keys), keys.names, seed, rows))
     return head.ljust(-(-len(head) // _WORD) * _WORD, b"\0")
 
 
 def _stream(column: pa.Array) -> pa.Buffer:
     table = pa.table({"k": column})
-    sink = pa.BufferOutputStream(pa.system_memory_pool())  # others keep the room of large buffers
+    sink = pa.BufferOutputStream(pa.system_memory_pool())  # other pools keep large freed buffers
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
@@ -135,7 +136,7 @@ def _stream(column: pa.Array) -> pa.Buffer:
 
 @lru_cache(maxsize=1)
 def _unpacked(sent: Shipment) -> Keys:
-    """Return the keys that were sent; a process that has several tasks unpacks them once."""
+    """Unpack the keys that were sent, only once if a process runs several tasks."""
     kind, names, seed, rows = pickle.loads(sent.part(0))  # noqa: S301  # made by the driver
     parts = [sent.part(number) for number in range(1, len(sent))]
     if kind is SortedKeys:
@@ -154,7 +155,7 @@ def _column(packed: memoryview) -> pa.Array:
 
 
 def forget_keys() -> None:
-    """Let a worker's process go on without the keys of an earlier job."""
+    """Free the keys of an earlier job in a worker."""
     _unpacked.cache_clear()
 
 
@@ -169,7 +170,7 @@ def _on_workers(
         return []
     request = ScanRequest(outputs=plan_columns(target[0].schema, list(names)))
     pieces = cut_pieces(whole_ranges(target), request, client_of(session).parallelism())
-    # Each piece is pickled by itself, so that a worker unpacks no more than its own.
+    # Each piece is pickled separately, so that a worker unpickles only its own.
     packed = [pickle.dumps(piece.ranges) for piece in pieces]
 
     def probe(batches: Iterable[pa.RecordBatch]) -> list[Matches]:
@@ -189,11 +190,11 @@ def _on_workers(
 
 @dataclass(frozen=True, slots=True)
 class RowRouting:
-    """What a task does with the rows of one partition of the source; rows count from its first.
+    """The matches of the rows in one partition of the source; rows count from its first.
 
-    rows, addresses: pairs of a row and the address of a target row that it matches, by row.
-    skipped: rows that are left out.
-    key_sum: the sum of the partition's keys.
+    rows, addresses: pairs of a row and the address of a matched target row, in row order.
+    skipped: rows that are dropped.
+    key_sum: the checksum of the partition's keys.
     """
 
     rows: npt.NDArray[np.integer]
@@ -202,37 +203,37 @@ class RowRouting:
     key_sum: int
 
     def parts(self) -> Iterator[Bytes]:
-        """Yield it in as many parts as `read` takes, the long ones without a copy."""
+        """Yield the parts that `read` expects, the long ones without a copy."""
         yield pickle.dumps((self.rows.dtype, self.skipped, self.key_sum))
         yield pa.py_buffer(self.rows)
         yield pa.py_buffer(self.addresses)
 
     @classmethod
     def read(cls, sent: Shipment, partition: int) -> RowRouting:
-        """Return what a partition's task was sent."""
+        """Read the routing that was sent to a partition's task."""
         head, rows, addresses = (sent.part(3 * partition + part) for part in range(3))
         kind, skipped, key_sum = pickle.loads(head)  # noqa: S301  # made by the driver
-        # copies: in a file numbers begin anywhere
+        # copied, because numbers in a file are not aligned
         pairs = np.array(np.frombuffer(rows, kind)), np.array(np.frombuffer(addresses, np.int64))
         return cls(*pairs, skipped, key_sum)
 
     def skipped_between(self, start: int, stop: int) -> Indices:
-        """Return the rows of a range that are left out."""
+        """Return the dropped rows in a range."""
         return self.skipped[slice(*np.searchsorted(self.skipped, (start, stop)))]
 
 
-def orders(
+def route_rows(
     matches: list[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
 ) -> list[RowRouting]:
-    """Return what each partition's task is to do; ``matches`` is empty then: it may be large."""
-    left_out = np.empty(0, np.int64)
+    """Return the routing of each partition; empty ``matches``, which can be large."""
+    dropped = np.empty(0, np.int64)
     if keys.kept is not None:
         mask = np.ones(keys.rows, bool)
         mask[keys.kept] = False
-        left_out = np.flatnonzero(mask)
+        dropped = np.flatnonzero(mask)
     skipped = (
-        left_out[slice(*cut)] - start
-        for start, cut in zip(starts, pairwise(np.searchsorted(left_out, starts)), strict=False)
+        dropped[slice(*cut)] - start
+        for start, cut in zip(starts, pairwise(np.searchsorted(dropped, starts)), strict=False)
     )
     told = zip(_pairs(matches, keys.rows, starts), skipped, sums, strict=True)
     return [RowRouting(*pairs, some, key_sum) for pairs, some, key_sum in told]
@@ -241,9 +242,9 @@ def orders(
 def _pairs(
     matches: list[Matches], count: int, starts: Indices
 ) -> Iterator[tuple[npt.NDArray[np.integer], Indices]]:
-    """Yield the pairs of each partition, by row; rows count from the partition's first.
+    """Yield the pairs of each partition, in row order; rows count from the partition's first.
 
-    What is made of all ``count`` rows together is an address for each, if no row has two.
+    If no row has two matches, all ``count`` rows together only need an array of addresses.
     """
     small: type[np.integer] = np.int32 if count < 1 << 31 else np.int64
     pairs, known = sum(len(match.offsets) for match in matches), np.zeros(count, bool)
@@ -272,26 +273,26 @@ def _addresses(match: Matches) -> Indices:
     return row_address.addresses(match.fragment_id, match.offsets.astype(np.int64))
 
 
-def send_orders(orders: Iterable[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
-    """Make orders available to tasks, by the numbers of their partitions."""
-    return shipped((part for order in orders for part in order.parts()), store, _ORDER_BYTES)
+def send_routings(routings: Iterable[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
+    """Make routings available to tasks, by the numbers of their partitions."""
+    return shipped((part for each in routings for part in each.parts()), store, _ROUTING_BYTES)
 
 
-# ---- A source joined with the target's keys by Spark, where keys are too many to travel
+# ---- A source that Spark joins with the target's keys, because its keys are too many to collect
 
-#: keys that are brought back for a message
+#: keys that are collected for a message
 _SAMPLE = 20
 
 
-def check_by_grouping(held: CachedSource, plan: CastPlan, on: tuple[str, ...]) -> None:
-    """Raise ``DuplicateKeysError`` if a key of the source, without a null, is there twice."""
+def check_by_grouping(cached: CachedSource, plan: CastPlan, on: tuple[str, ...]) -> None:
+    """Raise ``DuplicateKeysError`` if a key of the source without a null occurs twice."""
     schema = key_schema(plan.target, on)
     keys = [f"k{at}" for at in range(len(on))]
     known = " and ".join(f"{key} is not null" for key in keys)
-    rows = prepare(held.frame, held.schema, plan, on, ())
+    rows = prepare(cached.frame, cached.schema, plan, on, ())
     groups = rows.groupBy(*keys, FAILURE).count()
     found = groups.where(f"{FAILURE} is not null or (`count` > 1 and {known})")
-    session = held.frame.sparkSession
+    session = cached.frame.sparkSession
     sample = run_action(session, found.limit(_SAMPLE).toArrow)
     raise_failure(sample.column(FAILURE))
     if sample.num_rows:
@@ -302,7 +303,7 @@ def check_by_grouping(held: CachedSource, plan: CastPlan, on: tuple[str, ...]) -
 
 
 def join_frame(
-    held: CachedSource,
+    cached: CachedSource,
     plan: CastPlan,
     check: SameKeys,
     target: Sequence[FragmentSource],
@@ -310,32 +311,32 @@ def join_frame(
     *,
     broadcast: bool,
 ) -> tuple[DataFrame, ReadRows]:
-    """Return the source's rows with what they match, and how a task reads them.
+    """Return the source's rows joined with their matches, and a reader for tasks.
 
     held, plan: the source, and the casts to the dataset's types.
-    check: tells whether a partition has the keys that it had.
-    target: the target's fragments.
-    work: what is done with the rows, which says what is needed of both sides.
-    broadcast: whether the target's keys go to the tasks that hold the source, or both sides are
+    check: checks that a partition still has the same keys.
+    target: the fragments of the target.
+    work: the task that processes the rows, which determines the columns of both sides.
+    broadcast: whether the target's keys are sent to the tasks of the source; else both sides are
         sorted.
     """
     on = work.clauses.on
-    source = prepare(held.frame, held.schema, plan, on, work.source.names, check)
+    source = prepare(cached.frame, cached.schema, plan, on, work.source.names, check)
     if work.clauses.dedupe_by is not None:
         source = _largest(source, work, work.clauses.dedupe_by)
-    keys = _target_keys(held.frame.sparkSession, target, work)
+    keys = _target_keys(cached.frame.sparkSession, target, work)
     names = [f"k{at}" for at in range(len(on))]
-    # Spark thinks that a scan has as many rows as tasks, and would broadcast any target.
+    # Spark assumes that a scan has as many rows as tasks, and would broadcast any target.
     joined = source.join(keys.hint("broadcast" if broadcast else "merge"), names, "left")
-    s, t = by_place("s", work.source).names, by_place("t", work.lent).names
+    s, t = by_position("s", work.source).names, by_position("t", work.lent).names
     rows = joined.select(*s, *t, FAILURE, ADDRESS)
-    # the source's partitions were gathered; to gather them again would give tasks other numbers,
-    # by which `check` knows a partition
+    # the source's partitions were gathered already; gathering again would renumber the tasks, by
+    # whose numbers `check` identifies a partition
     return rows if broadcast else gathered(rows), _Reader(work.source, work.lent)
 
 
 def _largest(source: DataFrame, work: MergeTask, by: str) -> DataFrame:
-    """Keep of the rows of one key that with the largest value; all rows without a whole key."""
+    """Keep the row with the largest value of each key, and all rows with a null in their key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -351,7 +352,7 @@ def _largest(source: DataFrame, work: MergeTask, by: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads joined rows on a worker."""
+    """A reader of joined rows on a worker."""
 
     source: pa.Schema
     lent: pa.Schema
@@ -373,13 +374,13 @@ class _Reader:
 def _target_keys(
     session: SparkSession, target: Sequence[FragmentSource], work: MergeTask
 ) -> DataFrame:
-    """Return the target's keys as ``k*``, what it lends as ``t*``, and its rows' addresses."""
+    """Return the target's keys as ``k*``, the columns to keep as ``t*``, and the row addresses."""
     schema, on = work.task.schema, work.clauses.on
     names = list(dict.fromkeys([*on, *work.lent.names]))
     request = ScanRequest(outputs=plan_columns(schema, [*names, "_rowaddr"]))
     keys = key_wire(key_schema(schema.to_arrow(), on))
     lent = wire_schema(work.lent, exact=True)
-    out = pa.schema([*by_place("k", keys), *by_place("t", lent), (ADDRESS, pa.int64())])
+    out = pa.schema([*by_position("k", keys), *by_position("t", lent), (ADDRESS, pa.int64())])
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         packed = pack_keys([batch.column(name) for name in on], keys)

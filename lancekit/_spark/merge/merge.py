@@ -1,9 +1,8 @@
-"""A merge-insert on Spark: at most one job that writes, whichever way the keys are found.
+"""Merge-inserts on Spark, with at most one job that writes.
 
-Keys that travel are matched first, and each task that holds a part of the source is told which of
-its rows replace which of the target's.  Otherwise Spark joins both sides.  Either way the target's
-columns are read only if a matched row needs them: those that the source lacks, and those that a
-condition names.
+If the keys are collected, they are matched first, and each task of the source gets the target rows
+that its rows replace.  Otherwise, Spark joins both sides.  In both cases, a column of the target is
+read only if a matched row needs it: because the source lacks it, or because a condition reads it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from lancekit._spark.frames.wire_rows import FAILURE, raise_failure, subschema
 from lancekit._spark.jobs.client import most_tasks
 from lancekit._spark.jobs.collect import collect
 from lancekit._spark.merge.cached_source import CachedSource, SourceSummary
-from lancekit._spark.merge.match_keys import find_pairs, join_frame, orders, send_orders
+from lancekit._spark.merge.match_keys import find_pairs, join_frame, route_rows, send_routings
 from lancekit._spark.merge.merge_task import (
     ADDRESS,
     MatchedRows,
@@ -64,7 +63,7 @@ from lancekit._spark.merge.merge_task import (
     concatenated,
     lent_columns,
 )
-from lancekit._spark.merge.routed_source import PIECE, laid_out, ordered_frame, piece_bounds
+from lancekit._spark.merge.routed_source import PIECE, piece_bounds, routed_frame, shuffle_rows
 from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
@@ -72,32 +71,32 @@ if TYPE_CHECKING:
 
 
 def merge_by_pairs(
-    held: CachedSource,
+    cached: CachedSource,
     found: SourceSummary,
     take_keys: Callable[[], SourceKeys],
     job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
-    """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
+    """Run a merge with collected keys; the result differs from `merge_locally` only in row order.
 
-    held, found: the source's rows, and their partitions.
-    take_keys: returns their keys, which nobody else holds then.
-    job: what to do.
-    match: where the keys are matched.
+    held, found: the source's rows, and the summary of their partitions.
+    take_keys: returns the keys, and drops all other references to them.
+    job: the merge.
+    match: the plan, which says where the keys are matched.
     """
     clauses, target, store = job.clauses, job.target, job.task.store
     keys = take_keys()
     if clauses.by_address:
         matches = addressed(keys.given[0])
     else:
-        matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
+        matches = find_pairs(cached.frame.sparkSession, keys, target, match, job.snapshot)
     matched = _rows_of(matches)
     if clauses.matched == "fail" and len(matched):
         named = pa.table(list(keys.given), names=list(clauses.on))
         rows = np.concatenate([match.source_rows for match in matches])
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(matched))
     keys = keys.without_values()
-    _give_back()
+    _release_memory()
     work = _work(job)
     alone = int(keys.unmatched([match.source_rows for match in matches]).sum())
     parts: list[TaskResult] = []
@@ -105,12 +104,12 @@ def merge_by_pairs(
         replaced = first_matches(matches) if clauses.once else matches
         sums = [key_sum.ordered for key_sum in found.sums]
         del matches
-        told = orders(replaced, keys, found.starts, sums)
+        routings = route_rows(replaced, keys, found.starts, sums)
         sort = job.keeps_ids and not job.patches
-        cuts = piece_bounds(told, work, most_tasks(held.frame.sparkSession), sort=sort)
-        with send_orders(told, store) as sent:
-            told.clear()  # the tasks have them
-            frame, read = ordered_frame(held, job.casts, cuts, sent, target, work)
+        cuts = piece_bounds(routings, work, most_tasks(cached.frame.sparkSession), sort=sort)
+        with send_routings(routings, store) as sent:
+            routings.clear()  # the tasks have them
+            frame, read = routed_frame(cached, job.casts, cuts, sent, target, work)
             if job.patches:
                 return _rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
@@ -118,11 +117,11 @@ def merge_by_pairs(
     return _finish(parts, matched, matched if every else None, job, match, keys.skipped, alone)
 
 
-def _give_back() -> None:
-    """Give freed memory back to the system, where that can be asked for.
+def _release_memory() -> None:
+    """Return freed memory to the system, where possible.
 
-    Keys and pairs of rows are as large as what comes after them, and the C library keeps their
-    memory for itself: a quarter of a merge's peak.
+    The keys and the pairs of rows are as large as the later data, and the C library would keep
+    their memory: a quarter of a merge's peak.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
@@ -132,25 +131,25 @@ def _give_back() -> None:
 
 
 def merge_by_join(
-    held: CachedSource,
+    cached: CachedSource,
     found: SourceSummary,
     job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
-    """Do the same with keys that are too many to travel.
+    """Run a merge by a Spark join, for keys that are too many to collect.
 
-    Raises SourceChangedError: cached rows were lost, and came back with other keys.
-    Raises DuplicateKeysError: a key is there twice.
+    Raises SourceChangedError: cached rows were lost, and recomputed rows have other keys.
+    Raises DuplicateKeysError: a key occurs twice.
     """
     work = _work(job)
     broadcast = match.strategy == "broadcast"
     check = found.check(job.clauses.on)
-    frame, read = join_frame(held, job.casts, check, job.target, work, broadcast=broadcast)
+    frame, read = join_frame(cached, job.casts, check, job.target, work, broadcast=broadcast)
     skipped = None if job.clauses.dedupe_by else 0
     if job.patches:
         return _rewrite_fragments(frame, read, work, job.target, match, skipped)
     if job.keeps_ids:
-        # moved rows come first in their fragments: they have ids, the inserted ones get theirs
+        # moved rows must come first in a fragment: they keep ids, and inserted rows get new ones
         frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
     parts = _run(frame, read, work)
     matches = RowSet.union(part.matches for part in parts)
@@ -174,7 +173,7 @@ def _refusal(
 
 def _work(job: MergeJob) -> MergeTask:
     source, clauses, task, condition = job.casts.target, job.clauses, job.task, job.condition
-    # a column that decides between rows goes along even if nothing is written
+    # a column that selects between rows is needed even if no rows are written
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
     names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
@@ -204,13 +203,13 @@ def _fragments(parts: Sequence[TaskResult]) -> tuple[Fragment, ...]:
 def _finish(
     parts: Sequence[TaskResult],
     matches: RowSet,
-    gone: RowSet | None,
+    removed: RowSet | None,
     job: MergeJob,
     match: MatchPlan,
     skipped: int | None,
     alone: int | None = None,
 ) -> MergeWork:
-    """Put together what the tasks found; what no task was asked for is known."""
+    """Combine the results of the tasks with the values that are known without tasks."""
     clauses, task = job.clauses, job.task
     new = _fragments(parts)
     try:
@@ -218,18 +217,18 @@ def _finish(
             by_id = {source.fragment.id: source for source in job.target}
             new = tuple(f for part in parts for f in _with_ids(part, by_id))
         new = tuple(join_small_files(task, new))
-        if gone is None:
-            gone = RowSet.union(part.gone for part in parts)
+        if removed is None:
+            removed = RowSet.union(part.removed for part in parts)
         by_source = clauses.delete_by_source
         on_spark = by_source and match.strategy != "driver"
-        updated = len(gone) if clauses.matched == "update" else 0
+        updated = len(removed) if clauses.matched == "update" else 0
         dropped = RowSet.union(part.dropped for part in parts)
         if clauses.matched == "delete":
-            dropped = gone
+            dropped = removed
         marked, left_out, deleted = mark_fragments(
             job,
             matches.by_fragment if by_source else {},
-            RowSet.union((gone, dropped)).by_fragment,
+            RowSet.union((removed, dropped)).by_fragment,
             dropped.by_fragment,
             SparkRunner(task.store).map if on_spark else LocalRunner().map,
         )
@@ -255,7 +254,7 @@ def _finish(
 
 
 def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
-    """Return the first few new rows of each kind, updated ones first."""
+    """Return the first few new rows of each kind, updated rows first."""
     schema = task.schema.to_arrow().append(pa.field("_rowaddr", pa.uint64()))
     tables = [pa.ipc.open_stream(p.examples).read_all() for p in parts if p.examples is not None]
     table = pa.concat_tables([schema.empty_table(), *tables])
@@ -266,11 +265,11 @@ def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
 
 
 def _with_ids(part: TaskResult, target: Mapping[int, FragmentSource]) -> list[Fragment]:
-    """Give the updated rows of a task, which it wrote first, the ids of those they replace.
+    """Give the updated rows of a task, which it wrote first, the ids of the rows they replace.
 
-    It wrote them by the addresses of these, ascending.
+    It wrote them in ascending order of the replaced rows' addresses.
     """
-    ids = [FragmentReader(target[id_]).row_ids(offsets) for id_, offsets in part.gone.offsets()]
+    ids = [FragmentReader(target[id_]).row_ids(offsets) for id_, offsets in part.removed.offsets()]
     return with_row_ids(part.new, np.concatenate([np.empty(0, np.uint64), *ids]))
 
 
@@ -281,14 +280,14 @@ def _rows_of(matches: Sequence[Matches]) -> RowSet:
     return rows
 
 
-# ---- A merge on Spark that updates columns where the rows are
+# ---- Merges on Spark that update columns beside the existing rows
 #
-# The new values of a fragment meet in one task, which writes the fragment's file.
+# One task gets all new values of a fragment, and writes the fragment's file.
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a task wrote, and the hashes of the primary keys of its rows."""
+    """The fragments that a task patched, and the hashes of its rows' primary keys."""
 
     patched: tuple[Patched, ...]
     hashes: npt.NDArray[np.uint64]
@@ -302,15 +301,15 @@ def _rewrite_fragments(
     match: MatchPlan,
     skipped: int | None,
 ) -> MergeWork:
-    """Write the source's columns anew for the fragments that have a match.
+    """Rewrite the source's columns in the fragments that have a match.
 
-    frame, read: the source's rows with the addresses that they match, and how a task reads them.
-    work: what is done with them.
-    target: the target's fragments.
+    frame, read: the source's rows with the addresses of their matches, and a reader for tasks.
+    work: the task that processes the rows.
+    target: the fragments of the target.
     match, skipped: as in `MergeWork`.
     """
     most = most_tasks(frame.sparkSession)
-    count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table
+    count = max(min(len(target), most), 1)  # cast errors must appear for an empty table, too
     ids = np.array([source.fragment.id for source in target])
 
     def updates(batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
@@ -321,8 +320,8 @@ def _rewrite_fragments(
     def pieces(address: pa.Array) -> npt.NDArray[np.int64]:
         return np.searchsorted(ids, row_address.fragment_ids(address.to_numpy())) % count
 
-    laid = laid_out(frame, updates, pieces, work.source)
-    # every row to the task that writes its fragment
+    laid = shuffle_rows(frame, updates, pieces, work.source)
+    # each row goes to the task that writes its fragment
     laid = laid.repartitionById(count, PIECE).sortWithinPartitions(ADDRESS)
     packed = tuple(
         pickle.dumps({s.fragment.id: s for s in target[place::count]}) for place in range(count)
@@ -342,7 +341,7 @@ def _rewrite_fragments(
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """Writes the files of the fragments whose rows come to a task."""
+    """A function that writes the files of the fragments whose rows a task gets."""
 
     work: MergeTask
     packed: tuple[bytes, ...]
@@ -369,25 +368,25 @@ class _Rewrite:
     def _by_fragment(
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[int, int, npt.NDArray[np.int64], pa.Table]]:
-        """Yield each fragment's rows together; they come sorted."""
-        held: list[pa.RecordBatch] = []
+        """Yield the rows of each fragment together; the rows come sorted."""
+        cached: list[pa.RecordBatch] = []
         offsets: list[npt.NDArray[np.int64]] = []
         last = piece = -1
         for batch in batches:
             raise_failure(batch.column(FAILURE))
             if not batch.num_rows:
                 continue
-            piece = batch.column(PIECE)[0].as_py()  # all rows of a task have the same
+            piece = batch.column(PIECE)[0].as_py()  # the same for all rows of a task
             for source, rows in typed_parts(batch, self.work.source):
                 addresses = rows.column(ADDRESS).to_numpy()
                 ids = row_address.fragment_ids(addresses)
                 cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
                 for start, stop in pairwise(cuts):
-                    if held and ids[start] != last:
-                        yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
-                        held, offsets = [], []
+                    if cached and ids[start] != last:
+                        yield piece, last, np.concatenate(offsets), pa.Table.from_batches(cached)
+                        cached, offsets = [], []
                     last = int(ids[start])
-                    held.append(source.slice(start, stop - start))
+                    cached.append(source.slice(start, stop - start))
                     offsets.append(row_address.offsets(addresses[start:stop]))
-        if held:
-            yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
+        if cached:
+            yield piece, last, np.concatenate(offsets), pa.Table.from_batches(cached)

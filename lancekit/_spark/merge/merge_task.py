@@ -1,4 +1,4 @@
-"""What a task of a merge does with rows of the source and what they match: write what is new."""
+"""The part of a merge that runs in a task: write the new rows for source rows and matches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lancekit._pipeline.source_keys import key_columns
 from lancekit._pipeline.write_rows import WriteTask, write_fragments
 from lancekit._spark.jobs.worker import of_partition
 
-# ---- rows of a version, as tasks tell them: a bitmap for each fragment, two bytes a row at most
+# ---- rows of a version in the form of task results: bitmaps, of at most two bytes a row
 
 
 @dataclass
 class RowSet:
-    """Rows by the ids of their fragments, and how many were added, repeated ones included.
+    """Rows by fragment id, and the number of added rows, duplicates included.
 
     Examples
     --------
@@ -47,13 +47,13 @@ class RowSet:
             self.add_bitmap(id_, to_bitmap(offsets))
 
     def add_bitmap(self, fragment_id: int, offsets: BitMap) -> None:
-        """Add rows of a fragment, which do not count as added."""
+        """Add rows of a fragment, without counting them in `added`."""
         known = self.by_fragment.get(fragment_id)
         self.by_fragment[fragment_id] = offsets if known is None else known | offsets
 
     @classmethod
     def union(cls, parts: Iterable[RowSet]) -> RowSet:
-        """Return the rows of several sets."""
+        """Merge several row sets."""
         out = cls()
         for part in parts:
             out.added += part.added
@@ -62,12 +62,12 @@ class RowSet:
         return out
 
     def offsets(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-        """Yield the ids of fragments, ascending, with the ascending offsets of the rows."""
+        """Yield fragment ids, ascending, each with the ascending offsets of its rows."""
         for id_ in sorted(self.by_fragment):
             yield id_, to_offsets(self.by_fragment[id_]).astype(np.int64)
 
     def __len__(self) -> int:
-        """Return the number of different rows."""
+        """Return the number of distinct rows."""
         return sum(map(len, self.by_fragment.values()))
 
 
@@ -77,10 +77,10 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class MatchedRows(NamedTuple):
-    """Rows of the source, one for each target row that they match, or one alone.
+    """Rows of the source: one for each matched target row, or one without a match.
 
-    `lent` are the columns that come from the target row, ``None`` if all rows are alone; `address`
-    is where that is, null for a row that is alone.
+    `lent` has the columns of the target rows, ``None`` if no row has a match; `address` has the
+    addresses of the target rows, null for a row without a match.
     """
 
     source: pa.RecordBatch
@@ -88,7 +88,7 @@ class MatchedRows(NamedTuple):
     address: pa.Array
 
     def updates(self, condition: PairCondition | None) -> npt.NDArray[np.int64]:
-        """Return the rows that have a match, and for which a condition holds if there is one."""
+        """Return the rows with a match that satisfy the condition, if there is one."""
         pairs = np.flatnonzero(self.address.is_valid().to_numpy(zero_copy_only=False))
         if condition is None or not len(pairs):
             return pairs
@@ -97,21 +97,21 @@ class MatchedRows(NamedTuple):
         return pairs[condition.holds(_take(self.source, rows), lent)]
 
 
-#: how a task reads such rows
+#: reads such rows in a task
 ReadRows: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task wrote and found.
+    """The result of one task.
 
-    `matches` are the rows of the target that have a match, `gone` those that are replaced or
-    deleted for it, and `dropped` those that are deleted where others are replaced.
+    `matches` are the target rows with a match.  `removed` are matched rows that are replaced or
+    deleted, and `dropped` are matched rows that are deleted in a merge that replaces others.
     """
 
     new: list[Fragment]
     matches: RowSet
-    gone: RowSet
+    removed: RowSet
     dropped: RowSet
     inserted: int
     alone: int
@@ -122,10 +122,10 @@ class TaskResult:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a task has found so far."""
+    """The counts and rows that a task has found so far."""
 
     matches: RowSet = field(default_factory=RowSet)
-    gone: RowSet = field(default_factory=RowSet)
+    removed: RowSet = field(default_factory=RowSet)
     dropped: RowSet = field(default_factory=RowSet)
     hashes: list[Hashes] = field(default_factory=list)
     inserted: int = 0
@@ -135,12 +135,12 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """What a task does with joined rows.  Can be sent to a worker.
+    """The work of a task with joined rows.  Can be sent to a worker.
 
     source: the columns of the source that are needed.
     lent: the columns of a matched target row that are needed.
-    clauses, condition, task: what to do, which matched rows are updated if not all are, and where
-        new rows go.
+    clauses, condition, task: the actions, the condition for updates if there is one, and where new
+        rows go.
     dry: whether to write nothing.
     """
 
@@ -152,7 +152,7 @@ class MergeTask:
     dry: bool = False
 
     def __call__(self, rows: Iterable[MatchedRows]) -> TaskResult:
-        """Write what is new of the rows of a partition."""
+        """Write the new rows of a partition."""
         tally = _Tally()
         new, examples = list[Fragment](), None
         if self.dry:
@@ -163,7 +163,7 @@ class MergeTask:
         return TaskResult(
             new=new,
             matches=tally.matches,
-            gone=tally.gone,
+            removed=tally.removed,
             dropped=tally.dropped,
             inserted=tally.inserted,
             alone=tally.alone,
@@ -175,7 +175,7 @@ class MergeTask:
     def _new_rows(
         self, rows: Iterable[MatchedRows], tally: _Tally
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield new rows, and the addresses of those that they replace."""
+        """Yield new rows, and the addresses of the rows that they replace."""
         clauses = self.clauses
         for joined in rows:
             source, lent, address = joined
@@ -197,7 +197,7 @@ class MergeTask:
                     tally.hashes.append(guard_hashes(source, clauses, pairs))
                 yield from self._rows(source, lent, pairs, address)
             if clauses.matched in {"update", "delete"}:
-                tally.gone.add(addresses[pairs])
+                tally.removed.add(addresses[pairs])
             if clauses.insert:
                 tally.inserted += len(alone)
                 tally.hashes.append(guard_hashes(source, clauses, alone))
@@ -210,7 +210,7 @@ class MergeTask:
         rows: npt.NDArray[np.int64],
         address: pa.Array,
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield new rows in the dataset's schema; what the source lacks is lent, or null."""
+        """Yield new rows in the dataset's schema; missing columns are lent, or null."""
         if not len(rows):
             return
         schema = self.task.schema.to_arrow()
@@ -237,7 +237,7 @@ def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.Table:
 
 
 def _examples(rows: Iterable[tuple[pa.RecordBatch, pa.Array]], schema: pa.Schema) -> bytes:
-    """Return the first few new rows of each kind, and let the others go."""
+    """Return the first few new rows of each kind, and discard the others."""
     left = {True: EXAMPLES, False: EXAMPLES}
     fields = [*schema, pa.field("_rowaddr", pa.uint64())]
     sink = pa.BufferOutputStream()
@@ -253,7 +253,7 @@ def _examples(rows: Iterable[tuple[pa.RecordBatch, pa.Array]], schema: pa.Schema
 
 
 def concatenated(hashes: Sequence[Hashes]) -> Hashes:
-    """Return hashes as one array; there may be none."""
+    """Concatenate arrays of hashes; there may be none."""
     return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 
@@ -265,7 +265,7 @@ def lent_columns(
     *,
     dry: bool,
 ) -> list[str]:
-    """Return which of the target's columns an updated row needs besides its key."""
+    """Return the target's columns that an updated row needs besides its key."""
     if clauses.matched != "update":
         return []
     named = () if condition is None else condition.target

@@ -1,8 +1,8 @@
-"""A source whose tasks have been told which target rows their own rows replace.
+"""A source whose tasks know which target rows their rows replace.
 
-A task reads its part of the source as it is cached, and nothing is shuffled.  Only where updated
-rows need columns of the target do the source's rows, not the target's, first go to tasks that each
-read one stretch of the target.
+A task reads its part of the cached source, and nothing is shuffled.  Only if updated rows need
+columns of the target, the source's rows, but not the target's, are first sent to tasks that each
+read one range of the target.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancekit._spark.frames.types import (
     typed_parts,
     wire_schema,
 )
-from lancekit._spark.frames.wire_rows import FAILURE, by_place, failure_row, raise_failure
+from lancekit._spark.frames.wire_rows import FAILURE, by_position, failure_row, raise_failure
 from lancekit._spark.jobs.collect import map_batches
 from lancekit._spark.jobs.shipment import Shipment
 from lancekit._spark.jobs.worker import this_partition
@@ -46,41 +46,41 @@ if TYPE_CHECKING:
 
 Indices = npt.NDArray[np.int64]
 
-#: the column of the number of the task that a row goes to
+#: the column with the number of the task that a row goes to
 PIECE = "piece"
-#: rows for which a task reads the target at a time
+#: rows for which a task reads the target at the same time
 _LENT_ROWS = 1 << 17
-#: pairs that are looked at for each cut
-_TOLD = 1 << 12
+#: sampled pairs for each cut
+_SAMPLED = 1 << 12
 
 
-def ordered_frame(
-    held: CachedSource,
+def routed_frame(
+    cached: CachedSource,
     plan: CastPlan,
     bounds: Indices | None,
     sent: Shipment,
     target: Sequence[FragmentSource],
     work: MergeTask,
 ) -> tuple[DataFrame, ReadRows]:
-    """Return the source's rows that are to be written, and how a task reads them.
+    """Return the source's rows to write, and a reader for tasks.
 
     held, plan: the source, and the casts to the dataset's types.
-    bounds: where the rows are cut into pieces by `piece_bounds`.
-    sent: what each partition is told.
-    target: the target's fragments.
-    work: what is done with the rows.
+    bounds: the addresses where the rows are cut into pieces, by `piece_bounds`.
+    sent: the routing of each partition.
+    target: the fragments of the target.
+    work: the task that processes the rows.
     """
-    frame, own = held.select(plan.target.names)
-    follow = _Follow(own, plan, sent, work)
+    frame, own = cached.select(plan.target.names)
+    reader = _RoutedReader(own, plan, sent, work)
     if bounds is None:
-        return frame, follow
+        return frame, reader
 
     def pieces(address: pa.Array) -> Indices:
-        if ak.null_count(address):  # rows without a match need no piece in particular
+        if ak.null_count(address):  # rows without a match can go to any piece
             return np.arange(len(address)) % (len(bounds) + 1)
         return np.searchsorted(bounds, address.to_numpy(), side="right")
 
-    laid = laid_out(frame, follow, pieces, work.source)
+    laid = shuffle_rows(frame, reader, pieces, work.source)
     if work.lent.names:
         laid = laid.repartitionById(len(bounds) + 1, PIECE)
     laid = laid.sortWithinPartitions(laid[ADDRESS].asc_nulls_last())
@@ -88,24 +88,24 @@ def ordered_frame(
 
 
 def piece_bounds(
-    orders: Sequence[RowRouting], work: MergeTask, most: int, *, sort: bool
+    routings: Sequence[RowRouting], work: MergeTask, most: int, *, sort: bool
 ) -> Indices | None:
-    """Return the addresses at which all pairs are cut into pieces of about as many each.
+    """Return the addresses that cut all pairs into pieces of about equal size.
 
-    ``None`` if the rows are written where they are.
+    ``None`` if the rows are written in their own partitions.
 
-    orders: what each partition is told.
-    work: what is done with the rows.
-    most: the number of pieces, at most.
-    sort: whether a task needs updated rows first, by their addresses.
+    routings: the routing of each partition.
+    work: the task that processes the rows.
+    most: the most pieces.
+    sort: whether a task needs updated rows first, sorted by address.
     """
     if not work.lent.names and not sort:
         return None
-    pairs = sum(len(order.addresses) for order in orders)
+    pairs = sum(len(routing.addresses) for routing in routings)
     count = max(min(most, pairs // _LENT_ROWS), 1)
-    # some tell where to cut, and need little memory
-    step = max(pairs // (count * _TOLD), 1)
-    addresses = np.sort(np.concatenate([order.addresses[::step] for order in orders]))
+    # a sample determines the cuts, with little memory
+    step = max(pairs // (count * _SAMPLED), 1)
+    addresses = np.sort(np.concatenate([routing.addresses[::step] for routing in routings]))
     return addresses[[len(addresses) * n // count for n in range(1, count)]]
 
 
@@ -119,8 +119,8 @@ def _fragments_of(target: Sequence[FragmentSource], bounds: Indices) -> tuple[by
 
 
 @dataclass(frozen=True)
-class _Follow:
-    """Does on a worker what the partition's order says."""
+class _RoutedReader:
+    """A reader that applies a partition's routing on a worker."""
 
     own: pa.Schema
     plan: CastPlan
@@ -129,42 +129,47 @@ class _Follow:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         forget_keys()
-        order = RowRouting.read(self.sent, this_partition())
+        routing = RowRouting.read(self.sent, this_partition())
         clauses, names = self.work.clauses, self.work.source.names
         updates = clauses.matched == "update"
         key_sum, start = KeySum(), 0
         for batch in cast_all(self.plan, restore(batches, self.own)):
             key_sum.add(key_columns(batch, clauses.on))
             stop = start + batch.num_rows
-            pairs = slice(*np.searchsorted(order.rows, (start, stop)))
-            rows, addresses = order.rows[pairs] - start, order.addresses[pairs]
+            pairs = slice(*np.searchsorted(routing.rows, (start, stop)))
+            rows, addresses = routing.rows[pairs] - start, routing.addresses[pairs]
             if updates and len(rows):
                 taken = ak.take(batch.select(names), rows)
                 yield MatchedRows(taken, None, pa.array(addresses))
             if clauses.insert:
-                alone = np.ones(batch.num_rows, bool)
-                alone[rows] = False
-                alone[order.skipped_between(start, stop) - start] = False
-                taken = ak.filter(batch.select(names), alone)
+                unmatched = np.ones(batch.num_rows, bool)
+                unmatched[rows] = False
+                unmatched[routing.skipped_between(start, stop) - start] = False
+                taken = ak.filter(batch.select(names), unmatched)
                 if taken.num_rows:
                     yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
             start = stop
-        if key_sum.ordered != order.key_sum:
+        if key_sum.ordered != routing.key_sum:
             raise other_rows()
 
 
-def laid_out(
+def shuffle_rows(
     frame: DataFrame, read: ReadRows, pieces: Callable[[pa.Array], Indices], source: pa.Schema
 ) -> DataFrame:
-    """Bring rows to the form in which Spark moves and sorts them.
+    """Convert rows to the form in which Spark moves and sorts them.
 
-    frame, read: the rows, and how a task reads them.
-    pieces: returns the numbers of the tasks that rows go to, by the addresses that they match.
-    source: the columns that the rows have of the source.
+    frame, read: the rows, and their reader for tasks.
+    pieces: returns the numbers of the tasks that rows go to, by the addresses of their matches.
+    source: the columns of the source in the rows.
     """
     wire = wire_schema(source, exact=True)
     out = pa.schema(
-        [*by_place("s", wire), (ADDRESS, pa.int64()), (PIECE, pa.int32()), (FAILURE, pa.binary())]
+        [
+            *by_position("s", wire),
+            (ADDRESS, pa.int64()),
+            (PIECE, pa.int32()),
+            (FAILURE, pa.binary()),
+        ]
     )
 
     def lay_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,7 +187,7 @@ def laid_out(
 
 @dataclass(frozen=True)
 class _Lend:
-    """Reads laid out rows on a worker, and what the target lends them."""
+    """A reader of moved rows on a worker, with the columns that the target lends."""
 
     work: MergeTask
     packed: tuple[bytes, ...]
@@ -190,11 +195,11 @@ class _Lend:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         by_id: dict[int, FragmentSource] = {}
         reader: FragmentReader | None = None
-        for batch in _together(batches, _LENT_ROWS):
+        for batch in _joined_batches(batches, _LENT_ROWS):
             raise_failure(batch.column(FAILURE))
             for source, rows in typed_parts(batch, self.work.source):
                 address = rows.column(ADDRESS)
-                matched = rows.num_rows - ak.null_count(address)  # they come first
+                matched = rows.num_rows - ak.null_count(address)  # sorted first
                 if matched and self.work.lent.names:
                     by_id = by_id or pickle.loads(self.packed[rows.column(PIECE)[0].as_py()])  # noqa: S301
                     lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
@@ -222,15 +227,15 @@ class _Lend:
         ], reader
 
 
-def _together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Put batches together, to at least so many rows."""
-    held: list[pa.RecordBatch] = []
+def _joined_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Concatenate batches to at least so many rows."""
+    cached: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        held.append(batch)
+        cached.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield ak.concat_batches(held)
-            held, count = [], 0
+            yield ak.concat_batches(cached)
+            cached, count = [], 0
     if count:
-        yield ak.concat_batches(held)
+        yield ak.concat_batches(cached)

@@ -1,1 +1,1 @@
-"""The session: Java, settings, start, both kinds of connection."""
+"""Spark sessions: Java, settings, start, and both kinds of connection."""

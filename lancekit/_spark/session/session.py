@@ -1,4 +1,4 @@
-"""The Spark session: attach to the one that is there, or start one that fits a notebook."""
+"""The Spark session: attach to an active one, or start one that suits a notebook."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark.sql import SparkSession
 
-# ---- the Java process behind a session: started without a word, and really ended
+# ---- the Java process of a session: started without output, and ended for certain
 #
-# The process gets a log file as its output.  In a notebook everything that reaches the kernel's own
-# output lands in a cell, and Spark's start alone writes a dozen lines.
+# Its output goes to a log file.  In a notebook, all output of the kernel's process appears in a
+# cell, and Spark's start alone writes a dozen lines.
 
 _END_SECONDS = 20
 
@@ -56,26 +56,26 @@ REASON = re.compile(
 def _environment(
     java: Java, *, local: bool, python: str | None = None, token: str | None = None
 ) -> Iterator[None]:
-    """Set what the Java process and PySpark read from the environment, and put it back.
+    """Set environment variables for the Java process and PySpark, and restore them.
 
     java: the runtime to start.
     local: whether the workers run on this machine.
-    python: the workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
-    token: what a Connect server is to ask of its clients; on the command line all could read it.
+    python: the workers' interpreter; by default this one, on a cluster that of ``PYSPARK_PYTHON``.
+    token: the token that a Connect server requires; on the command line, all users could read it.
     """
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.home),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # Java would look for the server of a Connect session instead of starting.
+        # Otherwise, Java would look for the server of a Connect session instead of starting.
         "SPARK_REMOTE": None,
         "SPARK_CONNECT_MODE_ENABLED": None,
         "SPARK_LOCAL_REMOTE": None,
     }
     if python is not None or local or "PYSPARK_PYTHON" not in os.environ:
-        # PySpark would start its workers with whatever `python3` comes first on PATH.
+        # Otherwise, PySpark would start workers with the first `python3` on PATH.
         wanted["PYSPARK_PYTHON"] = python or sys.executable
     if local:
-        # A laptop's own name may resolve to an address that is gone with the network.
+        # A laptop's own name may resolve to an address that vanished with the network.
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
     if token is not None:
         wanted["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
@@ -114,7 +114,7 @@ def _start_jvm(settings: Mapping[str, str], log_file: Path) -> JavaGateway:
 
 
 def _last_words(log_file: Path) -> str:
-    """Return what a log most likely gives as the reason of a failure, without its full stop."""
+    """Return the most likely reason of a failure in a log, without its full stop."""
     try:
         text = log_file.read_text(errors="replace")
     except OSError:
@@ -127,8 +127,8 @@ def _last_words(log_file: Path) -> str:
 def _end_jvm(wait: float = _END_SECONDS) -> None:
     """End the Java process that PySpark is connected to, if any, so that a new one can start.
 
-    PySpark keeps one process for good.  Ending it returns its memory, and lets the next session
-    have settings that count only at the start of one.
+    PySpark keeps one process permanently.  Ending it frees its memory, and lets the next session
+    apply settings that only count at its start.
     """
     from pyspark import SparkContext
 
@@ -139,11 +139,11 @@ def _end_jvm(wait: float = _END_SECONDS) -> None:
         return
     process = getattr(gateway, "proc", None)
     with suppress(Exception):
-        # The process may be gone already, and py4j reports that in many ways.
+        # The process may be gone already, which py4j reports in many ways.
         gateway.shutdown()
     if process is None:
         return
-    # The process ends itself when its input does.
+    # The process ends when its input ends.
     with suppress(OSError):
         process.stdin.close()
     try:
@@ -155,20 +155,20 @@ def _end_jvm(wait: float = _END_SECONDS) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The session that lancekit started, and what it runs on."""
+    """The session that lancekit started, with its process and files."""
 
     session: SparkSession
     process: subprocess.Popen[bytes] | None = None
-    """The Java process; none for a session on a server elsewhere."""
+    """The Java process; None for a session on a remote server."""
     java: Java | None = None
     log_file: Path | None = None
     sockets: Path | None = None
 
     def alive(self) -> bool:
-        """Return whether the Java process still runs."""
+        """Return True if the Java process still runs."""
         return self.process is None or self.process.poll() is None
 
-    def forget_files(self) -> None:
+    def remove_files(self) -> None:
         """Remove the log file and the sockets."""
         if self.log_file is not None:
             self.log_file.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ class Owned:
             shutil.rmtree(self.sockets, ignore_errors=True)
 
 
-#: where Java and its Python workers meet; else in the temporary folder, for good if Java is killed
+#: the sockets of Java and its workers; in the temporary folder, they would remain if Java is killed
 _SOCKETS = "spark.python.unix.domain.socket.dir"
 
 _lock = threading.RLock()
@@ -193,8 +193,8 @@ def spark_session(
 ) -> SparkSession:
     """Return the active Spark session, or start a local one.
 
-    A session that is already active, classic or Connect, is used as it is; of the arguments only
-    those are applied to it that may change while it runs, and a warning names the others.
+    An active session, classic or Connect, is used.  Only arguments that can change while it runs
+    are applied to it, and a warning names the others.
 
     Parameters
     ----------
@@ -203,11 +203,11 @@ def spark_session(
     remote
         Where a session over Spark Connect runs: ``"sc://host:port"``, or ``"local[2]"`` for a
         server in this process.  Without this and ``master``, the environment variable
-        ``SPARK_REMOTE`` counts, as it does for Spark.
+        ``SPARK_REMOTE`` applies, as in Spark.
     memory
         Memory of the Java process, as ``"3g"``; by default 3 GiB or half of the machine's.
     config
-        Further Spark settings by name; they win over lancekit's own.
+        Further Spark settings by name; they override lancekit's own.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def spark_session(
         There is no Java that Spark can use.
     SessionError
         Spark could not be started, the server cannot be reached, the active session is of the
-        other kind or somewhere else, or it does not answer any more.
+        other kind or in another place, or it no longer answers.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def spark_session(
     >>> spark = spark_session(remote="sc://spark.example:15002")  # doctest: +SKIP
     """
     wanted = parse_config(master=master, memory=memory, config=config, remote=remote)
-    # Said by every conversion from pandas; what lancekit uses of it works, and is tested.
+    # PySpark warns of every conversion from pandas; lancekit tests the conversions that it uses.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with _lock:
         session = active_session()
@@ -248,18 +248,18 @@ def spark_session(
 def stop_spark(*, wait: float = _END_SECONDS) -> bool:
     """Stop the session that lancekit started, and its Java process.
 
-    A session that somebody else started is left alone; of a server elsewhere, only the session on
-    it ends.
+    A session that lancekit did not start is not stopped.  On a remote server, only the session
+    ends.
 
     Parameters
     ----------
     wait
-        How many seconds the Java process gets to end by itself.
+        Seconds that the Java process gets to end by itself.
 
     Returns
     -------
     bool
-        Whether there was one to stop.
+        True if there was a session to stop.
     """
     with _lock:
         if not _owned:
@@ -270,23 +270,23 @@ def stop_spark(*, wait: float = _END_SECONDS) -> bool:
         elif owned.alive() and _running(owned.session):
             owned.session.stop()
         if owned.process is not None:
-            _forget_context()
+            _drop_context()
             _end_jvm(wait)
-        owned.forget_files()
+        owned.remove_files()
         return True
 
 
 def active_session() -> SparkSession | None:
     """Return the session that Spark itself would use here, if there is one."""
     if "pyspark.sql" not in sys.modules:
-        # Without a session nobody should wait for PySpark to load.
+        # Without a session, there is no reason to load PySpark.
         return None
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     if _owned and not _owned[-1].alive():
-        # Its Java process died (out of memory, killed): asking it would wait for an answer.
+        # Its Java process died (out of memory, killed), and a request would wait for a response.
         stop_spark()
     try:
         return SparkSession.active()
@@ -300,7 +300,7 @@ def active_session() -> SparkSession | None:
 
 
 def is_active() -> bool:
-    """Return whether there is a session already; loads nothing to find out."""
+    """Return True if a session is active, without loading PySpark to find out."""
     return active_session() is not None
 
 
@@ -313,14 +313,14 @@ def owned_session() -> Owned | None:
 
 
 def _running(session: SparkSession) -> bool:
-    """Return whether a session has not been stopped."""
+    """Return True if a session has not been stopped."""
     if is_connect(session):
         return not session.is_stopped
     return session.sparkContext._jsc is not None
 
 
 def _start(wanted: dict[str, str]) -> SparkSession:
-    # A session that was stopped by its own `stop()` leaves its Java process and kind behind.
+    # A session that was stopped by its own `stop()` leaves its Java process and its variables.
     if not stop_spark():
         _end_jvm()
     leave_connect_mode()
@@ -334,11 +334,11 @@ def _start(wanted: dict[str, str]) -> SparkSession:
         _owned.append(Owned(session))
         _apply(session, {s.name: s.value for s in SETTINGS if s.advised and s.at_once} | wanted)
         return session
-    return _start_here(wanted, remote)
+    return _start_local(wanted, remote)
 
 
-def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
-    """Start a Java process, and in it a classic session or the server of a Connect session."""
+def _start_local(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
+    """Start a Java process, with a classic session or the server of a Connect session."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -368,7 +368,7 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
         if token is not None:
             session = join_local_server(context, token)
     except (Py4JError, PySparkException, OSError) as error:
-        _forget_context()
+        _drop_context()
         _end_jvm()
         leave_connect_mode()
         raise SessionError(
@@ -380,8 +380,8 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
     return session
 
 
-def _forget_context() -> None:
-    """Make PySpark forget a context whose Java process is gone; a stopped one already is."""
+def _drop_context() -> None:
+    """Make PySpark drop a context whose Java process is gone; a stopped one is dropped already."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -391,7 +391,7 @@ def _forget_context() -> None:
 
 
 def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
-    """Refuse to give a session of one kind or place to who asked for another."""
+    """Refuse an active session of another kind or place than the requested one."""
     remote = wanted.pop("spark.remote", None)
     if is_connect(session):
         place = remote_of(session)
@@ -407,15 +407,15 @@ def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
         active = f"A classic Spark session is active ({session.sparkContext.master})"
         wrong = remote is not None
     if wrong:
-        asked = "master" if remote is None else "remote"
+        argument = "master" if remote is None else "remote"
         raise SessionError(
-            f"{active}, and {asked} asks for another: a process has one session at a time.",
-            hint=f"Leave {asked} out to use the active one, or call {_way_to_stop()} first.",
+            f"{active}, and {argument} asks for another: a process has one session at a time.",
+            hint=f"Leave {argument} out to use the active one, or call {_how_to_stop()} first.",
             active=active,
         )
 
 
-def _way_to_stop() -> str:
+def _how_to_stop() -> str:
     return "lancekit.stop_spark()" if owned_session() else "stop() of that session"
 
 
@@ -439,8 +439,8 @@ def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
 
 @atexit.register
 def _leave() -> None:
-    # The Java process ends by itself with this one; a session elsewhere would stay.
+    # The Java process ends with this process, but a session on a remote server would remain.
     for owned in _owned:
         if is_connect(owned.session):
             release(owned.session, alive=owned.process is None)
-        owned.forget_files()
+        owned.remove_files()

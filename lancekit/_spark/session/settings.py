@@ -18,10 +18,9 @@ MEMORY = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One Spark setting.
+    """A Spark setting.
 
-    ``advised`` ones are worth having in a session of any origin too; ``at_once`` ones may change
-    while it runs.
+    ``advised`` settings are useful in every session; ``at_once`` settings can change while it runs.
     """
 
     name: str
@@ -65,7 +64,7 @@ SETTINGS = (
 def default_master() -> str:
     """Return the master of a local session: all cores that this process may use.
 
-    The second number lets a failed task be tried again, which a plain ``local[N]`` never does.
+    The second number lets Spark retry a failed task, which a plain ``local[N]`` never does.
     """
     return f"local[{processors()},{TASK_FAILURES}]"
 
@@ -77,7 +76,7 @@ def local_settings(*, master: str, memory: str | None) -> dict[str, str]:
     values["spark.app.name"] = "lancekit"
     values["spark.driver.memory"] = memory or _default_memory()
     if master.startswith("local"):
-        # The default of 200 is meant for a cluster.
+        # The default of 200 is for clusters.
         values["spark.sql.shuffle.partitions"] = str(2 * processors())
     return values
 
@@ -89,7 +88,7 @@ def parse_config(
     config: Mapping[str, object] | None,
     remote: str | None = None,
 ) -> dict[str, str]:
-    """Return what a caller asked for as Spark settings, checked; one may be ``spark.remote``."""
+    """Check the caller's arguments, and return Spark settings, perhaps with ``spark.remote``."""
     wanted: dict[str, str] = {}
     for name, value in (config or {}).items():
         if not isinstance(name, str) or not name.startswith("spark."):
