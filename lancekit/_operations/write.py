@@ -26,7 +26,7 @@ from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_c
 from lancekit._pipeline.key_counter import KeyCheck, check_new_keys
 from lancekit._pipeline.source import Source, open_source
 from lancekit._pipeline.write_rows import WriteTask
-from lancekit._storage.places import begun_anew, is_in_memory
+from lancekit._storage.places import emptied, is_in_memory
 from lancekit._versions.branch_location import BranchLocation, check_new_place
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
@@ -198,7 +198,7 @@ def vacated(location: BranchLocation) -> BranchLocation:
     """Return a place at which a dataset is to be created: one in memory is begun anew."""
     if not is_in_memory(location.root) or _current(location) is None:
         return location
-    return replace(location, root=begun_anew(location.root))
+    return replace(location, root=emptied(location.root))
 
 
 def _current(location: BranchLocation) -> Snapshot | None:

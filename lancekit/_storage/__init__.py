@@ -1,1 +1,1 @@
-"""Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
+"""Stores for bytes: local folders (own code, durable), object stores and memory (by obstore)."""

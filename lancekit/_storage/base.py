@@ -1,15 +1,15 @@
 """The contract of a store: a folder of immutable objects, on a disk or in an object store.
 
-A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to that root; empty
-and absolute names, ``..`` and backslashes are an ``InvalidArgumentError``.  A store can be pickled
-and used in a Spark worker, except for ``memory://``, which lives in one process.
+A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to that root.  Empty
+and absolute names, ``..`` and backslashes raise ``InvalidArgumentError``.  A store can be pickled
+and used in a Spark worker, except for ``memory://``, which exists in one process.
 
-Two kinds of new objects are told apart, because a reader can meet only one of them half written:
+There are two kinds of new objects, because readers can find only one of them half written:
 
 - ``put`` and ``put_if_absent`` write small objects that are looked up by name (manifests, tags,
-  transactions): they appear whole or not at all.
-- ``create`` streams an object under a fresh unique name that nothing refers to yet (a data file);
-  it must be closed before a manifest that names it is put.
+  transactions).  They appear whole or not at all.
+- ``create`` streams an object under a fresh unique name that nothing refers to yet (a data file).
+  It must be closed before a manifest that names it is put.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeE
 Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 TEMPORARY_PREFIX = ".tmp-"
-"""How the bare name of a file that is still being written aside begins."""
+"""The prefix of the bare name of a temporary file that is still being written."""
 
 TEMPORARY = r"(?:\.tmp-[^/]*|\.tmp[0-9A-Za-z]{6}|[^/]+#\d+)"
-"""The bare names of such files by lancekit, and by the reference and its store on local disks."""
+"""The bare names of temporary files, of lancekit, of the reference and of its store on disks."""
 
 METADATA_BYTES = 1 << 30
-"""What a manifest, a transaction or another file that is read as a whole has at most.
+"""The most bytes of a manifest, a transaction or another file that is read as a whole.
 
-Protocol buffers end at twice as much.  A file says its size for nothing: one that is made of holes
-takes no space on its way here, and as much memory as it says once it is read.
+The limit of protocol buffers is twice as much.  Claiming a large size costs nothing: a file of
+holes takes no space on its way here, but its full size in memory once it is read.
 """
 
-# Cleanups look for unreferenced files by these endings, and in the manifests' folder by the prefix.
-# A manifest or a reference must not end like one before it is whole.
+# Cleanups find unreferenced files by these endings, and in the manifests' folder by the prefix.
+# An unfinished manifest or reference must not have the ending of a finished one.
 _ENDINGS_KEPT = (".txn", ".arrow", ".bin")
 
 
 def is_temporary(name: str) -> bool:
-    """Return True for the name of a file that a writer, lancekit or pylance, had not finished.
+    """Return True for the name of a temporary file of lancekit or pylance.
 
     >>> is_temporary("data/.tmpAXFF3u"), is_temporary("data/1011.lance")
     (True, False)
@@ -58,14 +58,14 @@ def is_temporary(name: str) -> bool:
 
 
 def temporary_name(name: str) -> str:
-    """Return a fresh name beside ``name``, under which a crash leaves what cleanups find."""
+    """Return a fresh name beside ``name`` that cleanups recognise if a crash leaves the file."""
     folder, slash, bare = name.rpartition("/")
     ending = next((ending for ending in _ENDINGS_KEPT if bare.endswith(ending)), "")
     return f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}{ending}"
 
 
 def too_large(path: str, size: int, most: int) -> CorruptFileError:
-    """Return the error for a file that is larger than one of its kind can be."""
+    """Return the error for a file that exceeds the limit of its kind."""
     return CorruptFileError(
         f"{path} has {size:,} bytes; a file of this kind has {most:,} at most.",
         hint="It is damaged, or was made to use up memory. It was not read.",
@@ -77,9 +77,9 @@ def too_large(path: str, size: int, most: int) -> CorruptFileError:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One listed object: name relative to the store's root, bytes, seconds since the epoch.
+    """A listed object: its name below the store's root, its bytes, and its seconds since the epoch.
 
-    `regular` is false for a link and for a special file of a disk (a FIFO, a device, a socket),
+    `regular` is False for a link and for a special file of a disk (a FIFO, a device, a socket),
     which are neither followed nor removed.
     """
 
@@ -91,9 +91,9 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The first names of a folder; `whole` tells whether these are all.
+    """The first names of a folder; `whole` is True if these are all names.
 
-    `marks` has those of the names (see `Store.mark`), where they came along; a store may have none.
+    `marks` has the marks of the names (see `Store.mark`) that the listing contains, perhaps none.
     """
 
     names: Collection[str]
@@ -103,7 +103,7 @@ class Listing:
 
 @runtime_checkable
 class RandomAccess(Protocol):
-    """One object opened for ranged reads.  Thread-safe."""
+    """An object opened for ranged reads.  Thread-safe."""
 
     @property
     def name(self) -> str:
@@ -111,11 +111,11 @@ class RandomAccess(Protocol):
 
     @property
     def gap(self) -> int:
-        """Bytes between two wanted ranges that cost no more than reading the ranges apart."""
+        """The most bytes between two ranges at which one read is as cheap as two."""
 
     @property
     def identity(self) -> Hashable | None:
-        """What tells this object from all others, ever; ``None`` if nothing does."""
+        """A value that no other object ever has; ``None`` if there is none."""
 
     def size(self) -> int:
         """Return the object's size in bytes."""
@@ -124,11 +124,11 @@ class RandomAccess(Protocol):
         """Return exactly ``length`` bytes at ``start``; ``CorruptFileError`` if there are fewer."""
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one buffer per ``(start, length)``; ranges near each other share a request."""
+        """Return one buffer per ``(start, length)``; nearby ranges share a request."""
 
 
 class Sink(Protocol):
-    """One new object being written; it may be read only after ``close``."""
+    """A new object that is being written; it can be read only after ``close``."""
 
     def write(self, data: Bytes) -> None:
         """Append ``data``."""
@@ -137,17 +137,17 @@ class Sink(Protocol):
         """Return the number of bytes written so far."""
 
     def close(self) -> None:
-        """Make the object visible and (local, unless turned off) durable; once is enough."""
+        """Make the object visible and (local, unless disabled) durable; once is enough."""
 
     def abort(self) -> None:
-        """Give up and remove what was written; does nothing after ``close``."""
+        """Remove the unfinished object; does nothing after ``close``."""
 
 
 class Store(Protocol):
     """A rooted folder.
 
-    Every failure is a ``StorageError``, or ``FileNotFoundError`` for a name that is not there
-    (callers turn that into their own error).
+    Every failure is a ``StorageError``, or ``FileNotFoundError`` for a name that does not exist
+    (callers convert it to their own error).
     """
 
     @property
@@ -161,121 +161,122 @@ class Store(Protocol):
         """Open an object for ranged reads; a known ``size`` saves a request."""
 
     def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
-        """Return a whole object; one of more than ``most`` bytes is a ``CorruptFileError``."""
+        """Return a whole object; ``CorruptFileError`` if it has more than ``most`` bytes."""
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes (fewer if the object is shorter) and the whole size."""
 
     def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
-        """Do the same as `tail`, and tell the `identity` of the object that was read."""
+        """Return the result of `tail`, and the `identity` of the object that was read."""
 
     def identity(self, name: str, mark: str | None = None) -> Hashable | None:
-        """Return what tells the object that a name has now from all others, ever.
+        """Return the identity of a name's current object, a value that no other object ever has.
 
-        ``None`` if nothing does, if finding it out would cost a request, or if there is no object.
-        `mark` is that of the object, if a listing brought it.
+        ``None`` if there is no identity, if it would cost a request, or if there is no object.
+        `mark` is the mark of the object, if a listing has returned it.
         """
 
     def put(self, name: str, data: Bytes) -> None:
-        """Write a whole object atomically and durably, replacing one of that name."""
+        """Write a whole object atomically and durably; replace an existing one."""
 
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole object only if the name is free; ``False`` if it is taken.
 
-        Atomic and durable: of any number of racing writers at most one gets ``True``.  On an
-        object store a request whose first answer was lost may be repeated and then find its own
-        object: after ``False`` read the object and compare an identifier before reporting a loss.
-        After a ``StorageError`` too the object may be there.
+        Atomic and durable: of any number of racing writers, at most one gets ``True``.  On an
+        object store, a request whose first response was lost may be repeated, and then find its
+        own object.  So after ``False``, read the object and compare an identifier before reporting
+        a loss.  After a ``StorageError``, the object may also exist.
         """
 
     def flush(self, name: str) -> None:
-        """Make an object durable that others wrote, who may not see to it (local, unless off)."""
+        """Make an object of another writer durable (local, unless disabled)."""
 
     def put_hint(self, name: str, data: Bytes) -> None:
-        """Write what nobody relies on: not durable, not atomic, a failure is no error.
+        """Write an optional object: not durable, not atomic, and failures are ignored.
 
-        A store that lists names in order does nothing: there no reader needs a hint.
+        Does nothing in a store that lists names in order, because no reader needs a hint there.
         """
 
     def create(self, name: str) -> Sink:
-        """Start streaming a new object; the name must be fresh (it holds a UUID)."""
+        """Start streaming a new object; the name must be fresh (it contains a UUID)."""
 
     def create_over(self, name: str) -> Sink:
-        """Start streaming an object that takes its name, or another's place, when it is closed."""
+        """Start streaming an object that appears, or replaces another, when it is closed."""
 
     def adopt(self, name: str, source: Store, source_name: str) -> bool:
-        """Give an object of another store a fresh name here, without its bytes passing through.
+        """Give an object of another store a fresh name here, without transferring its bytes.
 
-        A hard link on a disk, a copy by the server in an object store; as new as one just written.
-        ``False`` if the two stores cannot do that: then nothing happened.
+        This is a hard link on a disk, and a server-side copy in an object store; the time of the
+        object becomes the current time.  ``False`` if the two stores cannot do that; then nothing
+        happened.
         """
 
     def list_names(self, folder: str) -> list[str]:
-        """Return the bare names of the objects directly in ``folder``; empty if there is none.
+        """Return the bare names of the objects directly in ``folder``; empty if it does not exist.
 
-        Unordered, no sizes: this is the fast listing that finds versions.  Files that are being
-        written aside are left out.  A local disk also names sub-folders, which it cannot tell
-        from files without asking about each.
+        The names are unordered and without sizes: this is the fast listing that finds versions.
+        Temporary files are omitted.  A local disk also returns sub-folders, which it could only
+        distinguish from files by a call for each.
         """
 
     def list_folders(self, folder: str) -> list[str]:
-        """Return the bare names of the folders directly in ``folder``, links left out."""
+        """Return the bare names of the folders directly in ``folder``, without links."""
 
     def first_names(self, folder: str) -> Listing:
-        """Return the names directly in ``folder`` that come first in order, by one request.
+        """Return the first names directly in ``folder`` in order, with a single request.
 
-        At least the first one; all of them where the store does not list in order.
+        At least the first one; all names if the store does not list in order.
         """
 
     def stamp(self, folder: str) -> Hashable | None:
-        """Return what changes whenever a name in ``folder`` is added or removed, without listing.
+        """Return a value that changes whenever a name in ``folder`` is added or removed.
 
-        ``None`` where there is no such thing, or where it cannot be relied on yet: two changes
-        within one tick of a disk's clock leave one modification time.
+        Nothing is listed.  ``None`` if the store has no such value, or if it is not reliable yet:
+        two changes within one tick of a disk's clock have the same modification time.
         """
 
     def mark(self, name: str) -> str | None:
-        """Return what tells this object from another one put under its name later.
+        """Return a mark of the object that a later object of the same name does not have.
 
         ``None`` if that would cost a request, or if there is no such object.
         """
 
     def look(self, name: str) -> str | None:
-        """Return the mark of an object, by a request if need be; ``None`` if it is not there."""
+        """Return the mark of an object, by a request if need be; ``None`` if it does not exist."""
 
     def mark_of_put(self, name: str) -> str | None:
-        """Return the mark that the object had when this store put it, just now.
+        """Return the mark of an object that this store has just put.
 
-        ``None`` if nobody said.  Somebody else may have put another one since.
+        ``None`` if the mark is not known.  Another writer may have replaced the object since.
         """
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every object at or below ``folder``, files left aside by a crash included.
+        """Return every object at or below ``folder``, including temporary files of a crash.
 
-        Links are listed and not followed, ``folder`` too if the way to it leads over one.
+        Links are listed but not followed, even if a link is on the path to ``folder``.
         """
 
     def exists(self, name: str) -> bool:
-        """Return whether the object is there."""
+        """Return True if the object exists."""
 
     def delete(self, name: str) -> None:
         """Remove an object; a missing one is not an error."""
 
     def delete_tree(self, folder: str) -> None:
-        """Remove a folder and all below it; a missing one is not an error.
+        """Remove a folder and all its contents; a missing one is not an error.
 
-        As all that writes or removes: a link on the way below the root is a ``StorageError``.
+        As in all writes and removals, a link on the path below the root raises ``StorageError``.
         """
 
     def prune(self) -> None:
-        """Remove folders without any file in them, the root too; object stores have none."""
+        """Remove folders without any file, including the root; object stores have no folders."""
 
 
-# ---- the names of objects within a store, checked before they reach a disk or a server
+# ---- checks of object names, before they reach a disk or a server
 
 
 def check_name(name: str) -> str:
-    """Return the name of an object, if it is relative, non-empty and stays below the root."""
+    """Return the name of an object, after a check that it stays below the root."""
     if not is_name(name):
         raise InvalidArgumentError(
             f"{name!r} is not a name within a store.",
@@ -287,50 +288,49 @@ def check_name(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether something is the name of an object; a listing may bring others."""
+    """Return True for a valid object name; a listing may contain other names."""
     parts = name.split("/")
     return not ("" in parts or "." in parts or ".." in parts or "\\" in name or "\0" in name)
 
 
 def check_folder(folder: str) -> str:
-    """Return the name of a folder; the empty name is the store's root."""
+    """Return the name of a folder, after a check; the empty name is the store's root."""
     return folder if folder == "" else check_name(folder)
 
 
-# ---- what tells an object from all others that were or will be under its name
+# ---- identities: values that distinguish an object from all earlier and later ones of its name
 #
-# On a local disk: device, inode, size, and the times of the last change of its content and of its
-# inode, in nanoseconds, of the file *as it is opened* (of its descriptor, not of its name).  Who
-# writes a file anew changes its inode or its times; ``os.utime`` sets the first time, but the
-# second cannot be set.  What is left is a clock that stands still: a disk stamps files by ticks of
-# some milliseconds, the coarsest of two seconds (FAT), and within one tick two contents, of one
-# size, may lie under one inode with equal times.  So a file whose times are younger than
-# `SETTLED_SECONDS` has no identity: by when it has one, any later change is stamped later.  The
-# same goes for times that lie in the future, of which nothing can be said.  (Who changes a data
-# file through a mapping of his own memory, at once and behind the back of the disk's clock, is not
-# seen; nothing does that.)
+# On a local disk, an identity has the device, the inode, the size, and the times of the last change
+# of the content and of the inode, in nanoseconds.  They are of the file *as it is opened* (by its
+# descriptor, not by its name).  Rewriting a file changes its inode or its times.  ``os.utime`` sets
+# the first time, but nothing sets the second.  The clock remains a problem.  A disk stamps files in
+# ticks of some milliseconds, at most two seconds (FAT).  Within one tick, two contents of one size
+# can have the same inode and times.  So a file whose times are younger than `SETTLED_SECONDS` has
+# no identity; after that, any later change has a later time.  Files with times in the future have
+# none, either.  (A process that changes a data file through its own memory mapping, before the
+# disk's clock advances, is not detected; nothing does that.)
 #
-# On an object store: the client, which stands for place and credentials, so that nothing is shared
-# between two of them and no secret is kept; the key, and the entity tag, where a request or a
-# listing that was made anyhow brought it.  Where none did, only objects with a random id in their
-# names have an identity, with their sizes, or what a manifest says of a deletion file: no such name
-# is given twice.  No request is made for it.
+# On an object store, an identity has the client, the key and the entity tag.  The client stands for
+# place and credentials, so that two clients share nothing and no secret is stored.  The tag comes
+# from a request or a listing that was necessary anyway.  Without a tag, only objects with a random
+# id in their names have an identity, with their size, or the manifest's data about a deletion file:
+# no such name is used twice.  No request is made for an identity.
 
 SETTLED_SECONDS = 2.0
-"""How old the times of a file or a folder must be to tell one state of it from the next.
+"""The age at which the times of a file or a folder distinguish its states.
 
-The coarsest clock of a disk in use ticks every two seconds (FAT), others every few milliseconds.
+The coarsest clock of a disk in use ticks every 2 s (FAT), others every few milliseconds.
 """
 
-#: 128 random bits, written as a UUID, as hexadecimal digits, or as the reference writes them: the
-#: first 24 bits in binary
+#: 128 random bits as a UUID, as hexadecimal digits, or in the reference's form, whose first 24 bits
+#: are binary
 _RANDOM = re.compile(
     r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[01]{24}[0-9a-f]{26}"
 )
 
 
 def file_identity(status: os.stat_result) -> Hashable | None:
-    """Return what a file on a local disk is known by, ``None`` if it cannot be relied on (yet)."""
+    """Return the identity of a file on a local disk, ``None`` if it is not reliable (yet)."""
     if not is_wanted():
         return None
     newest = max(status.st_mtime, status.st_ctime)
@@ -348,9 +348,9 @@ def file_identity(status: os.stat_result) -> Hashable | None:
 def object_identity(
     client: int, key: str, size: int | None, tag: str | None = None
 ) -> Hashable | None:
-    """Return what an object of a store is known by, ``None`` if there is nothing to know it by.
+    """Return the identity of an object in an object store, or ``None`` if it has none.
 
-    client: the number of the client that reads it: another one may have other credentials.
+    client: the number of the client that reads it; another client may have other credentials.
     size: its bytes, if they are known.
     tag: the entity tag that came with the bytes, or in a listing.
     """
@@ -363,23 +363,23 @@ def object_identity(
     return None
 
 
-# ---- what is known of a store's URI and options before one is opened, without loading obstore
+# ---- checks of a store's URI and options before it is opened, without loading obstore
 
 SCHEMES = ("memory", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
-"""The URI schemes of object stores; ``memory`` is one store for the whole process."""
+"""The URI schemes of object stores; the whole process shares one ``memory`` store."""
 
 
 def split(uri: str) -> SplitResult:
-    """Return the parts of a URI; ``InvalidArgumentError`` for one that has none."""
+    """Split a URI; ``InvalidArgumentError`` if it cannot be split."""
     try:
         return urlsplit(uri)
-    except ValueError as error:  # such as brackets that hold no address
+    except ValueError as error:  # such as brackets without an address
         raise InvalidArgumentError(f"{uri} is not a URI: {error}.") from None
 
 
 def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """Return storage options as sorted pairs with lower-case names; values must be strings."""
-    # what is wrong is not shown: it may be a credential in the wrong place
+    # a wrong value is not shown, because it may be a misplaced credential
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
             f"storage_options is a {type_name(options)}.", hint="Pass a dictionary of strings."

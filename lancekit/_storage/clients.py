@@ -1,7 +1,7 @@
-"""The connection behind an object-store URI: one obstore client per URI and set of options.
+"""Clients of object stores: one obstore client for each URI and set of options.
 
-obstore sends a request again by itself, as the `RETRY_OPTIONS` among the user's say.  What they
-leave out is obstore's: 10 retries, 180 seconds.  Other numbers would be passed in `_client`, as
+obstore retries requests itself, according to the `RETRY_OPTIONS` among the user's options.  Their
+defaults are obstore's: 10 retries, 180 s.  Other numbers would be passed in `_client`, as
 ``retry_config`` (docs/stores.md).
 """
 
@@ -34,8 +34,8 @@ from lancekit.errors import InvalidArgumentError, LancekitError, StorageError
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-# Options of the HTTP client and of its retries, as pylance names them; all others describe
-# the store.  obstore takes the three kinds apart and stops the process on a mix-up.
+# Options of the HTTP client and of its retries, named as in pylance; all other options describe
+# the store.  obstore takes the three kinds separately, and aborts the process if they are mixed.
 CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -67,12 +67,12 @@ RETRY_OPTIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
 
 _memory = MemoryStore()
 _numbers = count(1)
-#: places in memory that were begun anew, and where they lie since
-_begun: dict[str, str] = {}
+#: places in memory that were emptied, and their new keys
+_emptied: dict[str, str] = {}
 
 
 def check_uri(uri: str) -> str:
-    """Return an object-store URI without trailing slashes, if it names one plain place."""
+    """Return an object-store URI without trailing slashes, after a check that it is plain."""
     parts = split(uri)
     problem = ""
     if parts.password is not None:
@@ -91,15 +91,15 @@ def check_uri(uri: str) -> str:
 
 
 def memory_root(uri: str) -> str:
-    """Return where in the one store in memory a place lies."""
+    """Return the key of a place within the one store in memory."""
     place = _place(uri)
     above = [place, *(place[:at] for at, sign in enumerate(place) if sign == "/")]
-    return next((_begun[one] + place[len(one) :] for one in above if one in _begun), place)
+    return next((_emptied[one] + place[len(one) :] for one in above if one in _emptied), place)
 
 
-def begin_anew(uri: str) -> None:
-    """Let a place in memory be empty from now on; stores that are open keep what they have."""
-    _begun[_place(uri)] = f".anew/{next(_numbers)}"
+def empty_memory(uri: str) -> None:
+    """Make a place in memory empty from now on; open stores keep their objects."""
+    _emptied[_place(uri)] = f".anew/{next(_numbers)}"
 
 
 def _place(uri: str) -> str:
@@ -110,7 +110,7 @@ def _place(uri: str) -> str:
 def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> tuple[ObjectStore, int]:
     """Return the obstore client whose root is ``uri``; equal arguments share its connections.
 
-    With it comes a number that no other client has.
+    Also return a number that no other client has.
     """
     if split(uri).scheme == "memory":
         return _memory, 0
@@ -126,7 +126,7 @@ def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
             for name, value in options
             if name in RETRY_OPTIONS
         }
-        # which options a store has is obstore's to say, of what the user passed
+        # obstore decides which of the user's options a store has
         return from_url(  # type: ignore[call-overload, no-any-return]
             uri, config=config, client_options=client, retry_config=retry or None
         )
@@ -142,7 +142,7 @@ def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
         ) from None
 
 
-# ---- what obstore and the servers behind it say, as the package's own errors without secrets
+# ---- messages of obstore and of servers, as the package's own errors without secrets
 
 HINTS: tuple[tuple[type[Exception], str], ...] = (
     (FileNotFoundError, "Check the name of the bucket or container."),
@@ -153,31 +153,31 @@ HINTS: tuple[tuple[type[Exception], str], ...] = (
 )
 RETRY_HINT = "Check the address, the network and storage_options, then try again."
 
-# Servers echo parts of a refused request: its key id, token and signature.
+# Servers repeat parts of a refused request: its key id, token and signature.
 SECRETS = re.compile(
     r"<(AWSAccessKeyId|Token-\d+|StringToSign|SignatureProvided|CanonicalRequest)\b.*?</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 DETAIL_CHARACTERS = 300
-# in obstore's words, which it also says of a request that it did not repeat
+# obstore's wording; a request that was not repeated has it, too, with 0
 _REPEATED = re.compile(r"after [1-9]\d* retries")
 
 
 def redacted(text: str) -> str:
-    """Return the first paragraph of a message, cut to a sentence or two, without credentials."""
+    """Return the first paragraph of a message, shortened, without credentials."""
     paragraph = SECRETS.sub("***", without_secrets(text.partition("\n\nDebug source:")[0]))
     return " ".join(paragraph.split())[:DETAIL_CHARACTERS]
 
 
 def gave_up(error: StorageError) -> bool:
-    """Tell whether a request was repeated in vain: another one would take as long."""
+    """Return True if a request failed after retries, so that another one would take as long."""
     return _REPEATED.search(str(error)) is not None
 
 
 @contextmanager
 def translated(action: str, uri: str) -> Iterator[None]:
-    """Turn obstore's errors into ``StorageError``."""
-    # The original is not chained: its text may hold what ``redacted`` takes out.
+    """Convert obstore's errors to ``StorageError``."""
+    # The original is not chained, because its text may contain what ``redacted`` removes.
     try:
         yield
     except LancekitError:
@@ -191,7 +191,7 @@ def translated(action: str, uri: str) -> Iterator[None]:
 
 @contextmanager
 def reading(action: str, uri: str) -> Iterator[None]:
-    """Turn obstore's errors into ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    """Convert obstore's errors to ``StorageError``, or ``FileNotFoundError`` if one is missing."""
     missing = False
     with translated(action, uri):
         try:

@@ -1,8 +1,8 @@
-"""Writing files on a local disk so that a crash or a full disk leaves old bytes or new, never half.
+"""Writes on a local disk after which a crash or a full disk leaves old or new bytes, never half.
 
-The order matters: a file's bytes are flushed before its final name exists, and the name is flushed
-(by flushing its folder) before the call returns.  A commit can therefore rely on every file that
-its manifest names.  ``fsync=False`` leaves the flushing out and keeps the atomicity.
+The order matters: a file's bytes are flushed before its final name exists.  The name is flushed
+(with its folder) before the call returns.  So a commit can rely on every file that its manifest
+names.  ``fsync=False`` omits the flushes, and keeps the atomicity.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lancekit._storage.folders import flush_folder, opened, opened_for
 from lancekit._storage.mapped import reading, writing
 from lancekit.errors import StorageError
 
-#: small pieces are written together; large ones as they are, past the buffer
+#: small pieces are buffered; larger ones are written directly
 BUFFER_BYTES = 1 << 16
 
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-#: opens a file that has no name yet; Linux has that, on most of its file systems
+#: opens a file without a name; Linux supports this on most of its file systems
 _UNNAMED: int = getattr(os, "O_TMPFILE", 0)
 
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -46,13 +46,13 @@ def finish(file: BinaryIO, *, fsync: bool) -> None:
 
 
 def remove(folder: int, name: str) -> None:
-    """Remove a file as far as possible, on a way out that already has its own error."""
+    """Remove a file if possible, while another error is being raised."""
     with suppress(OSError):
         os.unlink(name, dir_fd=folder)
 
 
 def _write_all(descriptor: int, data: Bytes) -> None:
-    """Write data that is whole already, without a buffer of its own."""
+    """Write complete data without a buffer."""
     left = memoryview(data).cast("B")
     while left:
         left = left[os.write(descriptor, left) :]
@@ -60,7 +60,7 @@ def _write_all(descriptor: int, data: Bytes) -> None:
 
 @contextmanager
 def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
-    """Write ``data`` to a temporary file next to ``name``; it is gone when the block ends."""
+    """Write ``data`` to a temporary file next to ``name``, which is removed after the block."""
     aside = temporary_name(name)
     try:
         descriptor = os.open(aside, NEW_FILE, 0o666, dir_fd=folder)
@@ -76,7 +76,7 @@ def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterat
 
 
 def replace_file(root: str, name: str, data: Bytes, *, fsync: bool) -> None:
-    """Put ``data`` at ``name`` atomically, over what is there."""
+    """Put ``data`` at ``name`` atomically, and replace an existing file."""
     with (
         writing("write", f"{root}/{name}"),
         opened_for(root, name, fsync=fsync) as (folder, bare),
@@ -88,14 +88,14 @@ def replace_file(root: str, name: str, data: Bytes, *, fsync: bool) -> None:
 
 
 def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
-    """Put ``data`` at ``name`` only if nothing is there; ``False`` if something is.
+    """Put ``data`` at ``name`` only if the name is free; ``False`` if it is taken.
 
-    A hard link is the one call that both gives a finished file its name and fails if that name is
-    taken.  Creating the file in place (``O_EXCL``) would show readers a half-written one.
+    A hard link is the only call that gives a finished file its name and also fails if that name is
+    taken.  Creating the file in place (``O_EXCL``) would show readers a half-written file.
     """
     path = f"{root}/{name}"
     with writing("write", path), opened_for(root, name, fsync=fsync) as (folder, bare):
-        if _is_there(folder, bare):  # a race that is lost already costs no flush
+        if _exists(folder, bare):  # a lost race needs no flush
             return False
         linked = _link_unnamed(folder, bare, data, fsync=fsync)
         if linked is not None:
@@ -119,8 +119,8 @@ def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
 def _link_unnamed(folder: int, name: str, data: Bytes, *, fsync: bool) -> bool | None:
     """Write a file without a name, and link it to one; ``False`` if the name is taken.
 
-    This takes two changes of the folder less than a file with a temporary name does, and a process
-    that is killed leaves nothing.  ``None`` where a system cannot do it, or could not.
+    This changes the folder two times less than a temporary file does, and a killed process leaves
+    nothing.  ``None`` if the system does not support it, or if it failed.
     """
     if not _UNNAMED:
         return None
@@ -143,9 +143,9 @@ def _link_unnamed(folder: int, name: str, data: Bytes, *, fsync: bool) -> bool |
 
 
 def link_file(root: str, name: str, source_root: str, source: str, *, fsync: bool) -> bool:
-    """Give a file a second name, which must be free; ``False`` if that cannot be.
+    """Give a file a second name, which must be free; ``False`` if that is impossible.
 
-    Both names then have the time of now: a cleanup takes no file for an old one that was left over.
+    Both names then have the current time, so that a cleanup does not take the file for an orphan.
     """
     above, _, old = source.rpartition("/")
     with (
@@ -163,7 +163,7 @@ def link_file(root: str, name: str, source_root: str, source: str, *, fsync: boo
             raise
         try:
             os.utime(bare, dir_fd=folder, follow_symlinks=False)
-        except PermissionError:  # another user's file keeps its time, so it is copied
+        except PermissionError:  # another user's file keeps its time, so it must be copied
             remove(folder, bare)
             return False
         if fsync:
@@ -171,7 +171,7 @@ def link_file(root: str, name: str, source_root: str, source: str, *, fsync: boo
         return True
 
 
-def _is_there(folder: int, name: str) -> bool:
+def _exists(folder: int, name: str) -> bool:
     with suppress(FileNotFoundError):
         os.stat(name, dir_fd=folder, follow_symlinks=False)
         return True
@@ -189,11 +189,11 @@ def _no_hard_links(path: str, error: OSError) -> StorageError:
 
 
 def write_over(root: str, name: str, data: Bytes) -> None:
-    """Write a small file in place, whatever happens to it.
+    """Write a small file in place, without any guarantee.
 
-    A file system that moves a new file over an old one first flushes the new one, fsync or not,
-    which takes longer than the rest of a commit.  What is there is written over only if that
-    changes this one file: a link, a FIFO or a second name of another file makes room first.
+    A file system that moves a new file over an old one first flushes the new one, even without
+    fsync, which takes longer than the rest of a commit.  An existing file is overwritten only if
+    that changes no other file: a link, a FIFO or a second name of another file is removed first.
     """
     above, _, bare = name.rpartition("/")
     with opened(root, above) as folder:
@@ -217,10 +217,10 @@ def _to_write_over(folder: int, name: str) -> int:
 
 
 class FileSink:
-    """A new file written under its final name, which nothing refers to before ``close``.
+    """A new file under its final name, which nothing refers to before ``close``.
 
-    Writing in place (and not aside) leaves a crashed writer's file where every Lance
-    implementation's cleanup looks for unreferenced files.
+    It is written in place, so that every Lance implementation's cleanup finds a crashed writer's
+    file where it looks for unreferenced files.
     """
 
     def __init__(self, root: str, name: str, *, fsync: bool) -> None:
@@ -263,7 +263,7 @@ class FileSink:
             raise
 
     def abort(self) -> None:
-        """Give up and remove the file."""
+        """Remove the unfinished file."""
         if self._file.closed:
             return
         with suppress(OSError):
@@ -277,14 +277,14 @@ class FileSink:
 
 
 class ReplacingSink(FileSink):
-    """A file written aside: at ``close`` it takes its name, also from a file that is there."""
+    """A temporary file that takes its final name at ``close``, and replaces an existing file."""
 
     def __init__(self, root: str, name: str, *, fsync: bool) -> None:
         super().__init__(root, temporary_name(name), fsync=fsync)
         self._final = name
 
     def close(self) -> None:
-        """Make the file durable under its name."""
+        """Make the file durable under its final name."""
         if self._file.closed:
             return
         super().close()

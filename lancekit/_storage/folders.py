@@ -1,9 +1,9 @@
-"""Folders of a store on a local disk, entered part by part: no link below the root is followed.
+"""Folders of a store on a local disk, opened part by part, without following links below the root.
 
-Whoever hands over a dataset can put links into it.  What is written or removed therefore never
-goes by a path, which the system would follow anywhere, but from the root down, each folder opened
-within the one before: a folder that is swapped for a link between a look and the deed is refused
-as one that was there all along.  Links above the root, and the root itself, are the user's own.
+Anyone who supplies a dataset can put links into it.  So writes and removals never use a whole path,
+in which the system would follow links.  They start at the root, and open each folder within the
+one before.  A folder that is replaced by a link after a check is refused like any other link.
+Links above the root, and the root itself, belong to the user.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from lancekit._storage.base import ObjectInfo
 from lancekit.errors import StorageError
 
 DEEPEST = 100
-"""How many folders may lie in each other: more than any dataset needs, fewer than exhaust a walk.
+"""The most nested folders: more than any dataset needs, fewer than exhaust a recursive walk.
 
 A branch's folder has as many parts as its name, whose reference is one file name of 255 bytes.
 """
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: how often a folder is emptied that others fill meanwhile
+#: attempts to empty a folder that others fill meanwhile
 _TRIES = 5
 
 
 @contextmanager
 def opened(root: str, folder: str) -> Iterator[int]:
-    """Open a folder below a root; gives its descriptor.
+    """Open a folder below a root; yield its descriptor.
 
-    Raises StorageError: a part of the way is a link; `leads_away` tells it from other failures.
+    Raises StorageError: a part of the path is a link; `leads_away` recognises this error.
     """
     descriptor = _open(root, folder)
     try:
@@ -44,7 +44,7 @@ def opened(root: str, folder: str) -> Iterator[int]:
 
 @contextmanager
 def opened_for(root: str, name: str, *, fsync: bool) -> Iterator[tuple[int, str]]:
-    """Open the folder of a file to write, making it if it is missing; gives the bare name too."""
+    """Open or create the folder of a file to write; yield its descriptor and the bare name."""
     folder, _, bare = name.rpartition("/")
     try:
         descriptor = _open(root, folder)
@@ -70,7 +70,7 @@ def _open(root: str, folder: str) -> int:
 
 
 def leads_away(error: BaseException) -> bool:
-    """Tell whether something was refused because it lies behind a link."""
+    """Return True for the error that refuses a link."""
     return isinstance(error, StorageError) and "link" in error.context
 
 
@@ -80,7 +80,7 @@ def flush_folder(descriptor: int) -> None:
 
 
 def remove_tree(root: str, folder: str) -> None:
-    """Remove a folder and all below it; links in it, or in its place, go: not what they lead to."""
+    """Remove a folder and its contents; links are removed, but not their targets."""
     if not folder:
         with opened(root, "") as descriptor:
             _empty(descriptor, root, 0)
@@ -95,9 +95,9 @@ def remove_tree(root: str, folder: str) -> None:
 
 
 def remove_empty(root: str) -> None:
-    """Remove folders that hold nothing but folders, and the root if it is one of them.
+    """Remove folders that contain only folders, and the root if it is one of them.
 
-    A root that is a link is the user's own, and goes with the folder that it leads to.
+    A root that is a link belongs to the user, and is removed with its target folder.
     """
     with opened(root, "") as descriptor:
         _prune(descriptor, 0)
@@ -108,20 +108,20 @@ def remove_empty(root: str) -> None:
 
 
 def walk(root: str, folder: str, prefix: str) -> Iterator[ObjectInfo]:
-    """Yield every file at or below a folder; links and special files as what they are."""
+    """Yield every file at or below a folder; links and special files are not followed."""
     with opened(root, folder) as descriptor:
         yield from _walk(descriptor, prefix, 0)
 
 
 def _make_folders(root: str, folder: str, *, fsync: bool) -> None:
-    """Create a root and a folder below it; each new name is made durable in its own parent."""
+    """Create a root and a folder below it; flush each new name in its parent."""
     missing = []
     path = Path(root)
     while not path.exists():
         missing.append(path)
         path = path.parent
     for new in reversed(missing):
-        # Another writer may be creating the same folder; it may not have flushed it yet.
+        # Another writer may be creating the same folder, and may not have flushed it yet.
         new.mkdir(exist_ok=True)
         if fsync:
             with opened(str(new.parent), "") as parent:
@@ -140,7 +140,7 @@ def _enter(above: int, part: str, where: str) -> int:
     try:
         return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
-        # systems differ in how they refuse a link, and none says that it is one
+        # systems refuse a link with different errors, none of which says that it is one
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and _kind(part, above) == stat.S_IFLNK:
             raise StorageError(
                 f"{where} is left alone: {part!r} is a link, and lancekit neither writes nor "
@@ -155,7 +155,7 @@ def _enter(above: int, part: str, where: str) -> int:
 
 
 def _kind(name: str, folder: int) -> int | None:
-    """Return what a name stands for, ``None`` if it is free."""
+    """Return the file type of a name, ``None`` if it is free."""
     try:
         return stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
@@ -188,7 +188,7 @@ def _empty(folder: int, where: str, depth: int) -> None:
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
-        # what is gone already, somebody else removed
+        # another process may have removed it
         with suppress(FileNotFoundError):
             if is_folder:
                 _remove_folder(folder, name, f"{where}/{name}", depth + 1)
@@ -201,7 +201,7 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[ObjectInfo]:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
         name = prefix + entry.name
-        # A file that is removed while the tree is being walked is not an error: it is just gone.
+        # A file that is removed during the walk is not an error.
         with suppress(FileNotFoundError, NotADirectoryError):
             if not entry.is_dir(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
@@ -233,7 +233,7 @@ def _prune(folder: int, depth: int) -> None:
 
 @contextmanager
 def _unless_filled() -> Iterator[None]:
-    """Let it be if a folder is not empty, or gone, or a link by now."""
+    """Ignore that a folder is not empty, or gone, or replaced by a link."""
     try:
         yield
     except OSError as error:

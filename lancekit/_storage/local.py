@@ -1,4 +1,4 @@
-"""A store on a local disk, which other machines do not have."""
+"""A store on a local disk, which other machines cannot access."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ from lancekit.options import options
 class LocalStore:
     """A folder on a local disk.
 
-    What is read may lie behind links; what is written or removed may not (`folders`).
+    Reads follow links; writes and removals do not (`folders`).
 
     root: the folder; made absolute.  It need not exist.
-    folder: the folder below the root that this is a store of.  The way from the root to it may not
-        lead over links, as the ways within.
-    fsync: whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
-        in force travels along when the store is pickled.
+    folder: the folder of this store below the root.  The path from the root to it must have no
+        links, as paths within.
+    fsync: whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  Pickling
+        the store includes the current value.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class LocalStore:
 
     @property
     def fsync(self) -> bool:
-        """Whether writes are made durable."""
+        """True if writes are made durable."""
         return bool(options.fsync) if self._fsync is None else self._fsync
 
     def child(self, folder: str) -> LocalStore:
@@ -87,7 +87,7 @@ class LocalStore:
         return LocalStore(self._root, folder=self._below(check_folder(folder)), fsync=self._fsync)
 
     def open(self, name: str, size: int | None = None) -> MappedFile:  # noqa: ARG002
-        """Map a file for ranged reads; its size is taken from the disk, which is free."""
+        """Map a file for ranged reads; its size is read from the disk, at no cost."""
         return MappedFile(self._path(name))
 
     def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
@@ -114,18 +114,18 @@ class LocalStore:
             return data, size, file_identity(status)
 
     def identity(self, name: str, mark: str | None = None) -> Hashable | None:  # noqa: ARG002
-        """Return what tells the file from all others."""
+        """Return the identity of a name's current file."""
         try:
             return file_identity(os.stat(self._path(name)))
         except OSError:
             return None
 
     def put(self, name: str, data: Bytes) -> None:
-        """Write a whole file aside and move it over its name."""
+        """Write a temporary file, and move it over the name."""
         replace_file(self._root, self._named(name), data, fsync=self.fsync)
 
     def put_if_absent(self, name: str, data: Bytes) -> bool:
-        """Write a whole file aside and link it to its name, if that is free."""
+        """Write a temporary file, and link it to the name if that is free."""
         return link_if_absent(self._root, self._named(name), data, fsync=self.fsync)
 
     def flush(self, name: str) -> None:
@@ -138,7 +138,7 @@ class LocalStore:
                 flush_folder(folder)
 
     def put_hint(self, name: str, data: Bytes) -> None:
-        """Write a file that may be lost, in place: it may also be met half written."""
+        """Write an optional file in place; a reader may find it half written."""
         named = self._named(name)
         with suppress(OSError):
             write_over(self._root, named, data)
@@ -152,7 +152,7 @@ class LocalStore:
         return ReplacingSink(self._root, self._named(name), fsync=self.fsync)
 
     def adopt(self, name: str, source: Store, source_name: str) -> bool:
-        """Give a file of another folder a name here, too: a hard link, on the same disk."""
+        """Give a file of another folder a name here, by a hard link on the same disk."""
         named = self._named(name)
         if not isinstance(source, LocalStore):
             return False
@@ -177,7 +177,7 @@ class LocalStore:
         return Listing(self._listed(folder), whole=True)
 
     def stamp(self, folder: str) -> tuple[int, ...] | None:
-        """Return the folder's identity and time of modification, once that is old enough."""
+        """Return the folder's identity and modification time, once the time is old enough."""
         now = time.time()
         try:
             status = os.stat(self._folder(folder))
@@ -188,18 +188,18 @@ class LocalStore:
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
     def mark(self, name: str) -> str | None:
-        """Return the file's identity, size and time of modification."""
+        """Return the file's inode, size and modification time."""
         try:
             status = os.stat(self._path(name))
         except OSError:
             return None
         return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
-    # a disk says all of it at once
+    # on a disk, one call returns all of this
     look = mark_of_put = mark
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every file at or below ``folder``, links as what they are."""
+        """Return every file at or below ``folder``, without following links."""
         path = self._folder(folder)
         try:
             with reading("list", path):
@@ -213,7 +213,7 @@ class LocalStore:
             return [ObjectInfo(folder, 0, 0.0, regular=False)]
 
     def exists(self, name: str) -> bool:
-        """Return whether the file is there."""
+        """Return True if the file exists."""
         return os.path.isfile(self._path(name))
 
     def delete(self, name: str) -> None:
@@ -227,13 +227,13 @@ class LocalStore:
             os.unlink(bare, dir_fd=folder)
 
     def delete_tree(self, folder: str) -> None:
-        """Remove a folder and all below it."""
+        """Remove a folder and its contents."""
         path = self._folder(folder)
         with suppress(FileNotFoundError), reading("delete", path):
             remove_tree(self._root, self._below(folder))
 
     def prune(self) -> None:
-        """Remove folders without any file in them, the root too."""
+        """Remove folders without any file, including the root."""
         with suppress(FileNotFoundError), reading("delete", self._root):
             remove_empty(self._root)
 
@@ -265,7 +265,7 @@ class LocalStore:
         return self._below(check_name(name))
 
     def _below(self, name: str) -> str:
-        """Return a name below the root."""
+        """Return the path of a name below the root."""
         return f"{self._inner}/{name}".strip("/")
 
     def _folder(self, folder: str) -> str:
@@ -276,30 +276,30 @@ def _restore(root: str, folder: str, fsync: bool) -> LocalStore:
     return LocalStore(root, folder=folder, fsync=fsync)
 
 
-# ---- stores that are sent to other machines: what lies on this machine's disk is not there
+# ---- stores that are sent to other machines, which cannot access this machine's disk
 #
-# Whoever pickles work for tasks says so with `sent_to`; a store on a local disk then refuses, with
-# the reason, unless ``lancekit.options.shared_folders`` lists it.
+# Code that pickles work for tasks declares their place with `sent_to`.  A store on a local disk
+# then raises, with the reason, unless ``lancekit.options.shared_folders`` lists it.
 
-_elsewhere: ContextVar[str | None] = ContextVar("lancekit_sent_to", default=None)
+_destination: ContextVar[str | None] = ContextVar("lancekit_sent_to", default=None)
 
 
 @contextmanager
 def sent_to(place: str | None) -> Iterator[None]:
-    """Say where what is pickled in this block will be used; ``None`` is this machine."""
-    token = _elsewhere.set(place)
+    """Declare where objects pickled in this block will be used; ``None`` is this machine."""
+    token = _destination.set(place)
     try:
         yield
     finally:
-        _elsewhere.reset(token)
+        _destination.reset(token)
 
 
 def _check_sent(folder: str) -> None:
-    """Refuse a local folder that machines elsewhere would not find.
+    """Refuse a local folder that other machines cannot access.
 
     Raises StorageError: the tasks run elsewhere, and the folder is not listed as shared.
     """
-    place = _elsewhere.get()
+    place = _destination.get()
     if place is None or any(_is_below(folder, shared) for shared in options.shared_folders):
         return
     raise StorageError(

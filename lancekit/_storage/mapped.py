@@ -18,34 +18,34 @@ import pyarrow as pa
 from lancekit._storage.base import file_identity
 from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
-#: ranges of at least so many bytes are let go of once later ones have so many together
+#: views of at least `_LARGE` bytes are released once later ones have `_KEPT` bytes together
 _LARGE, _KEPT = 1 << 20, 4 << 20
 
-#: where the system has no such advice to take, nothing is let go of
+#: without this advice on the system, no memory is released
 _ADVICE: int | None = getattr(mmap, "MADV_DONTNEED", None)
 _LIBRARY = None if _ADVICE is None else ctypes.CDLL(None)
 
-#: whether an open file can be opened again by the number of its descriptor
+#: True if an open file can be opened again by its descriptor number
 _NAMED_BY_NUMBER = os.path.isdir("/dev/fd")
 
 
 class MappedFile:
-    """One file mapped into memory: reading a range copies nothing.
+    """A file mapped into memory, from which ranges are read without a copy.
 
-    A buffer keeps the mapping alive but not the descriptor, so a table over thousands of files
+    A buffer keeps the mapping alive but not the descriptor.  So a table over thousands of files
     does not run out of descriptors, and a file that cleanup removes stays readable.
     """
 
-    # Lance files are never changed in place, so the hazard of a mapping (a fault in the process
-    # when the file shrinks under it) needs somebody who truncates a live file by hand.
+    # Lance files are never changed in place.  So the hazard of a mapping (a crash of the process
+    # when the file shrinks) needs someone who truncates a live file by hand.
 
-    # What was looked at of a mapping counts as memory of this process until it is let go, although
-    # the system holds it for all and gives it up for others at any time.
+    # Pages of a mapping that were read count as memory of this process until they are released,
+    # although the system shares them and can evict them at any time.
 
     def __init__(self, path: str) -> None:
         with reading("open", path), opened_file(path) as (descriptor, status):
-            # Arrow opens files by their names: this one is that of the open file, wherever its own
-            # name may lead by now
+            # Arrow opens files by name; this name refers to the open file, even if its path now
+            # refers to another file
             named = f"/dev/fd/{descriptor}" if _NAMED_BY_NUMBER else path
             with pa.memory_map(named, "r") as file:
                 self._data = file.read_buffer()
@@ -53,7 +53,7 @@ class MappedFile:
         self._path = path
         self._size = int(self._data.size)
         self._large: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
-        #: about how many bytes were looked at, some of them again
+        #: about how many bytes were read, repeated reads included
         self.seen = 0
 
     @property
@@ -63,7 +63,7 @@ class MappedFile:
 
     @property
     def gap(self) -> int:
-        """Any number of bytes: what is not looked at is not read."""
+        """Unlimited, because bytes that are not accessed are not read."""
         return sys.maxsize
 
     def size(self) -> int:
@@ -73,11 +73,11 @@ class MappedFile:
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return exactly ``length`` bytes at ``start``, as a view of the file.
 
-        A long range is let go of once others have been read after it.
+        The memory of a long range is released after others have been read.
         """
         data = self._view(start, length)
         if length >= _LARGE:
-            self._let_go_of_others(start, length)
+            self._release_earlier(start, length)
         return data
 
     def _view(self, start: int, length: int) -> pa.Buffer:
@@ -93,38 +93,38 @@ class MappedFile:
         self.seen += length
         return self._data.slice(start, length)
 
-    def _let_go_of_others(self, start: int, length: int) -> None:
-        """Let go of what this thread has read before, but for `_KEPT` of it."""
+    def _release_earlier(self, start: int, length: int) -> None:
+        """Release what this thread has read before, except for the last `_KEPT` bytes."""
         large = self._large[get_ident()]
         large.append((start, length))
         while len(large) > 1 and sum(size for _, size in large) > _KEPT:
-            let_go(self._data.slice(*large.popleft()))
+            release_memory(self._data.slice(*large.popleft()))
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one view per ``(start, length)``, none of which is let go of."""
+        """Return one view per ``(start, length)``, whose memory is not released."""
         return [self._view(start, length) for start, length in ranges]
 
 
-def let_go(mapped: pa.Buffer) -> None:
-    """Give back the memory of a view of a file, whose bytes are there again when they are read.
+def release_memory(mapped: pa.Buffer) -> None:
+    """Release the memory of a view of a file; later reads load its bytes again.
 
-    Never to be called for memory that is not a mapped file's: what was in it would be gone.
+    Must never be called for memory that is not mapped from a file, whose content would be lost.
     """
     page = mmap.PAGESIZE
     first = -(-mapped.address // page) * page
     size = (mapped.address + mapped.size) // page * page - first
     if _LIBRARY is not None and size > 0:
-        # advice: what does not take it has more memory in use, and the right bytes
+        # only advice: a system that ignores it uses more memory, and has the right bytes
         _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), _ADVICE)
 
 
-# ---- opening files of a local disk to read them: regular files alone, links to some included
+# ---- opening files of a local disk for reading: only regular files, and links to them
 #
-# Whoever hands over a dataset can put anything under a file's name.  To open a FIFO would wait for
-# somebody who writes; a device gives bytes without end.  So nothing is read before it is known to
-# be a regular file, and never more than the size that it has.
+# Anyone who supplies a dataset can put anything under a file's name.  Opening a FIFO would wait for
+# a writer, and a device returns bytes without end.  So nothing is read before the file is known to
+# be regular, and never more than its size.
 
-# without O_NONBLOCK the opening of a FIFO waits
+# without O_NONBLOCK, opening a FIFO waits
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _KINDS = {
@@ -138,9 +138,9 @@ _KINDS = {
 
 @contextmanager
 def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """Open a regular file; gives its descriptor and what the disk says of it.
+    """Open a regular file; yield its descriptor and its status.
 
-    Raises CorruptFileError: it is something else.
+    Raises CorruptFileError: it is not a regular file.
     Raises OSError: it cannot be opened.
     """
     try:
@@ -160,7 +160,7 @@ def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def _check_regular(path: str) -> None:
-    """Raise `CorruptFileError` if there is something else than a regular file."""
+    """Raise `CorruptFileError` for anything but a regular file."""
     _check(os.stat(path), path)
 
 
@@ -180,7 +180,7 @@ def _refused(path: str, what: str) -> CorruptFileError:
     )
 
 
-# ---- what the operating system says about a disk, as the package's own errors
+# ---- errors of the operating system, as the package's own errors
 
 HINTS = {
     errno.ENOSPC: "Free some space and try again.",
@@ -200,7 +200,7 @@ HINTS = {
 
 @contextmanager
 def reading(action: str, path: str) -> Iterator[None]:
-    """Turn an ``OSError`` into a ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    """Convert ``OSError`` to ``StorageError``, or ``FileNotFoundError`` for a missing file."""
     try:
         yield
     except LancekitError:
@@ -213,7 +213,7 @@ def reading(action: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def writing(action: str, path: str) -> Iterator[None]:
-    """Turn every ``OSError`` into a ``StorageError``."""
+    """Convert every ``OSError`` to ``StorageError``."""
     try:
         yield
     except LancekitError:

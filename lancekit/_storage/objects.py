@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 PART_BYTES = 8 << 20
-"""How much a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
+"""Bytes that a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
 
 
 PAGE_NAMES = 1000
-"""How many names a server lists in one answer, at most and by default."""
+"""The most names in one response of a server, which is also its default."""
 
 MERGED_GAP_BYTES = 1 << 20
-"""Ranges this close are fetched in one request: reading the gap costs less than a round trip."""
+"""Ranges this close share a request: reading the gap costs less than a round trip."""
 
 MERGED_BYTES = 8 << 20
-"""How much ranges have together, once they share a request: two requests are answered sooner."""
+"""Size from which ranges no longer share a request: two requests are faster then."""
 
 Span: TypeAlias = tuple[int, int]
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[Span]:
-    """Return the ``(start, stop)`` spans, ascending and far apart, that cover all ranges.
+    """Merge ranges; return ascending ``(start, stop)`` spans, far apart, that cover all of them.
 
-    obstore can merge too, but stops the process when a merged answer turns out short.
+    obstore can merge, too, but aborts the process if a merged response is short.
     """
     spans: list[Span] = []
     for start, length in sorted(ranges):
@@ -71,12 +71,12 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[Span]:
 
 
 def octets(data: Bytes) -> memoryview:
-    """Return the bytes as unsigned ones, which is all that obstore takes; Arrow's are signed."""
+    """Return a view as unsigned bytes, which obstore requires; Arrow's bytes are signed."""
     return memoryview(data).cast("B")
 
 
 class ObjectReader:
-    """One object opened for ranged reads."""
+    """An object opened for ranged reads."""
 
     def __init__(
         self, client: ObjectStore, number: int, key: str, uri: str, size: int | None
@@ -94,18 +94,18 @@ class ObjectReader:
 
     @property
     def gap(self) -> int:
-        """The gap over which ranges share a request anyhow."""
+        """The gap up to which ranges share a request."""
         return MERGED_GAP_BYTES
 
     @property
     def identity(self) -> Hashable | None:
-        """What tells this object from all others, as far as it is known without a request."""
+        """The object's identity, as far as it is known without a request."""
         return object_identity(self._number, self._key, self._size)
 
     def size(self) -> int:
-        """Return the object's size in bytes, asked for once."""
+        """Return the object's size in bytes, requested once."""
         if self._size is None:
-            self._size = self._ask_size()
+            self._size = self._request_size()
         return self._size
 
     def read(self, start: int, length: int) -> pa.Buffer:
@@ -113,15 +113,15 @@ class ObjectReader:
         return self.read_many([(start, length)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one buffer per ``(start, length)``; ranges near each other share a request."""
+        """Return one buffer per ``(start, length)``; nearby ranges share a request."""
         if any(start < 0 or length < 0 for start, length in ranges):
             raise self._too_short(ranges)
         spans = merged(ranges)
         try:
             parts = self._get(spans)
         except StorageError as error:
-            # A server refuses a range that starts behind the end in words of its own.
-            if not gave_up(error) and self._ask_size() < max(stop for _, stop in spans):
+            # A server has its own error for a range that starts after the end.
+            if not gave_up(error) and self._request_size() < max(stop for _, stop in spans):
                 raise self._too_short(ranges) from error
             raise
         if any(part.size != stop - start for part, (start, stop) in zip(parts, spans, strict=True)):
@@ -146,12 +146,12 @@ class ObjectReader:
             )
         return [pa.py_buffer(part) for part in found]
 
-    def _ask_size(self) -> int:
+    def _request_size(self) -> int:
         with reading("read", self._uri):
             return int(obstore.head(self._client, self._key)["size"])
 
     def _too_short(self, ranges: Sequence[tuple[int, int]]) -> CorruptFileError:
-        size = self._ask_size()
+        size = self._request_size()
         start, length = max(ranges, key=sum)
         return CorruptFileError(
             f"{self._uri} is too short: bytes {start} to {start + length} were asked for, "
@@ -164,7 +164,7 @@ class ObjectReader:
 
 
 class ObjectSink:
-    """A new object, sent in parts; it exists from ``close`` on."""
+    """A new object that is sent in parts, and exists after ``close``."""
 
     def __init__(self, client: ObjectStore, key: str, uri: str) -> None:
         self._uri = uri
@@ -186,13 +186,13 @@ class ObjectSink:
         return self._written
 
     def close(self) -> None:
-        """Send what is left and make the object visible."""
+        """Send the remaining bytes, and make the object visible."""
         if not self._writer.closed():
             with translated("write", self._uri):
                 self._writer.close()
 
     def abort(self) -> None:
-        """Give up; the parts that were sent are dropped."""
+        """Discard the unfinished object and its parts."""
         if not self._writer.closed():
             with translated("abort the write of", self._uri):
                 self._writer.__exit__(InterruptedError, InterruptedError(), None)
@@ -201,9 +201,8 @@ class ObjectSink:
 class ObstoreStore:
     """A folder in an object store, or in memory.
 
-    uri: where it is rooted: ``s3://bucket/folder``, ``memory://name``, ...
-    storage_options: credentials and settings, named as obstore and pylance name them; never
-        displayed.
+    uri: the root: ``s3://bucket/folder``, ``memory://name``, ...
+    storage_options: credentials and settings, named as in obstore and pylance; never displayed.
 
     Examples
     --------
@@ -219,10 +218,10 @@ class ObstoreStore:
         self._folder = folder
         self._options = check_options(storage_options)
         self._client, self._number = client_for(self._base, self._options)
-        # The one store in memory holds all names; every other client is rooted at its URI.
+        # The one store in memory has all names; every other client is rooted at its URI.
         root = memory_root(self._base) if self._base.startswith("memory:") else ""
         self._prefix = "".join(f"{part}/" for part in (root, folder) if part)
-        #: what was written last, and the tag that the server gave it
+        #: the key that was written last, and the tag from the server
         self._written: tuple[str, str | None] = ("", None)
 
     @property
@@ -232,7 +231,7 @@ class ObstoreStore:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """The options that it was opened with, credentials included."""
+        """The options of the store, credentials included."""
         return dict(self._options)
 
     def child(self, folder: str) -> ObstoreStore:
@@ -243,7 +242,7 @@ class ObstoreStore:
         return store
 
     def open(self, name: str, size: int | None = None) -> ObjectReader:
-        """Open an object for ranged reads; nothing is asked of the server yet if size is known."""
+        """Open an object for ranged reads; no request is made if the size is known."""
         reader = ObjectReader(self._client, self._number, self._key(name), self._uri_of(name), size)
         reader.size()
         return reader
@@ -259,12 +258,12 @@ class ObstoreStore:
             return pa.py_buffer(found.bytes())
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
-        """Return the last ``length`` bytes and the whole size, in one request where possible."""
+        """Return the last ``length`` bytes and the whole size, with one request if possible."""
         data, size, _ = self.identified_tail(name, length)
         return data, size
 
     def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
-        """Do the same, and tell what tells the object from all others: the tag of the answer."""
+        """Return the result of `tail`, and the object's identity, by the tag in the response."""
         key = self._key(name)
         try:
             with reading("read", self._uri_of(name)):
@@ -272,18 +271,18 @@ class ObstoreStore:
                 identity = object_identity(self._number, key, None, found.meta["e_tag"])
                 return pa.py_buffer(found.bytes()), int(found.meta["size"]), identity
         except StorageError:
-            # Azure has no such requests, and S3 refuses them for an empty object.
+            # Azure does not support such requests, and S3 refuses them for an empty object.
             reader = self.open(name)
             size = reader.size()
             kept = min(length, size)
             return reader.read(size - kept, kept), size, None
 
     def identity(self, name: str, mark: str | None = None) -> Hashable | None:
-        """Return what tells an object from all others, if a listing brought its tag."""
+        """Return the identity of an object, if a listing has returned its tag."""
         return object_identity(self._number, self._key(name), None, mark)
 
     def put(self, name: str, data: Bytes) -> None:
-        """Write a whole object, replacing one of that name."""
+        """Write a whole object, and replace an existing one."""
         key = self._key(name)
         with translated("write", self._uri_of(name)):
             answer = obstore.put(self._client, key, octets(data), use_multipart=False)
@@ -301,37 +300,37 @@ class ObstoreStore:
         return True
 
     def flush(self, name: str) -> None:
-        """Do nothing: an object that is there is durable."""
+        """Do nothing, because existing objects are durable."""
 
     def put_hint(self, name: str, data: Bytes) -> None:
-        """Do nothing: object stores list names in order."""
+        """Do nothing, because object stores list names in order."""
 
     def create(self, name: str) -> ObjectSink:
         """Start streaming a new object."""
         return ObjectSink(self._client, self._key(name), self._uri_of(name))
 
     def create_over(self, name: str) -> ObjectSink:
-        """Start streaming an object; one of its name is there until this one is closed."""
+        """Start streaming an object; an existing one remains until this one is closed."""
         return self.create(name)
 
     def adopt(self, name: str, source: Store, source_name: str) -> bool:
-        """Have the server copy an object of the same bucket."""
+        """Let the server copy an object of the same bucket."""
         key = self._key(name)
         if not isinstance(source, ObstoreStore) or source._options != self._options:
             return False
-        client, mine, theirs = self._client, "", ""
+        client, own, other = self._client, "", ""
         here, there = urlsplit(self._base), urlsplit(source._base)
         if source._client is not self._client:
             spelled = unquote(here.path + there.path) != here.path + there.path
             if (here.scheme, here.netloc) != (there.scheme, there.netloc) or spelled:
                 return False
-            # either client reaches nothing above its URI
+            # neither client can access keys above its URI
             client, _ = client_for(f"{here.scheme}://{here.netloc}", self._options)
-            mine, theirs = (f"{parts.path.strip('/')}/".lstrip("/") for parts in (here, there))
+            own, other = (f"{parts.path.strip('/')}/".lstrip("/") for parts in (here, there))
         try:
             with reading("copy", source._uri_of(source_name)):
-                obstore.copy(client, theirs + source._key(source_name), mine + key)
-        except StorageError:  # some servers copy no large objects
+                obstore.copy(client, other + source._key(source_name), own + key)
+        except StorageError:  # some servers cannot copy large objects
             return False
         return True
 
@@ -343,14 +342,14 @@ class ObstoreStore:
         return [entry["path"][len(prefix) :] for entry in found]
 
     def list_folders(self, folder: str) -> list[str]:
-        """Return the bare names of what further names begin with, up to a slash."""
+        """Return the bare prefixes of further names, up to a slash."""
         prefix = self._prefix_of(folder)
         with translated("list", self._uri_of(folder)):
             found = obstore.list_with_delimiter(self._client, prefix)["common_prefixes"]
         return [name[len(prefix) :].strip("/") for name in found]
 
     def first_names(self, folder: str) -> Listing:
-        """Return the first names in ``folder``: object stores list in order, a page a request."""
+        """Return the first names in ``folder``: object stores list in order, a page per request."""
         prefix = self._prefix_of(folder)
         with translated("list", self._uri_of(folder)):
             listing = obstore.list(self._client, prefix, chunk_size=PAGE_NAMES)
@@ -360,13 +359,13 @@ class ObstoreStore:
         return Listing(list(marks), len(chunk) < PAGE_NAMES, marks)
 
     def stamp(self, folder: str) -> None:
-        """Return ``None``: an object store does not keep account of its folders."""
+        """Return ``None``: an object store has no state of its folders."""
 
     def mark(self, name: str) -> None:
-        """Return ``None``: asking for an object's tag is a request."""
+        """Return ``None``: reading an object's tag costs a request."""
 
     def look(self, name: str) -> str | None:
-        """Return the tag that the server gave the object, or its size and time if it has no tag."""
+        """Return the object's tag, or its size and time if it has no tag."""
         try:
             with reading("look for", self._uri_of(name)):
                 found = obstore.head(self._client, self._key(name))
@@ -375,7 +374,7 @@ class ObstoreStore:
         return found["e_tag"] or f"{found['size']}-{found['last_modified'].timestamp()}"
 
     def mark_of_put(self, name: str) -> str | None:
-        """Return the tag that the server gave the object, if this store wrote it last."""
+        """Return the object's tag, if this store has written it last."""
         key, tag = self._written
         return tag if key == self._key(name) else None
 
@@ -398,7 +397,7 @@ class ObstoreStore:
         ]
 
     def exists(self, name: str) -> bool:
-        """Return whether the object is there."""
+        """Return True if the object exists."""
         return self.look(name) is not None
 
     def delete(self, name: str) -> None:
@@ -412,7 +411,7 @@ class ObstoreStore:
             self._delete(keys, self._uri_of(folder))
 
     def prune(self) -> None:
-        """Do nothing: there are no folders."""
+        """Do nothing, because there are no folders."""
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -1,4 +1,4 @@
-"""From a path or URI to a store, and which other stores a dataset may reach into."""
+"""Opening of stores by path or URI, and the other stores that a dataset may access."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lancekit._storage.local import LocalStore
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
 from lancekit.options import options
 
-# One letter before the colon is a Windows drive.
+# A single letter before the colon is a Windows drive.
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
 ALIASES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}
 
 
 def is_in_memory(store: Store) -> bool:
-    """Return whether a store lives as long as this process."""
+    """Return True if a store exists only in this process's memory."""
     if _scheme(store.uri) != "memory":
         return False
     from lancekit._storage.objects import ObstoreStore
@@ -29,14 +29,14 @@ def is_in_memory(store: Store) -> bool:
     return isinstance(store, ObstoreStore)
 
 
-def begun_anew(store: Store) -> Store:
+def emptied(store: Store) -> Store:
     """Return an empty store at the same place in memory.
 
-    It is what is opened there from now on; stores that are open keep what they have.
+    Later calls open this store; stores that are open keep their objects.
     """
-    from lancekit._storage.clients import begin_anew
+    from lancekit._storage.clients import empty_memory
 
-    begin_anew(store.uri)
+    empty_memory(store.uri)
     return open_store(store.uri)
 
 
@@ -64,7 +64,7 @@ def open_store(
         )
     check_options(storage_options)
     text = os.fspath(uri)
-    # a disk has names that are no text, other stores have none
+    # a disk can have names that are not Unicode, other stores cannot
     encode = os.fsencode if _scheme(str(text)) == "file" else str.encode
     if not isinstance(text, str) or not text or "\0" in text or not is_writable(text, encode):
         raise InvalidArgumentError(
@@ -84,7 +84,7 @@ def open_store(
 
 
 def same_store(first: str, second: str) -> bool:
-    """Return whether two places are in one store: the same disk, bucket or container.
+    """Return True if two places are in one store: the same disk, bucket or container.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def same_store(first: str, second: str) -> bool:
 
 
 def is_trusted_base(path: str, own: Store) -> bool:
-    """Return whether a manifest in ``own`` may send a reader to ``path``.
+    """Return True if a manifest in ``own`` may refer a reader to ``path``.
 
-    A manifest is data from others: without this check it could make its reader send credentials
-    to a server of its author's choice, or read files of the reader's own disk into a result.
+    A manifest is untrusted data.  Without this check, it could make its reader send credentials to
+    a server of its author's choice, or read files of the reader's own disk into a result.
     """
     if same_store(path, own.uri):
         return True
@@ -106,12 +106,12 @@ def is_trusted_base(path: str, own: Store) -> bool:
 
 
 def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
-    """Open a base path of a dataset that lives in ``own``.
+    """Open a base path of a dataset in ``own``.
 
-    path: the base path as the manifest spells it; a relative one starts at the working folder.
+    path: the base path as in the manifest; a relative one starts at the working directory.
     own: the store of the dataset.
-    storage_options: the options that the dataset was opened with; they go only to a store of the
-        same kind.
+    storage_options: the options that the dataset was opened with; they are passed only to a store
+        of the same kind.
 
     Raises UntrustedBaseError: the path is in another store, which
         ``lancekit.options.trusted_bases`` does not list.
@@ -128,13 +128,13 @@ def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None =
 
 
 def check_trusted_file(path: str, own: Store) -> None:
-    """Raise if a dataset in ``own`` may not hand on the bytes of a file.
+    """Raise if a dataset in ``own`` may not return the bytes of a file.
 
-    Data files say themselves that they are some, wherever a base path leads; of a blob, nobody
-    looks at the bytes.  So it has to lie in the dataset's own folder, wherever links lead, or in a
-    place that the user listed.
+    The format of a data file is checked, wherever a base path leads, but the bytes of a blob are
+    not.  So, after links are resolved, a blob must be in the dataset's own folder or in a place
+    that the user listed.
 
-    Raises UntrustedBaseError: it lies elsewhere.
+    Raises UntrustedBaseError: the file is elsewhere.
     """
     real = _real(path)
     if any(is_below(real, _real(place)) for place in (own.uri, *options.trusted_bases)):
@@ -174,15 +174,15 @@ def _local_path(uri: str) -> str:
 
 
 def _store_of(uri: str) -> tuple[str, str]:
-    """Return what tells stores apart: the kind of store, and its bucket or container."""
+    """Return the kind of a store, and its bucket or container."""
     scheme = _scheme(uri)
     kind = ALIASES.get(scheme, scheme)
-    # One disk and one memory: their paths are not separate stores.
+    # There is one disk and one memory: their paths are not separate stores.
     return kind, "" if kind in {"file", "memory"} else split(uri).netloc
 
 
 def is_below(path: str, prefix: str) -> bool:
-    """Tell whether a place is another one or lies in it, by their names alone.
+    """Return True if a place equals another or is inside it, by their names alone.
 
     Examples
     --------
@@ -199,6 +199,6 @@ def _path_of(uri: str) -> PurePosixPath:
     if _scheme(uri) == "file":
         return PurePosixPath(os.path.abspath(os.path.expanduser(_local_path(uri))))
     parts = split(uri)
-    # memory has no buckets: what stands in their place is a part of the path
+    # memory has no buckets: the host is the first part of the path
     bucket = parts.netloc if _scheme(uri) == "memory" else ""
     return PurePosixPath("/" + unquote(bucket + parts.path).lstrip("/"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lancekit._storage.mapped import MappedFile, let_go
+from lancekit._storage.mapped import MappedFile, release_memory
 
 MIB = 1 << 20
 MAPS = Path("/proc/self/smaps")
@@ -36,7 +36,7 @@ def test_what_was_let_go_of_is_there_again(large: Path) -> None:
     expected = large.read_bytes()
     assert whole == expected
     for start, length in ((0, file.size()), (5, 3 * MIB), (4096, 4096), (7, 100), (4095, 4097)):
-        let_go(file.read(start, length))
+        release_memory(file.read(start, length))
     assert whole == expected
 
 

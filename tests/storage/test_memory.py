@@ -4,7 +4,7 @@ import uuid
 import pytest
 
 from lancekit._storage.objects import ObstoreStore
-from lancekit._storage.places import begun_anew, open_store
+from lancekit._storage.places import emptied, open_store
 from lancekit.errors import StorageError
 from tests.storage.contract import StoreContract
 
@@ -36,7 +36,7 @@ def test_a_place_begun_anew_is_empty_and_open_stores_keep_what_they_have():
     old, beside = open_store("memory://anew/a b"), open_store("memory://anew/a bc")
     for store in (old, beside):
         store.put("x/y", b"old")
-    new = begun_anew(old)
+    new = emptied(old)
     assert new.list_tree() == []
     assert old != new
     new.child("x").put("y", b"new")
@@ -44,5 +44,5 @@ def test_a_place_begun_anew_is_empty_and_open_stores_keep_what_they_have():
         assert open_store(uri).read("y").to_pybytes() == b"new"
     assert [old.child("x").read("y"), beside.read("x/y")] == [b"old", b"old"]
     assert [entry.name for entry in old.list_tree()] == ["x/y"]
-    assert begun_anew(new).list_tree() == []
+    assert emptied(new).list_tree() == []
     assert new.read("x/y").to_pybytes() == b"new"
