@@ -1,1 +1,1 @@
-"""Reading versions: lines of them, snapshots, listings, references."""
+"""Reading of versions: branch locations, snapshots, listings, references."""

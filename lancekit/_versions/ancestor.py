@@ -1,4 +1,4 @@
-"""Where two versions part: the newest version that both come from, over all of a dataset."""
+"""The common ancestor of two versions, across branches and clones of a dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lancekit.errors import LancekitError, StorageError
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A version of a line; `unique` tells a branch from an earlier one of its name."""
+    """A version on a branch; `unique` distinguishes the branch from earlier ones of its name."""
 
     location: BranchLocation
     unique: str
@@ -26,15 +26,15 @@ class Origin:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What two versions of one line have in common."""
+        """The dataset and the branch, which are equal for two versions of one branch."""
         return self.location.root.uri, self.unique
 
 
-def parting(one: Snapshot, other: Snapshot) -> Origin | None:
-    """Return where two versions part; ``None`` if nothing tells of a version that both come from.
+def common_origin(one: Snapshot, other: Snapshot) -> Origin | None:
+    """Return the newest common version of two versions; ``None`` if no record of one exists.
 
-    Branches are told from others of their name by their random ids, and a clone by its first
-    commit.  The version may have been cleaned up since.
+    Branches of the same name are distinguished by their random ids, and a clone by its first
+    commit.  The version may have been cleaned up.
     """
     ours = {origin.place: origin for origin in origins(one)}
     for origin in origins(other):
@@ -45,26 +45,26 @@ def parting(one: Snapshot, other: Snapshot) -> Origin | None:
 
 
 def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
-    """Return the newest version that both come from; ``None`` if nothing tells of one.
+    """Load the newest common version of two versions; ``None`` if no record of one exists.
 
-    A version that was cleaned up since is no ancestor that could be looked at.
+    A version that was cleaned up is not returned, because it cannot be read.
     """
     if one.location == other.location:
         return min(one, other, key=lambda side: side.version)
-    start = parting(one, other)
+    start = common_origin(one, other)
     if start is None:
         return None
     location, version = start.location, start.version
     known = (s for s in (one, other) if s.version == version and s.location == location)
     own = location.root in (one.location.root, other.location.root)
     found = next(known, None) or _loaded(location, version, own=own)
-    # a branch that forked there has that version, too
+    # a branch that was forked there has that version, too
     same = (s for s in (one, other) if s.version == version and s.location.root == location.root)
     return found or next(same, None) or _copy_of(start, (one, other))
 
 
 def _copy_of(start: Origin, sides: Iterable[Snapshot]) -> Snapshot | None:
-    """Return the first version of a branch that forked from a version which is gone."""
+    """Return the first version of a branch that was forked from a version that is gone."""
     for side in sides:
         for branch, fork in pairwise(origins(side)):
             if fork == start and branch.location.root == start.location.root:
@@ -75,7 +75,7 @@ def _copy_of(start: Origin, sides: Iterable[Snapshot]) -> Snapshot | None:
 
 
 def _loaded(location: BranchLocation, version: int, *, own: bool) -> Snapshot | None:
-    """Return a version, if it is there; a store that fails says so, unless it is another's."""
+    """Return a version if it exists; an error of another dataset's store is ignored."""
     try:
         return load_snapshot(location, version)
     except StorageError:
@@ -87,16 +87,16 @@ def _loaded(location: BranchLocation, version: int, *, own: bool) -> Snapshot | 
 
 
 def origins(snapshot: Snapshot) -> Iterator[Origin]:
-    """Yield the version itself, then where its branch forked, and so on to the source of a clone.
+    """Yield the version itself, then the origin of its branch, and so on to the source of a clone.
 
-    What lies elsewhere and cannot be read any more ends the way.
+    The sequence ends at an origin in another place that can no longer be read.
     """
     location, version = snapshot.location, snapshot.version
     seen: set[tuple[str, str]] = set()
     while True:
         last = None
         for origin in branch_origins(location, version):
-            if origin.place in seen:  # a clone of itself: made by hand
+            if origin.place in seen:  # a clone of itself, made by hand
                 return
             seen.add(origin.place)
             last = origin
@@ -108,7 +108,7 @@ def origins(snapshot: Snapshot) -> Iterator[Origin]:
 
 
 def branch_origins(location: BranchLocation, version: int) -> Iterator[Origin]:
-    """Yield a version, then where its branch forked, and so on to the main line."""
+    """Yield a version, then the version that its branch was forked from, and so on to main."""
     steps: list[tuple[str | None, int, str]] = []
     name = location.branch
     while name is not None:
@@ -122,16 +122,16 @@ def branch_origins(location: BranchLocation, version: int) -> Iterator[Origin]:
 
 
 def unique_name(location: BranchLocation) -> str:
-    """Return what tells a line from others of its dataset, and from earlier ones of its name."""
+    """Return a name for a branch that no other branch of the dataset has, even an earlier one."""
     if location.branch is None:
         return MAIN
     return unique_of(location.branch, get_branch(location.root, location.branch))
 
 
 def source_of(location: BranchLocation) -> Snapshot | None:
-    """Return the version that a branch forked from, or of which a line is a clone.
+    """Return the version that a branch was forked from, or that a dataset was cloned from.
 
-    ``None`` if there is none, or it cannot be read any more.
+    ``None`` if there is none, or if it can no longer be read.
     """
     try:
         if location.branch is None:
@@ -141,19 +141,19 @@ def source_of(location: BranchLocation) -> Snapshot | None:
         parent = location.on(branch.parent_branch)
         steps = branch.identifier[:-1]
         if parent.branch and steps and steps != get_branch(location.root, parent.branch).identifier:
-            return None  # a later one of its name
+            return None  # the parent is a later branch of the same name
         return load_snapshot(parent, branch.parent_version)
     except LancekitError:
         return None
 
 
 def unique_of(name: str, branch: Branch) -> str:
-    """Return the name of a branch that no other branch has: its random id, if it has one."""
+    """Return the unique name of a branch: its random id, if it has one."""
     return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
 
 
 def clone_of(location: BranchLocation) -> Clone | None:
-    """Return the commit that made a dataset as a clone; ``None`` if nothing tells of one."""
+    """Return the commit that made a dataset as a clone; ``None`` if there is no record of it."""
     try:
         oldest = min(list_versions(location).versions, default=None)
         first = None if oldest is None else load_snapshot(location, oldest).transaction
@@ -165,12 +165,12 @@ def clone_of(location: BranchLocation) -> Clone | None:
 
 
 def _cloned_from(location: BranchLocation) -> tuple[BranchLocation, int] | None:
-    """Return the line and the version that a dataset was cloned from."""
+    """Return the branch and the version that a dataset was cloned from."""
     clone = clone_of(location)
     if clone is None:
         return None
     try:
-        # only from a place that is trusted: a dataset says for itself where it comes from
+        # only from a trusted place, because the dataset itself names its origin
         source = replace(location, root=location.base(clone.ref_path), branch=None)
         snapshot = load_snapshot(source, clone.ref_version)
     except LancekitError:

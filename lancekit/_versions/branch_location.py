@@ -1,4 +1,4 @@
-"""A line of versions: the main one of a dataset, or one of its branches."""
+"""The location of a branch: the main branch of a dataset, or one of its other branches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from lancekit._storage.base import Bytes
     from lancekit._versions.manifest_writers import CommitLock, Committer, ManifestStore
 
-# ---- how a store with a conditional put decides which of several writers wins a version number
+# ---- the default committer: a conditional put decides which of several writers wins a version
 
 
 class _ConditionalPut:
-    """The store decides: the `Committer` of all datasets that name no other way."""
+    """The default `Committer`, with which the store itself decides."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class _ConditionalPut:
         return store.put_if_absent(name, data)
 
     def settle(self, store: Store, version: int | None = None) -> bool:  # noqa: ARG002
-        """Return ``False``: one call of the store decides and finishes."""
+        """Return ``False``: a single call of the store decides and finishes."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -48,10 +48,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchLocation:
-    """Where versions live: `root` is the dataset's main folder, `store` that of the branch.
+    """The location of a branch's versions: `root` is the dataset's main folder.
 
-    Tags and branches are listed below `root`, whatever the branch.  `committer` decides which of
-    several writers wins a version.  `open_files` are those that were read last.
+    Tags and branches are listed below `root` for every branch.  `committer` decides which of
+    several writers wins a version.  `open_files` are the files that were read last.
     """
 
     root: Store
@@ -62,7 +62,7 @@ class BranchLocation:
 
     @property
     def store(self) -> Store:
-        """The folder that holds this line's versions and new files."""
+        """The folder of this branch's versions and new files."""
         return self.root.child(branch_folder(self.branch)) if self.branch else self.root
 
     @property
@@ -78,11 +78,11 @@ class BranchLocation:
 
     @property
     def name(self) -> str:
-        """The branch's name, ``main`` for the main line."""
+        """The branch's name, ``main`` for the main branch."""
         return self.branch or MAIN
 
     def on(self, branch: str | None) -> BranchLocation:
-        """Return another line of the same dataset."""
+        """Return the location of another branch of the same dataset."""
         return replace(self, branch=None if branch == MAIN else branch)
 
     def base(self, path: str) -> Store:
@@ -90,9 +90,9 @@ class BranchLocation:
         return open_base(path, self.root, self.storage_options)
 
     def anchored(self, branch: str | None) -> BranchLocation:
-        """Return the line with its true root, once the manifest has told the branch.
+        """Return the location with its true root, after the manifest has named the branch.
 
-        A branch's folder is a dataset of its own and can be opened by its path.
+        A branch's folder is a dataset in its own right, and can be opened by its path.
         """
         suffix = f"/{branch_folder(branch)}"
         if branch is None or self.branch is not None or not self.root.uri.endswith(suffix):
@@ -108,10 +108,10 @@ def open_location(
     manifest_store: ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> BranchLocation:
-    """Return the line at a path or URI; nothing is read yet.
+    """Return the location at a path or URI; nothing is read yet.
 
-    Raises InvalidTypeError: the manifest store or the lock is not one.
-    Raises InvalidArgumentError: both are given: one has to decide.
+    Raises InvalidTypeError: the manifest store or the lock has the wrong type.
+    Raises InvalidArgumentError: both are given, but only one can decide.
     """
     root = open_store(uri, storage_options)
     return BranchLocation(
@@ -122,9 +122,9 @@ def open_location(
 
 
 def check_new_place(location: BranchLocation) -> None:
-    """Raise ``InvalidArgumentError`` if the reference could not open a dataset at a place.
+    """Raise ``InvalidArgumentError`` if the reference could not open a dataset at a location.
 
-    Its paths have no control characters, whatever a disk allows.
+    Its paths must not have control characters, even if the disk allows them.
     """
     found = _CONTROL.search(location.uri)
     if found:
@@ -142,9 +142,9 @@ def check_same_place(
     manifest_store: ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> None:
-    """Raise ``InvalidArgumentError`` if a handle's line is to be reached in another way than it is.
+    """Raise ``InvalidArgumentError`` if arguments differ from those that opened a handle.
 
-    Who writes to a handle says so once: when it is opened.
+    The way to access and commit to a dataset is set once, when the handle is opened.
     """
     committer = _committer(manifest_store, commit_lock)
     differing = {

@@ -1,9 +1,9 @@
-"""The commit graph of a dataset: which versions a version contains, and merge bases.
+"""The commit graph of a dataset: the versions that a version contains, and merge bases.
 
-A version contains the earlier versions of its line, the versions that its line forked from, and all
-that was merged into them.  The config of a manifest records the merges: one key for each pair of a
-source and a target.  Forks inherit the config and a merge passes on the keys of its source, so the
-newest manifest of a line says all that the line contains, whatever a cleanup removed.
+A version contains the earlier versions of its branch, the versions that its branch was forked from,
+and all versions that were merged into them.  The config of a manifest records the merges, with one
+key for each pair of a source and a target.  Forks inherit the config, and a merge copies the keys
+of its source.  So the newest manifest of a branch has the whole record, whatever a cleanup removed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ from lancekit.errors import DatasetNotFoundError, LancekitError, VersionNotFound
 class CommonVersion:
     """A version that two sides contain.
 
-    name, version: the unique name of its line, and its number.
-    line: its line; ``None`` if that branch was deleted.
-    snapshot: the version; ``None`` if it is gone, or another version has its number.
-    stands_in: true if the version is gone, and `snapshot` is one that took over its rows as they
-        were.
+    name, version: the unique name of its branch, and its number.
+    location: its branch; ``None`` if the branch was deleted.
+    snapshot: the version; ``None`` if it is gone, or if another version has its number.
+    stands_in: True if the version is gone, and `snapshot` is a fast-forward with the same rows.
     """
 
     name: str
@@ -51,36 +50,36 @@ class CommonVersion:
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """The name of the version in messages."""
         where = f"the deleted branch {self.name}" if self.location is None else self.location.name
         return f"version {self.version} of {where}"
 
 
-def _said(snapshot: Snapshot) -> Mapping[str, str]:
+def _properties(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the properties of a version's transaction."""
-    with suppress(LancekitError):  # its file is gone
+    with suppress(LancekitError):  # the transaction file is gone
         if (found := snapshot.transaction) is not None:
             return found.transaction_properties
     return {}
 
 
 def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] | None:
-    """Return which version a merge brought, or its ``"base"``; ``None`` if the version is no merge.
+    """Return the version that a merge merged, or its ``"base"``; ``None`` if it is no merge.
 
-    That is the unique name of a line, a number, and the transaction.
+    The result has the unique name of a branch, a version number, and the transaction's uuid.
     """
-    said = _said(snapshot)
-    words = said.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)
-    return (words[0], int(words[1]), words[2]) if MERGED in said and len(words) == 3 else None
+    properties = _properties(snapshot)
+    words = properties.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)
+    return (words[0], int(words[1]), words[2]) if MERGED in properties and len(words) == 3 else None
 
 
 def _least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Return the older one of the versions of each line that both have."""
+    """Return for each branch that both have the older one of its versions."""
     return {name: min(left[name], right[name]) for name in left.keys() & right.keys()}
 
 
 class CommitGraph:
-    """The versions of the lines of a dataset; each is read once, when it is needed."""
+    """The versions of a dataset's branches; each is read once, when it is needed."""
 
     def __init__(self, location: BranchLocation) -> None:
         self._location = location
@@ -92,9 +91,11 @@ class CommitGraph:
     def chain(
         self, location: BranchLocation, version: int
     ) -> tuple[tuple[BranchLocation, str, int], ...]:
-        """Return a version and the versions that its line forked from: line, unique name, number.
+        """Return a version and the versions that its branch was forked from.
 
-        Raises BranchNotFoundError: the branch, or one that it forked from, was deleted.
+        Each has its location, the unique name of its branch, and its number.
+
+        Raises BranchNotFoundError: the branch, or one that it was forked from, was deleted.
         """
         if location.branch not in self._chains:
             found = tuple(
@@ -106,7 +107,7 @@ class CommitGraph:
         return ((own, unique, version), *forks)
 
     def vector(self, snapshot: Snapshot) -> VersionVector:
-        """Return all that a version contains."""
+        """Return all versions that a version contains."""
         place = (snapshot.location.branch, snapshot.version)
         if place not in self._vectors:
             chain = self.chain(snapshot.location, snapshot.version)
@@ -116,9 +117,9 @@ class CommitGraph:
         return self._vectors[place]
 
     def shared_ids(self, one: Snapshot, other: Snapshot) -> SharedIds | None:
-        """Return the row ids that mean the same rows in two versions, by way of fast-forwards.
+        """Return the row ids that mean the same rows in two versions, due to fast-forwards.
 
-        `source` and `target` are the versions by which the lines of the two had these rows.
+        `source` and `target` are the versions since which the two branches have these rows.
         """
         left, right = self.vector(one), self.vector(other)
         found: SharedIds | None = None
@@ -129,7 +130,7 @@ class CommitGraph:
             least = min(ids, others, key=lambda side: side.source)
             free = least.next_row_id or self._next_row_id(name, least.source)
             if found is None or free > found.next_row_id:
-                # a line that has the version itself had the rows by then
+                # a branch that has the version itself had the rows by then
                 here, there = (
                     side.target if side.next_row_id else least.source for side in (ids, others)
                 )
@@ -144,17 +145,17 @@ class CommitGraph:
     def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
         """Return True if a merge of theirs into ours has nothing to record.
 
-        Ours contains theirs, or a version that theirs repeats: a merge into a line without changes
-        of its own, for which git moves a reference.  Otherwise two lines that merge each other in
-        turn would record that for ever.
+        Ours contains theirs, or a version that theirs repeats: a merge into a branch without own
+        changes, for which git would move a reference.  Otherwise, two branches that merge each
+        other in turn would record merges forever.
         """
         known, point = self.vector(ours), self.vector(theirs).point
         return any(known.contains(*one) for one in chain([point], self.repeats(*point)))
 
-    def have_met_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
+    def have_merged_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
         """Return True if both have rows of a version that the base lacks, by merges or by picks.
 
-        A base in another dataset, such as a clone, shows no versions.
+        A base in another dataset, such as a clone, has no known versions.
         """
         known = self._known(base)
         left, right = self.vector(theirs), self.vector(ours)
@@ -162,15 +163,15 @@ class CommitGraph:
         return any(
             not known.contains(name, version)
             for name, version in common.items()
-            if self.location(name) is None or not self._void(name, version)
+            if self.location(name) is None or not self._is_fork(name, version)
         ) or any(
-            # the base may contain the version of a pick, and have deleted the rows since
+            # the base may contain the picked version, but have deleted the rows since
             newer_versions(_least(one.picks, other.rows_of), [known.picks])
             for one, other in ((left, right), (right, left))
         )
 
     def have_undone_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
-        """Return True if ours had rows of theirs that the base lacks, and a restore took them."""
+        """Return True if a restore removed rows of theirs from ours that the base lacks."""
         known = self._known(base)
         undone = _least(self.vector(ours).undone, self.vector(theirs).rows_of)
         return any(not known.contains(name, version) for name, version in undone.items())
@@ -183,14 +184,14 @@ class CommitGraph:
         )
 
     def contains(self, one: Snapshot, other: Snapshot) -> bool:
-        """Return True if a version contains another one, which is in the same dataset."""
+        """Return True if a version contains another version of the same dataset."""
         is_here = one.location.root == self._location.root == other.location.root
         return is_here and self.vector(one).contains(*self.vector(other).point)
 
     def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
         """Return True if deleted rows came back to a side, under new row ids, since all bases.
 
-        A base in another dataset, such as a clone, shows no versions.
+        A base in another dataset, such as a clone, has no known versions.
         """
         known = [
             self.vector(one).returns for one in bases if one.location.root == self._location.root
@@ -198,7 +199,7 @@ class CommitGraph:
         return bool(newer_versions(self.vector(side).returns, known))
 
     def repeats(self, name: str, version: int) -> Iterator[tuple[str, int]]:
-        """Yield the version that a version repeats, the one that this repeats, and so on."""
+        """Yield the version that a version repeats, then the one that this repeats, and so on."""
         seen, point = set[tuple[str, int]](), self.repeated(name, version)
         while point is not None and point not in seen:
             yield point
@@ -206,7 +207,7 @@ class CommitGraph:
             point = self.repeated(*point)
 
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
-        """Return the version whose rows and columns a merge took over as a whole."""
+        """Return the version whose rows and columns a merge took over completely."""
         location = self.location(name)
         snapshot = None if location is None else self.load(location, version)
         if snapshot is None:
@@ -215,12 +216,12 @@ class CommitGraph:
             if edge.taken_by == version and edge.target in ("", name):
                 return self._point(edge.source, edge.version)
         theirs = merged_by(snapshot)
-        if theirs is None or _said(snapshot).get(REPEATS) != str(version):
+        if theirs is None or _properties(snapshot).get(REPEATS) != str(version):
             return None
         return self._point(*theirs[:2])
 
     def _point(self, name: str, version: int) -> tuple[str, int]:
-        """Return the one name of a version: a branch begins with the version it forked from."""
+        """Return the canonical name of a version: a branch's first version is its fork's."""
         location = self.location(name)
         if location is None:
             return name, version
@@ -230,8 +231,8 @@ class CommitGraph:
     def merge_bases(self, theirs: Snapshot, ours: Snapshot) -> list[CommonVersion]:
         """Return the common versions of two versions that no other common version contains.
 
-        There are several after criss-cross merges.  A side that is a base itself is that base: the
-        first version of a branch, and not the version that it forked from.
+        There are several after criss-cross merges.  If a side is a base itself, that side is
+        returned: the first version of a branch, and not the version that it was forked from.
         """
         left, right = self.vector(theirs), self.vector(ours)
         common = _least(left.versions, right.versions)
@@ -240,19 +241,19 @@ class CommitGraph:
             for side, (name, version) in ((theirs, left.point), (ours, right.point))
             if common.get(name) == version
         }
-        # the other branches are listed only if a base may be on one of them
+        # the other branches are listed only if a base can be on one of them
         wanted = [name for name in common if name in self._locations]
         bases: list[str] = []
         while wanted:
             for name in wanted:
                 if name not in found:
                     found[name] = self._common(name, common[name], (right, left))
-            # a branch has no version of its own up to its fork
-            common = {n: v for n, v in common.items() if n not in found or not self._void(n, v)}
+            # up to its fork, a branch has no versions of its own
+            common = {n: v for n, v in common.items() if n not in found or not self._is_fork(n, v)}
             vectors = {
                 name: vector
                 for name in common.keys() & found.keys()
-                if (vector := self._known_of(found[name])) is not None
+                if (vector := self._vector_of(found[name])) is not None
             }
             bases = list(not_contained(common, vectors))
             wanted = [name for name in bases if name not in found]
@@ -274,7 +275,7 @@ class CommitGraph:
         return CommonVersion(name, version, location, taken, stands_in=taken is not None)
 
     def _forked_from(self, location: BranchLocation, version: int) -> Snapshot | None:
-        """Return the first version of a branch that forked from a version: it is the same."""
+        """Return the first version of a branch forked from a version, which is the same version."""
         unique = self.chain(location, version)[0][1]
         for branch in self._by_unique_name.values():
             with suppress(LancekitError):  # a parent of the branch was deleted
@@ -284,17 +285,17 @@ class CommitGraph:
         return None
 
     def taken_by(self, edge: MergeEdge) -> Snapshot | None:
-        """Return the version that took over what was merged as it was, if it is there."""
+        """Return the fast-forward that took over a merged version, if it still exists."""
         location = self.location(edge.target) if edge.target else None
         if location is None or edge.taken_by is None:
             return None
         return self.load(location, edge.taken_by)
 
-    def _known_of(self, found: CommonVersion) -> VersionVector | None:
+    def _vector_of(self, found: CommonVersion) -> VersionVector | None:
         """Return the version vector of a common version.
 
         The vector of a missing version comes from the fast-forward that took the version over,
-        or else from the fork of its line.
+        or else from the fork of its branch.
         """
         if found.snapshot is not None:
             return (self._taken_over if found.stands_in else self.vector)(found.snapshot)
@@ -306,7 +307,7 @@ class CommitGraph:
     def _taken_over(self, taken: Snapshot) -> VersionVector:
         """Return the version vector of the source of a fast-forward, from the fast-forward alone.
 
-        The result contains the same versions, and those of its own line since the start of the
+        The result contains the same versions, and those of its own branch since the start of the
         fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
         """
         chain = self.chain(taken.location, taken.version)
@@ -320,11 +321,11 @@ class CommitGraph:
         return VersionVector.of(own, taken.manifest.config)
 
     def _starts_at_copy(self, taken: Snapshot) -> bool:
-        """Return True if a fast-forward started at a copy of its merge base, on another line."""
+        """Return True if a fast-forward started at a copy of its merge base, on another branch."""
         base = merged_by(taken, "base")
         return base is not None and self.vector(taken).chain.get(base[0], -1) < base[1]
 
-    def _void(self, name: str, version: int) -> bool:
+    def _is_fork(self, name: str, version: int) -> bool:
         """Return True if a branch had no version of its own yet."""
         location = self._locations.get(name)
         forks = () if location is None else self.chain(location, version)[1:]
@@ -338,7 +339,7 @@ class CommitGraph:
         }
 
     def location(self, name: str) -> BranchLocation | None:
-        """Return the line of a unique name; ``None`` if that branch was deleted."""
+        """Return the branch with a unique name; ``None`` if it was deleted."""
         if name not in self._locations and name in self._by_unique_name:
             self._locations[name] = self._by_unique_name[name]
         return self._locations.get(name)

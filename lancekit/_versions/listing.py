@@ -1,8 +1,8 @@
-"""Finding versions by listing a folder (docs/format/table.md, 8.2), and naming them anew.
+"""Search for versions by listing a folder (docs/format/table.md, 8.2), and their renaming.
 
-Names alone decide.  The hint that some releases write beside the manifests is never followed, not
-even upwards from the version that it names: releases that write no hint, and a cleanup that keeps
-a tagged version, leave a hint followed by a gap, and a commit into that gap would be a second
+Only names count.  The hint that some releases write beside the manifests is never followed, not
+even as a lower bound of the newest version.  Releases without hints, and a cleanup that keeps a
+tagged version, leave a gap after the hinted version.  A commit into that gap would start a second
 history.
 """
 
@@ -28,7 +28,7 @@ from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFo
 class VersionListing:
     """The versions of one folder, ascending; gaps are versions that were cleaned up.
 
-    `naming` is that of the newest one.
+    `naming` is the naming of the newest manifest.
     """
 
     versions: tuple[int, ...]
@@ -44,8 +44,8 @@ class VersionListing:
 class Newest:
     """The newest version of a folder.
 
-    `mixed` tells whether manifests of both namings were met: a migration was interrupted, or goes
-    on right now.  `marks` are those of manifests by their names, where the listing brought them.
+    `mixed` is True if manifests of both namings exist: a migration was interrupted, or is running.
+    `marks` are the marks of manifests by name, if the listing returned them.
     """
 
     version: int
@@ -58,48 +58,48 @@ class Newest:
         return self.marks.get(names.manifest_name(version, self.naming))
 
 
-# what a folder's newest version was, as long as the folder's stamp is the same
-_REMEMBERED: dict[str, tuple[Hashable, Newest]] = {}
-_MOST_REMEMBERED = 512
+# by store URI: the folder's stamp, and its newest version at that stamp
+_CACHED: dict[str, tuple[Hashable, Newest]] = {}
+_MOST_CACHED = 512
 
 
 def list_versions(location: BranchLocation) -> VersionListing:
-    """List the versions of a line.
+    """List the versions of a branch.
 
-    Raises DatasetNotFoundError: there is no version at all.
+    Raises DatasetNotFoundError: there are no versions.
     """
     location.committer.settle(location.store)
     found = location.store.list_names(names.VERSIONS)
     newest = _newest(found)
     if newest is None:
         raise _no_dataset(location)
-    # a migration that was interrupted may leave one version under both names
+    # an interrupted migration may leave one version under both names
     return VersionListing(tuple(sorted(set(names.manifest_versions(found)))), newest.naming)
 
 
 def newest_version(location: BranchLocation) -> Newest | None:
-    """Return the newest version of a line, ``None`` if there is no version.
+    """Return the newest version of a branch, ``None`` if there is no version.
 
-    One listing at most: none where the folder has not changed since the last one in this process.
+    At most one listing; none if the folder has not changed since the last one in this process.
     """
     location.committer.settle(location.store)
     store = location.store
-    # before the listing: what is added after it changes the stamp
+    # before the listing, because any later addition changes the stamp
     stamp = store.stamp(names.VERSIONS)
-    if stamp is not None and (known := _REMEMBERED.get(store.uri)) and known[0] == stamp:
+    if stamp is not None and (known := _CACHED.get(store.uri)) and known[0] == stamp:
         return known[1]
     newest = _listed(store)
     if stamp is not None and newest is not None:
-        if len(_REMEMBERED) >= _MOST_REMEMBERED:
-            _REMEMBERED.clear()
-        _REMEMBERED[store.uri] = (stamp, newest)
+        if len(_CACHED) >= _MOST_CACHED:
+            _CACHED.clear()
+        _CACHED[store.uri] = (stamp, newest)
     return newest
 
 
 def _listed(store: Store) -> Newest | None:
     page = store.first_names(names.VERSIONS)
     newest = _newest(page.names)
-    # in order the newest comes first only under the newer naming
+    # only with the newer naming, the newest version comes first in order
     if not page.whole and (newest is None or newest.naming is ManifestNaming.V1):
         newest = _newest(store.list_names(names.VERSIONS))
     if newest is None:
@@ -108,10 +108,10 @@ def _listed(store: Store) -> Newest | None:
 
 
 def _newest(found: Collection[str]) -> Newest | None:
-    """Return the newest of some names; of ten thousand, few are looked at one by one."""
+    """Return the newest version among names; of 10,000 names, only a few are parsed."""
     odd = (names.parse_manifest_name(name) for name in found if len(name) != names.V2_NAME_LENGTH)
     older = [version for version, _ in filter(None, odd)]
-    # digits sort before the names of all other files that belong there
+    # digits sort before the names of all other files in the folder
     parsed = _parsed_v2(min(found, default=""))
     if parsed is None:
         parsed = _parsed_v2(min(filter(_parsed_v2, found), default=""))
@@ -129,17 +129,17 @@ def _parsed_v2(name: str) -> int | None:
 
 
 def dataset_exists(location: BranchLocation) -> bool:
-    """Return whether the line has a version."""
+    """Return True if the branch has a version."""
     return newest_version(location) is not None
 
 
 def latest_snapshot(location: BranchLocation) -> Snapshot:
     """Load the newest version.
 
-    A version that vanishes between listing and reading (a branch deleted meanwhile) is an error
-    like any other missing version.
+    A version that vanishes between listing and reading (a branch deleted meanwhile) raises the
+    same error as any other missing version.
 
-    Raises DatasetNotFoundError: there is no version at all.
+    Raises DatasetNotFoundError: there are no versions.
     """
     newest = newest_version(location)
     if newest is None:
@@ -162,7 +162,7 @@ def version_as_of(
 
     Reads about log2(n) manifests: timestamps ascend with versions, as far as clocks agree.
 
-    Raises VersionNotFoundError: every version is younger, or the one that was the newest then may
+    Raises VersionNotFoundError: every version is younger, or the newest version of that time may
         be gone.
     """
     loaded: dict[int, Snapshot] = {}
@@ -196,7 +196,7 @@ def version_as_of(
     return loaded[version]
 
 
-# ---- small files at the same time: many to write, or to read where the first takes long to come
+# ---- many small files in parallel: writes, and reads if the first one was slow
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -206,35 +206,35 @@ _LONG = 0.005
 
 
 def timed(read: Callable[[K], V], key: K) -> tuple[V, bool]:
-    """Return what ``read`` returns, and whether more that take as long are worth `at_once`."""
+    """Return the result of ``read``, and True if further reads should use `at_once`."""
     began = time.perf_counter()
     found = read(key)
     return found, time.perf_counter() - began > _LONG
 
 
 def at_once(work: Callable[[K], V], keys: Collection[K]) -> list[V]:
-    """Return what ``work`` returns for each key, called in a few threads."""
+    """Call ``work`` for each key in a few threads, and return the results."""
     if len(keys) < 2:
         return [work(key) for key in keys]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-small-files") as pool:
         return list(pool.map(work, keys))
 
 
-# ---- giving the manifests of a folder the newer names (docs/format/table.md, 1)
+# ---- renaming of a folder's manifests to the newer naming (docs/format/table.md, 1)
 
 
 def migrate_names(location: BranchLocation) -> int:
-    """Give every manifest its newer name; return how many had the older one.
+    """Give every manifest its newer name; return the number of manifests renamed.
 
-    A manifest is copied before it goes, so that each version is there at every moment, at times
-    under both names; a run that was interrupted is finished by the next.  The newest version comes
-    first: whoever lists in order meets it first from then on.
+    A manifest is copied before it is removed, so that each version exists at every moment, for a
+    while under both names.  The next run finishes an interrupted one.  The newest version comes
+    first, so that listings in order find it first from then on.
 
-    Raises CorruptFileError: a version is there twice with different content: somebody committed
-        under the older name while the folder was migrated.
+    Raises CorruptFileError: a version exists twice with different content, because a writer
+        committed under the older name during the migration.
     """
     store, moved = location.store, 0
-    # writers that know only the older names may add one meanwhile
+    # writers that know only the older naming may add a manifest meanwhile
     while older := _older(store):
         for version in older:
             _move(store, version)
@@ -253,7 +253,7 @@ def _move(store: Store, version: int) -> None:
     )
     try:
         data = store.read(old)
-    except FileNotFoundError:  # somebody else has moved it, or cleaned it up
+    except FileNotFoundError:  # another process has moved it, or cleaned it up
         return
     if not store.put_if_absent(new, data) and store.read(new) != data:
         raise CorruptFileError(

@@ -1,8 +1,9 @@
-"""How one of several writers wins a version number, and a store of manifests in SQLite.
+"""Committers without a conditional put, and a manifest store in SQLite.
 
-A store with a conditional put needs nothing else (`conditional_put`).  For one without, somebody
-outside of the store has to decide: a lock, or a small database that remembers which manifest won
-(an *external manifest store*).  All writers of a dataset have to use the same way.
+A store with a conditional put decides itself which of several writers wins a version
+(`branch_location`).  For other stores, something else must decide: a lock, or a small database that
+records which manifest won (an *external manifest store*).  All writers of a dataset must use the
+same committer.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from lancekit._storage.base import Bytes, Store
 from lancekit.errors import CorruptFileError, InvalidTypeError, StorageError
 
 CommitLock: TypeAlias = Callable[[int], AbstractContextManager[object]]
-"""Called with a version's number; nobody else may be in a block for the same dataset meanwhile."""
+"""Called with a version number; excludes all other writers of the dataset during its block."""
 
 
 class Committer(Protocol):
-    """Gives a version's manifest its name, if nobody else's has it."""
+    """The way in which a version's manifest gets its name, unless another writer has taken it."""
 
     def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
         """Put a manifest; ``False`` if the version is taken."""
 
     def settle(self, store: Store, version: int | None = None) -> bool:
-        """Finish a commit, of the newest version by default, that was decided and not finished.
+        """Finish an unfinished commit that was decided, by default of the newest version.
 
-        Return whether there was one.
+        Return True if there was one.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LockedPut:
-    """A lock makes looking and putting one step."""
+    """A committer with a lock around its check and its put."""
 
     lock: CommitLock
 
     def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
-        """Put a manifest if its name is free, in the lock's block."""
+        """Put a manifest if its name is free, while the lock is held."""
         block = self.lock(version)
         if not hasattr(type(block), "__enter__"):
             raise InvalidTypeError(
@@ -57,15 +58,15 @@ class LockedPut:
             return True
 
     def settle(self, store: Store, version: int | None = None) -> bool:  # noqa: ARG002
-        """Return ``False``: what is not finished when a lock is given up did not happen."""
+        """Return ``False``: a commit that was unfinished at the lock's release did not happen."""
         return False
 
 
 @runtime_checkable
 class ManifestStore(Protocol):
-    """A database that remembers, for each dataset and version, where the manifest is.
+    """A database that records the manifest's path for each dataset and version.
 
-    The protocol and its method names are the reference's.  A dataset is known by its folder's
+    The protocol and its method names are the reference's.  A dataset is identified by its folder's
     URI; paths are relative to that folder.
     """
 
@@ -73,22 +74,22 @@ class ManifestStore(Protocol):
         """Return the path of a version's manifest, ``None`` if there is no record."""
 
     def get_latest_version(self, base_uri: str) -> tuple[int, str] | None:
-        """Return the newest version that is recorded, and its path."""
+        """Return the newest version on record, and its path."""
 
     def put_if_not_exists(self, base_uri: str, version: int, path: str) -> bool:
         """Record a version; ``False`` if it is recorded already.  Atomic and durable."""
 
     def put_if_exists(self, base_uri: str, version: int, path: str) -> bool:
-        """Change the path of a version that is recorded; ``False`` if it is not."""
+        """Change the path of a recorded version; ``False`` if there is no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalManifests:
-    """A manifest store decides.
+    """A committer with an external manifest store.
 
-    The manifest is written under a name of its own and recorded, which decides the version; then
-    it is copied to its final name, recorded again, and the first copy goes.  Whoever finds the
-    record of a writer that died in between does the rest: all copy the same bytes.
+    The manifest is written under a temporary name and recorded, which decides the version.  Then it
+    is copied to its final name and recorded again, and the first copy is removed.  Any process that
+    finds the record of a writer that died in between finishes the work: all copy the same bytes.
     """
 
     manifests: ManifestStore
@@ -97,7 +98,7 @@ class ExternalManifests:
         """Put a manifest if its version is not recorded."""
         staged = f"{name}-{uuid.uuid4()}"
         store.put(staged, data)
-        # a dataset may have versions from before it had a manifest store
+        # a dataset may have versions from before it used a manifest store
         if store.exists(name) or not self.manifests.put_if_not_exists(store.uri, version, staged):
             store.delete(staged)
             return False
@@ -105,7 +106,7 @@ class ExternalManifests:
         return True
 
     def settle(self, store: Store, version: int | None = None) -> bool:
-        """Copy the manifest of a version that is recorded under the name it was staged as."""
+        """Copy the manifest of a version that is still recorded under its temporary name."""
         if version is None:
             newest = self.manifests.get_latest_version(store.uri)
             version, path = newest if newest is not None else (0, None)
@@ -117,7 +118,7 @@ class ExternalManifests:
         try:
             data = store.read(path)
         except FileNotFoundError:
-            # somebody else has just finished it, or the dataset was removed
+            # another process has just finished it, or the dataset was removed
             if store.exists(final):
                 return True
             raise CorruptFileError(
@@ -136,7 +137,7 @@ class ExternalManifests:
         store.delete(staged)
 
 
-# ---- A manifest store in an SQLite file, for writers that share a disk but no conditional put
+# ---- A manifest store in an SQLite file, for writers that share a disk
 
 _SECONDS_TO_WAIT = 60.0
 
@@ -153,13 +154,13 @@ CREATE TABLE IF NOT EXISTS manifests (
 class SqliteManifestStore:
     """Decide in an SQLite file which writer wins a version.
 
-    For a dataset in a store that cannot put an object only if its name is free.  All writers have
-    to be given the same file, on a disk of one machine.
+    For a dataset in a store without conditional puts.  All writers must use the same file, on a
+    disk of one machine.
 
     Parameters
     ----------
     path
-        The file; it is created by the first commit.
+        The file; the first commit creates it.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class SqliteManifestStore:
         return rows[0][0] if rows else None
 
     def get_latest_version(self, base_uri: str) -> tuple[int, str] | None:
-        """Return the newest version that is recorded, and its path."""
+        """Return the newest version on record, and its path."""
         rows = self._run(
             "SELECT version, path FROM manifests WHERE base_uri = ? ORDER BY version DESC LIMIT 1",
             base_uri,
@@ -199,7 +200,7 @@ class SqliteManifestStore:
         )  # fmt: skip
 
     def put_if_exists(self, base_uri: str, version: int, path: str) -> bool:
-        """Change the path of a version that is recorded; ``False`` if it is not."""
+        """Change the path of a recorded version; ``False`` if there is no record."""
         return bool(
             self._run(
                 "UPDATE manifests SET path = ? WHERE base_uri = ? AND version = ? "
@@ -209,15 +210,15 @@ class SqliteManifestStore:
         )  # fmt: skip
 
     def delete(self, base_uri: str) -> None:
-        """Forget all versions of a dataset that was removed."""
+        """Remove the records of a dataset that was removed."""
         self._run("DELETE FROM manifests WHERE base_uri = ?", base_uri)
 
     def _run(self, statement: str, *arguments: object) -> list[Any]:
-        import sqlite3  # few need it: `import lancekit` does not load it
+        import sqlite3  # rarely needed: `import lancekit` does not load it
 
         path = os.fspath(self.path)
         try:
-            # a connection per statement: it can be used in any thread, and after a fork
+            # one connection per statement, so that it works in any thread and after a fork
             with closing(
                 sqlite3.connect(path, timeout=_SECONDS_TO_WAIT, isolation_level=None)
             ) as connection:

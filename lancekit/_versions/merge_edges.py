@@ -1,7 +1,7 @@
-"""Merges of lines as a version's config records them, and what the version contains by these.
+"""Records of merges in a version's config, and the versions that it therefore contains.
 
 One key for each pair of a source and a target says up to which version the target contains the
-source.  Forks inherit the config, and a merge passes on the keys of its source.
+source.  Forks inherit the config, and a merge copies the keys of its source.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from lancekit._legible import literal
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import FormatError, UnsupportedFeatureError
 
-#: how the config keys of merges begin
+#: prefix of the config keys of merges
 MERGE_KEYS = "lancekit.merge."
-#: how the config keys of picks begin that inserted rows without a key
+#: prefix of the config keys of picks that inserted rows without a key
 PICK_KEYS = "lancekit.pick."
-#: how the config keys of merges and picks begin that brought deleted rows back under new row ids
+#: prefix of the config keys of merges and picks that brought deleted rows back under new row ids
 RETURN_KEYS = "lancekit.return."
-#: how the config keys of merges and picks begin that a restore took back
+#: prefix of the config keys of merges and picks that a restore undid
 UNDONE_KEYS = "lancekit.undone."
-#: the word before the version of the target that took the source over as it was
+#: the word before the version of the target that is a fast-forward to the source
 FAST_FORWARD = "fast-forward"
-#: the word before what both sides share since a fast-forward: see `SharedIds`
+#: the word before the shared row ids since a fast-forward: see `SharedIds`
 SHARED_IDS = "ids"
 #: the word before the columns of the merge: see `lancekit._pipeline.diff.recorded_columns`
 COLUMNS = "columns"
-#: how the properties of transactions begin that name what a commit brought in
+#: prefix of the transaction properties that name the versions or commits that were applied
 APPLIED = "lancekit.apply"
-#: the property that merges alone have: the unique name of the merged line
+#: the property that only merges have: the unique name of the merged branch
 MERGED = f"{APPLIED}.branch"
 #: the property of a merge into a version that the source contained: the number of the new version
 REPEATS = f"{APPLIED}.repeats"
@@ -37,11 +37,11 @@ REPEATS = f"{APPLIED}.repeats"
 
 @dataclass(frozen=True, slots=True)
 class SharedIds:
-    """Row ids that mean the same rows on two lines, since one took the other over as it was.
+    """Row ids that mean the same rows on two branches since a fast-forward.
 
-    source, target: the version of each line that has these rows.
-    next_row_id: the first row id that the version does not have: both lines give it out by
-        themselves.
+    source, target: the version of each branch that has these rows.
+    next_row_id: the first row id that the version does not have; from it on, both branches assign
+        row ids independently.
     """
 
     source: int
@@ -51,15 +51,15 @@ class SharedIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeEdge:
-    """An edge of the graph: line `target` contains line `source` up to a version.
+    """An edge of the graph: branch `target` contains branch `source` up to a version.
 
-    Lines are named by their unique names.
+    Branches are identified by their unique names.
 
     version: the newest version of the source that the target contains.
     uuid: the transaction of that version, if it is known.
     taken_by: the version of the target with the same rows at the same addresses: a fast-forward.
-    ids: the row ids of both lines since the last fast-forward.
-    columns: which columns of the merge were which columns of the source.
+    ids: the row ids of both branches since the last fast-forward.
+    columns: the record of the merge's columns, with their ids in the source.
     """
 
     source: str
@@ -89,7 +89,7 @@ class MergeEdge:
 
     @classmethod
     def parse(cls, key: str, text: str, source: str, target: str) -> MergeEdge:
-        """Read the value of a config key; ``FormatError`` if it does not begin with a number."""
+        """Parse the value of a config key; ``FormatError`` if it does not begin with a number."""
         number, *words = text.split() or [""]
         if not number.isdecimal():
             raise FormatError(
@@ -110,7 +110,7 @@ class MergeEdge:
 
 
 def _words(words: list[str], name: str, count: int) -> list[str]:
-    """Take a word, and the words that follow it, out of others."""
+    """Remove a word, and the words after it, from a list; return the latter."""
     if name not in words:
         return []
     at = words.index(name)
@@ -120,17 +120,17 @@ def _words(words: list[str], name: str, count: int) -> list[str]:
 
 
 def _numbers(words: list[str], name: str, count: int) -> list[int]:
-    """Take a word, and the numbers that follow the word, out of others."""
+    """Remove a word, and the numbers after it, from a list; return the numbers."""
     return [int(word) for word in _words(words, name, count) if word.isdecimal()]
 
 
 def _keys_of(
     prefix: str, targets: Sequence[str], config: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys of some lines with a prefix: the key, its source, and its target.
+    """Yield the keys with a prefix for some target branches: the key, its source, and its target.
 
-    Keys of other targets say nothing: a clone has the config of its source, and a main of its own.
-    Keys without a target are those that lancekit wrote at first.
+    Keys of other targets are ignored, because a clone has the config of its source, but its own
+    main.  Early releases of lancekit wrote keys without a target.
     """
     for key in config:
         if not key.startswith(prefix):
@@ -144,19 +144,19 @@ def _keys_of(
 
 
 def pick_key(source: str, target: str) -> str:
-    """Return the config key for rows of one line that picks brought to another line."""
+    """Return the config key for rows of one branch that picks brought to another branch."""
     return f"{PICK_KEYS}{source}.{target}"
 
 
 def return_key(source: str, target: str) -> str:
-    """Return the config key for deleted rows that came back to one line, and from it to another."""
+    """Return the config key for deleted rows that came back to one branch, and then to another."""
     return f"{RETURN_KEYS}{source}.{target}"
 
 
 def undone_keys(newest: Mapping[str, str], restored: Mapping[str, str]) -> dict[str, str]:
-    """Return the config keys that a restore adds: rows of other lines that it takes away.
+    """Return the config keys that a restore adds, for rows of other branches that it removes.
 
-    newest, restored: the config of the newest version, and of the one that is restored.
+    newest, restored: the config of the newest version, and of the restored version.
     """
     found = dict[str, str]()
     for prefix in (MERGE_KEYS, PICK_KEYS, UNDONE_KEYS):
@@ -177,7 +177,7 @@ def _number(text: str) -> int:
 
 
 def _versions(prefix: str, targets: Sequence[str], config: Mapping[str, str]) -> dict[str, int]:
-    """Return the newest version of each line that keys of some lines name."""
+    """Return the newest version of each source branch in the keys of some targets."""
     found = dict[str, int]()
     for key, name, target in _keys_of(prefix, targets, config):
         if target and config[key].isdecimal():
@@ -187,15 +187,16 @@ def _versions(prefix: str, targets: Sequence[str], config: Mapping[str, str]) ->
 
 @dataclass(frozen=True, slots=True)
 class VersionVector:
-    """All that a version contains: the newest version of each line, by unique names.
+    """The versions that a version contains: the newest version of each branch, by unique name.
 
-    chain: the version itself and the versions that its line forked from, its own line first.  The
-        first version of a branch is the version that it forked from, and has that name alone.
+    chain: the version itself and the versions that its branch was forked from, its own branch
+        first.  The first version of a branch is the version that it was forked from, and is listed
+        only under that name.
     edges: the newest merge of each source.
-    picks: the newest version of each line of which picks brought rows.
-    returns: the newest version of each line that brought deleted rows back under new row ids.
-    undone: the newest version of each line whose rows came once, and went again by a restore.
-    versions: the newest version of each line, by its chain and its edges.
+    picks: the newest version of each branch from which picks brought rows.
+    returns: the newest version of each branch that brought deleted rows back under new row ids.
+    undone: the newest version of each branch whose rows were merged, and removed by a restore.
+    versions: the newest version of each branch, by its chain and its edges.
     """
 
     chain: Mapping[str, int]
@@ -213,9 +214,9 @@ class VersionVector:
 
     @classmethod
     def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
-        """Return what a version contains.
+        """Return the versions that a version contains.
 
-        chain: the unique name and the version of its line, then those that it forked from.
+        chain: the unique name and the version of its branch, then those that it was forked from.
         config: the config of its manifest.
         """
         parents = [*chain[1:], ("", -1)]
@@ -236,19 +237,19 @@ class VersionVector:
 
     @property
     def point(self) -> tuple[str, int]:
-        """The unique name of the version's line, and its number."""
+        """The unique name of the version's branch, and its number."""
         return next(iter(self.chain.items()))
 
     @property
     def rows_of(self) -> dict[str, int]:
-        """The newest version of each line of which the version may have rows, also by picks."""
+        """The newest version of each branch whose rows the version may have, also by picks."""
         names = dict.fromkeys([*self.versions, *self.picks])
         return {n: max(self.versions.get(n, 0), self.picks.get(n, 0)) for n in names}
 
     def ids_of(self, name: str) -> SharedIds | None:
-        """Return which row ids of a line the version has.
+        """Return the row ids of a branch that the version has.
 
-        Of its own line, and of those that it forked from, `next_row_id` is 0.
+        `next_row_id` is 0 for its own branch, and for branches that it was forked from.
         """
         own, edge = self.chain.get(name, 0), self.edges.get(name)
         if edge is not None and edge.ids is not None and edge.ids.source > own:
@@ -256,18 +257,18 @@ class VersionVector:
         return SharedIds(own, own, 0) if own else None
 
     def contains(self, name: str, version: int) -> bool:
-        """Return True if a version of a line is contained."""
+        """Return True if a version of a branch is contained."""
         return self.versions.get(name, -1) >= version
 
 
 def merge_edges(
     theirs: VersionVector, uuid: str, ours: VersionVector, target: str
 ) -> tuple[MergeEdge, ...]:
-    """Return the edges that a merge of theirs adds to the config of ours, that of theirs first.
+    """Return the edges that a merge of theirs adds to the config of ours, the edge to theirs first.
 
-    theirs, ours: what both sides contain.
-    uuid: the transaction that made theirs.
-    target: the unique name of the line that gets the merge.
+    theirs, ours: the versions that both sides contain.
+    uuid: the transaction of their version.
+    target: the unique name of the branch that gets the merge.
     """
     source, version = theirs.point
     if source == target:
@@ -291,7 +292,7 @@ def merge_edges(
 
 
 def newer_versions(found: Mapping[str, int], known: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the versions of lines that are newer than all known versions of the same line."""
+    """Return the versions of branches that are newer than all known versions of the same branch."""
     older = [*known]
     return {
         name: version
@@ -301,28 +302,28 @@ def newer_versions(found: Mapping[str, int], known: Iterable[Mapping[str, int]])
 
 
 def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector]) -> Iterator[str]:
-    """Yield the lines whose common version no other common version contains: the merge bases.
+    """Yield the branches whose common version no other common version contains: the merge bases.
 
-    common: the newest version of each line that both sides contain.
-    vectors: what these versions contain, as far as they are there.
+    common: the newest version of each branch that both sides contain.
+    vectors: the versions that these versions contain, as far as they exist.
     """
     for name, version in common.items():
         if not any(of != name and has.contains(name, version) for of, has in vectors.items()):
             yield name
 
 
-# ---- features that a table requires of the lancekit that merges its branches or cleans it up
+# ---- features that a table requires of a release that merges its branches or cleans it up
 
 #: the config key: names of features, separated by spaces
 _REQUIRES = "lancekit.requires"
-#: what this release has: config keys of merges, one for each pair of branches
+#: the features of this release: config keys of merges, one for each pair of branches
 _FEATURES = frozenset({"merge-keys"})
 
 
 def check_requirements(snapshot: Snapshot, doing: str) -> None:
     """Raise ``UnsupportedFeatureError`` if a table requires a feature that this release lacks.
 
-    ``doing`` is what was to be done, as a sentence begins with it.
+    ``doing`` names the operation, as the beginning of a sentence.
     """
     unknown = sorted(set(snapshot.manifest.config.get(_REQUIRES, "").split()) - _FEATURES)
     if unknown:

@@ -1,4 +1,4 @@
-"""Numbers of rows that manifests of the first releases leave out: the files know them."""
+"""Row counts that manifests of the first releases lack, and that are read from the files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lancekit.errors import CorruptFileError
 
 
 def counted(store: Store, manifest: Manifest) -> Manifest:
-    """Return a manifest that says of all fragments how many rows they have, and are deleted.
+    """Return a manifest with the numbers of rows and of deleted rows of all fragments.
 
-    Tables of 0.1 alone may not say so.  Their next commit does, whoever makes it.
+    Only tables of format 0.1 may lack them.  Any later commit records them.
 
-    Raises CorruptFileError: a file that has to be asked is damaged, or not there.
+    Raises CorruptFileError: a file that must be read is damaged or missing.
     """
     if manifest.storage_version != "0.1":
         return manifest

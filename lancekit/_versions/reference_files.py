@@ -1,7 +1,7 @@
-"""The files of tags and branches, damaged ones too, and who reads a line's files.
+"""The files of tags and branches, with damaged ones, and the versions that read a branch's files.
 
-A damaged one is an error for who asks for it, and for who has to know all of them: what removes
-versions.  Who lists the others gets them, and a warning.
+A damaged file is an error if its reference is requested, and for operations that must know all
+references, because they remove versions.  Lists return the other references, with a warning.
 """
 
 from __future__ import annotations
@@ -43,63 +43,60 @@ from lancekit.errors import (
 )
 
 R = TypeVar("R", Tag, Branch)
-#: the file of each reference by its name, in order
+#: the file of each reference by name, in order
 Files: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class References(Generic[R]):
-    """The references of a kind by name: those that can be read, and what is wrong with others."""
+    """The tags or branches by name: the readable ones, and the errors of damaged ones."""
 
     sound: dict[str, R]
     damaged: dict[str, CorruptFileError]
 
 
 def tag_files(root: Store) -> Files:
-    """Return the file of each tag by its name; none is read."""
+    """Return the file of each tag by name; none is read."""
     return _files(root, names.TAGS)
 
 
 def branch_files(root: Store) -> Files:
-    """Return the file of each branch but main by its name; none is read."""
+    """Return the file of each branch but main by name; none is read."""
     return _files(root, names.BRANCHES)
 
 
 def read_tags(root: Store, files: Files | None = None) -> References[Tag]:
-    """Read every tag, of files that were listed already or are now."""
+    """Read every tag, from listed files; list them if they are not given."""
     return _read(root, tag_files(root) if files is None else files, Tag)
 
 
 def read_branches(root: Store, files: Files | None = None) -> References[Branch]:
-    """Read every branch but main, of files that were listed already or are now."""
+    """Read every branch but main, from listed files; list them if they are not given."""
     return _read(root, branch_files(root) if files is None else files, Branch)
 
 
 def list_tags(root: Store, files: Files | None = None) -> dict[str, Tag]:
     """Return the tags by name, with a warning for each that cannot be read."""
-    return _told(read_tags(root, files))
+    return _with_warnings(read_tags(root, files))
 
 
 def list_branches(root: Store, files: Files | None = None) -> dict[str, Branch]:
     """Return the branches by name, without main, with a warning for each that cannot be read."""
-    return _told(read_branches(root, files))
+    return _with_warnings(read_branches(root, files))
 
 
 def all_tags(root: Store) -> dict[str, Tag]:
-    """Return every tag by name, for what must know them all; ``CorruptFileError`` if it cannot."""
-    return _whole(read_tags(root))
+    """Return every tag by name; ``CorruptFileError`` if one cannot be read."""
+    return _complete(read_tags(root))
 
 
 def all_branches(root: Store) -> dict[str, Branch]:
-    """Return every branch by name, without main, for what must know them all.
-
-    Raises CorruptFileError: one cannot be read.
-    """
-    return _whole(read_branches(root))
+    """Return every branch by name, without main; ``CorruptFileError`` if one cannot be read."""
+    return _complete(read_branches(root))
 
 
 def get_tag(root: Store, name: str) -> Tag:
-    """Return one tag; ``TagNotFoundError`` if there is none of that name."""
+    """Return a tag; ``TagNotFoundError`` if it does not exist."""
     path = tag_file(name)
     try:
         check_tag_name(name)
@@ -115,7 +112,7 @@ def get_tag(root: Store, name: str) -> Tag:
 
 
 def get_branch(root: Store, name: str) -> Branch:
-    """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
+    """Return a branch; ``BranchNotFoundError`` if it does not exist."""
     try:
         return Branch.from_json(_bytes(root, branch_file(name)), branch_file(name))
     except FileNotFoundError:
@@ -123,14 +120,14 @@ def get_branch(root: Store, name: str) -> Branch:
 
 
 def no_branch(root: Store, name: str) -> BranchNotFoundError:
-    """Return the error that there is no such branch."""
+    """Return the error for a branch that does not exist."""
     return BranchNotFoundError(
         f"There is no branch {name!r}.", hint=_known(branch_files(root), "branches"), branch=name
     )
 
 
 def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
-    """Return the error of what removes versions, where a reference cannot be read."""
+    """Return the error of an operation that removes versions, for an unreadable reference."""
     place = "tags" if damage.context["file"].startswith(names.TAGS) else "branches"
     return CorruptFileError(
         f"{damage.message} So nobody can tell what it needs, and nothing is removed.",
@@ -150,7 +147,7 @@ def _bytes(root: Store, path: str) -> pa.Buffer:
         return root.read(path, REFERENCE_BYTES)
     if file not in root.list_names(folder):
         raise FileNotFoundError(path)
-    try:  # it may have come since
+    try:  # it may have been created since
         return root.read(path, REFERENCE_BYTES)
     except FileNotFoundError:
         raise CorruptFileError(f"{path} is a link to nothing.", path=path) from None
@@ -179,13 +176,13 @@ def _read(root: Store, files: Files, kind: type[R]) -> References[R]:
     )
 
 
-def _told(found: References[R]) -> dict[str, R]:
+def _with_warnings(found: References[R]) -> dict[str, R]:
     for name, damage in found.damaged.items():
         warn(f"{name!r} is left out. {damage}")
     return found.sound
 
 
-def _whole(found: References[R]) -> dict[str, R]:
+def _complete(found: References[R]) -> dict[str, R]:
     for name, damage in found.damaged.items():
         raise unknown_needs(name, damage)
     return found.sound
@@ -198,14 +195,14 @@ def _known(files: Files, what: str) -> str:
     return f"The dataset's {what}: {listed}."
 
 
-# ---- which versions of other lines of a dataset read files in a line's folder
+# ---- the versions of other branches that read files in a branch's folder
 
 
 def borrowers(location: BranchLocation) -> dict[str, list[Snapshot]]:
-    """Return the versions that read files of a line, by the name of their line, oldest first.
+    """Return the versions that read files of a branch, by the name of their branch, oldest first.
 
-    They are those of branches that were made of it, and of lines into which it was merged without
-    copies.  A version that cannot be read loses nothing.
+    They are on branches that were forked from it, and on branches into which it was merged without
+    copies.  A version that cannot be read is ignored, because it loses nothing.
     """
     own = _place(location.uri)
 
@@ -242,8 +239,8 @@ def _versions(location: BranchLocation) -> tuple[int, ...]:
 
 
 def _reads(snapshot: Snapshot, bases: set[int]) -> bool:
-    """Return whether a version has files in one of some bases, or may have blobs there."""
-    if snapshot.manifest.has_managed_blobs:  # which its data files name, and not the manifest
+    """Return True if a version has files in one of some bases, or may have blobs there."""
+    if snapshot.manifest.has_managed_blobs:  # named by its data files, and not by the manifest
         return True
     if any(index.base_id in bases for index in snapshot.indices):
         return True

@@ -1,4 +1,4 @@
-"""What a user calls a version by, and which version that is."""
+"""References of users to versions: parsing, and loading of the version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lancekit._versions.listing import dataset_exists, latest_snapshot
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidTypeError, VersionNotFoundError
 
-#: what names a version: its number, a tag, or a branch and a number
+#: a user's reference to a version: its number, a tag, or a branch and a number
 Ref: TypeAlias = int | str | tuple[str | None, int | None]
 
 
@@ -26,19 +26,20 @@ class Reference:
 
     @property
     def value(self) -> str | int | tuple[str, int | None]:
-        """What a user passes for it on any branch."""
+        """The value that a user passes for this reference on any branch."""
         if self.tag is not None:
             return self.tag
         return 0 if self.version == 0 else (self.branch or MAIN, self.version)
 
 
 def parse_reference(value: object, current: BranchLocation) -> Reference:
-    """Turn what a user passes for a version into a `Reference`.
+    """Parse a user's reference to a version.
 
-    A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
-    and a version (``None``: the newest); ``None`` alone is the newest of the current line.
+    A number is a version of the current branch, a string is a tag, and a pair has a branch
+    (``None``: main) and a version (``None``: the newest).  ``None`` alone is the newest version of
+    the current branch.
 
-    Raises InvalidTypeError: anything else.
+    Raises InvalidTypeError: the value has another type.
     """
     match value:
         case None:
@@ -63,7 +64,7 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
 def resolve(location: BranchLocation, reference: Reference) -> Snapshot:
     """Load the version that a reference points to.
 
-    Raises TagNotFoundError, BranchNotFoundError, VersionNotFoundError: it points to nothing.
+    Raises TagNotFoundError, BranchNotFoundError, VersionNotFoundError: it does not exist.
     """
     if reference.tag is not None:
         from lancekit._versions.reference_files import get_tag

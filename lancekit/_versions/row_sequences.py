@@ -1,4 +1,4 @@
-"""Row ids and row versions of a fragment, read from wherever they are stored.
+"""The row ids and row versions of a fragment, wherever they are stored.
 
 See docs/format/table.md, 2.5.
 """
@@ -22,7 +22,7 @@ from lancekit.errors import CorruptFileError
 
 
 def sequence_of(snapshot: Snapshot, fragment: Fragment, name: str) -> bytes | None:
-    """Return a sequence of a fragment of a version, encoded as in a manifest.
+    """Return a sequence of a fragment in a version, encoded as in a manifest.
 
     name: ``"row_ids"``, ``"created_at"`` or ``"last_updated_at"``.
 
@@ -50,10 +50,10 @@ def read_sequence(
     location: BranchLocation,
     version: int,
 ) -> bytes | None:
-    """Return a sequence of a fragment, encoded as in a manifest; as `sequence_of`.
+    """Return a sequence of a fragment, encoded as in a manifest; see `sequence_of`.
 
-    open_file: opens one of the fragment's data files, by its place.
-    location, version: where the fragment is from.
+    open_file: opens one of the fragment's data files, by its position.
+    location, version: the origin of the fragment.
     """
     encoded: bytes | None = getattr(fragment, name)
     if encoded is not None or not fragment.unknown:
@@ -86,7 +86,7 @@ def _from_column(file: FileReader, column: int, fragment: Fragment, name: str) -
             f"the {fragment.physical_rows} rows of fragment {fragment.id} are its column {column}.",
             file=where,
         )
-    # the file may number its fields in its own way: the manifest says which column it is
+    # the file may use other field ids, so the manifest's column number counts
     field = pa.field(str(LINEAGE_FIELDS[name]), pa.uint64())
     values = file.read([FileColumn(field, (column,))]).column(0)
     if ak.null_count(values):

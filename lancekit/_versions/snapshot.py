@@ -1,4 +1,4 @@
-"""One version of a dataset, loaded: its manifest, and where the manifest's files lie."""
+"""A loaded version of a dataset: its manifest, and the locations of its files."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 _BARE = re.compile(r"[^/\\\0]+")
 
-# besides twelve bytes a row, which a bitmap takes of rows far apart: an Arrow file's frame
+# the frame of an Arrow file; each row takes at most 12 bytes more, in a sparse bitmap
 _DELETION_BYTES = 1 << 16
 
-#: what manifests are called among what is remembered, and what a parsed fragment of one takes
+#: the kind of manifests in the cache, and the memory of a parsed fragment
 _KIND, _FRAGMENT_BYTES = "manifests", 2000
 
-# one read of this many bytes usually covers a manifest and its other sections
+# a read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A file and the store it lies in; can be sent to a worker."""
+    """A file and its store; can be sent to a worker."""
 
     store: Store
     name: str
@@ -59,9 +59,9 @@ class FileLocation:
 class Snapshot:
     """A version as it was read: unlike a handle, it never moves.
 
-    `sections` holds what lies before the manifest in its file, the indices and the transaction,
-    if that came with the first read.  `mark` tells the file from another of its name, as far as
-    the store can tell.
+    `sections` has the bytes before the manifest in its file, the indices and the transaction, if
+    the first read returned them.  `mark` distinguishes the file from others of its name, as far as
+    the store supports that.
     """
 
     location: BranchLocation
@@ -89,29 +89,29 @@ class Snapshot:
 
     @property
     def identity(self) -> Hashable | None:
-        """What tells its file from all others, if anything does."""
+        """The identity of the manifest's file, or ``None``."""
         return self.store.identity(f"{names.VERSIONS}/{self.manifest_name}", self.mark)
 
     @property
     def reference(self) -> tuple[str, int]:
-        """The branch's name and the version, as users name it."""
+        """The branch's name and the version, as users write them."""
         return self.location.name, self.version
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """The name of the version in messages."""
         return f"version {self.version} of {self.location.name}"
 
     @property
     def row_schema(self) -> pa.Schema:
-        """The schema of rows as users have them, with the extension types of this process."""
+        """The schema of rows for users, with the extension types of this process."""
         from lancekit._format.extensions import resolved_schema
 
         return resolved_schema(self.manifest.schema.to_arrow())
 
     @property
     def store(self) -> Store:
-        """The folder of the version's line; new files go there."""
+        """The folder of the version's branch, where new files go."""
         return self.location.store
 
     def _base(self, base_id: int | None) -> tuple[Store, bool]:
@@ -129,14 +129,14 @@ class Snapshot:
             ) from error
 
     def base_place(self, base_id: int | None) -> tuple[str, bool]:
-        """Return the folder that a base is, and whether it is the root of a dataset."""
+        """Return the folder of a base, and True if it is the root of a dataset."""
         store, is_root = self._base(base_id)
         return store.uri, is_root
 
     def base_store(self, base_id: int | None) -> Store:
-        """Return the dataset's folder that a base is, the line's own for ``None``.
+        """Return the dataset folder of a base, or the branch's own for ``None``.
 
-        Raises CorruptFileError: the base is no dataset's root, where only data files may be.
+        Raises CorruptFileError: the base is no dataset root, and may have only data files.
         """
         store, is_root = self._base(base_id)
         if not is_root:
@@ -148,15 +148,15 @@ class Snapshot:
         return store
 
     def data_file(self, file: DataFile) -> FileLocation:
-        """Return where a data file lies."""
+        """Return the location of a data file."""
         _check_bare(file.path, self)
         store, is_root = self._base(file.base_id)
         name = f"{names.DATA}/{file.path}" if is_root else file.path
-        # what releases say of the size of legacy files is wrong
+        # old releases recorded wrong sizes of legacy files
         return FileLocation(store, name, None if file.is_legacy else file.size_bytes or None)
 
     def deletion_file(self, fragment: Fragment) -> FileLocation | None:
-        """Return where a fragment's deletion file lies, ``None`` if nothing is deleted."""
+        """Return the location of a fragment's deletion file, ``None`` if nothing is deleted."""
         file = fragment.deletion_file
         if file is None:
             return None
@@ -185,7 +185,7 @@ class Snapshot:
 
     @cached_property
     def indexed_fields(self) -> frozenset[int]:
-        """The ids of the fields that indices are of; a filter of others asks no index."""
+        """The ids of the indexed fields; filters of other fields query no index."""
         data = self._index_section()
         if data is None:
             return frozenset()
@@ -200,7 +200,7 @@ class Snapshot:
 
     @cached_property
     def transaction(self) -> Transaction | None:
-        """What the version's commit did; ``None`` if nothing is recorded."""
+        """The transaction of the version's commit; ``None`` if nothing is recorded."""
         from lancekit._format.transaction import parse_transaction
 
         encoded = self._encoded_transaction()
@@ -208,7 +208,7 @@ class Snapshot:
 
     @property
     def transaction_summary(self) -> TransactionSummary | None:
-        """What a list of versions shows of it, at a third of the cost."""
+        """The part of the transaction that lists of versions show, at a third of the cost."""
         from lancekit._format.transaction import summarize_transaction
 
         encoded = self._encoded_transaction()
@@ -223,7 +223,7 @@ class Snapshot:
         return "" if found is None else found.uuid
 
     def _encoded_transaction(self) -> tuple[memoryview, str] | None:
-        """Return the transaction's bytes, and where they are."""
+        """Return the transaction's bytes, and their location."""
         offset, file = self.manifest.inline_transaction, self.manifest.transaction_file
         if offset is not None:
             return read_section(self._whole(), offset, self.manifest_name), self.manifest_name
@@ -243,11 +243,11 @@ class Snapshot:
 
 
 def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> BitMap:
-    """Read a fragment's deletion file, or copy what is remembered of it."""
+    """Read a fragment's deletion file, or copy its cached content."""
     file = fragment.deletion_file
     if file is None:
         return BitMap()
-    # a name with a long random number is not given twice
+    # a name with a long random number is not used twice
     mark = f"{file.num_deleted_rows} rows" if file.id >> 32 else None
     known = location.store.identity(location.name, mark)
     checked = known, file.file_type, file.num_deleted_rows, fragment.physical_rows
@@ -280,13 +280,13 @@ def _bitmap_bytes(rows: BitMap) -> int:
 
 
 def _most(file: DeletionFile, fragment: Fragment) -> int:
-    """Return how large a deletion file can be; old releases did not say how many rows it has."""
+    """Return the most bytes of a deletion file; old releases did not record its number of rows."""
     rows = file.num_deleted_rows or fragment.physical_rows
     return min(_DELETION_BYTES + 12 * rows, METADATA_BYTES) if rows else METADATA_BYTES
 
 
 def missing_file(location: FileLocation, version: int) -> CorruptFileError:
-    """Return the error for a file that a manifest lists and that is not there."""
+    """Return the error for a file that a manifest lists and that does not exist."""
     return CorruptFileError(
         f"Version {version} lists the file {location}, which does not exist.",
         hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
@@ -311,12 +311,12 @@ def load_snapshot(
     naming: ManifestNaming | None = None,
     mark: str | None = None,
 ) -> Snapshot:
-    """Load one version of a line.
+    """Load a version of a branch.
 
-    naming: the naming to try first; the other one is tried too: somebody may migrate the folder.
-    mark: the mark of the manifest, if a listing brought it.
+    naming: the naming to try first; the other one is tried, too, in case of a migration.
+    mark: the mark of the manifest, if a listing has returned it.
 
-    Raises VersionNotFoundError: there is no such version.
+    Raises VersionNotFoundError: the version does not exist.
     Raises CorruptFileError, UnsupportedFeatureError: the manifest is damaged, or written by a
         release with unknown features.
     """
@@ -343,7 +343,7 @@ def _find(
         name = names.manifest_name(version, naming)
         path = f"{names.VERSIONS}/{name}"
         try:
-            # a mark taken after the read could be that of a file put there in between
+            # a mark taken after the read could belong to a file that was put there in between
             mark = mark or store.mark(path)
             known = store.identity(path, mark)
             read = None if known is None else look_up(_KIND, (name, known))
@@ -352,7 +352,7 @@ def _find(
                 read = _parse(store, name, memoryview(tail), size)
                 read = replace(read, manifest=counted(store, read.manifest))
                 if identity is not None:
-                    keep(_KIND, (name, identity), read, read.bytes_held())
+                    keep(_KIND, (name, identity), read, read.memory_bytes())
         except FileNotFoundError:
             mark = None
             continue
@@ -361,22 +361,21 @@ def _find(
 
 
 def remember_put(snapshot: Snapshot) -> None:
-    """Remember a version that was put in place just now, for who opens it next."""
+    """Cache a version that was just committed, for the next read of it."""
     name = snapshot.manifest_name
     known = snapshot.identity
     if known is not None:
-        read = _Read(snapshot.manifest, snapshot.manifest_size, snapshot.sections)
-        keep(_KIND, (name, known), read, read.bytes_held())
+        read = _Content(snapshot.manifest, snapshot.manifest_size, snapshot.sections)
+        keep(_KIND, (name, known), read, read.memory_bytes())
 
 
 def snapshot_of(
     location: BranchLocation, manifest: Manifest, naming: ManifestNaming, data: bytes
 ) -> Snapshot:
-    """Return the version that ``data`` is the file of; nothing is read.
+    """Return the version whose manifest file is ``data``; nothing is read.
 
-    It is decoded, so that nothing is put in place that could not be opened: for the same reason
-    it has no `mark` yet.  `manifest` is what was encoded: what is known of its fragments need not
-    be found out again.
+    It is decoded, so that an unreadable version is never committed.  So it has no `mark` yet.
+    `manifest` is the manifest that was encoded; its parsed fragments are reused.
 
     Raises CorruptFileError: the version could not be opened.
     """
@@ -388,15 +387,15 @@ def snapshot_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What a manifest's file holds, whoever reads it: nothing of the place, nor of credentials."""
+class _Content:
+    """The content of a manifest file, without its place and credentials, for any reader."""
 
     manifest: Manifest
     size: int
     sections: memoryview | None
 
-    def bytes_held(self) -> int:
-        """Return about how much memory it takes, once all fragments have been looked at."""
+    def memory_bytes(self) -> int:
+        """Return about how much memory the content takes, once all fragments are parsed."""
         return 4 * self.size + _FRAGMENT_BYTES * len(self.manifest.fragments)
 
     def snapshot(
@@ -414,18 +413,18 @@ class _Read:
 
 
 def _tail_with_manifest(store: Store, path: str) -> tuple[pa.Buffer, int, Hashable | None]:
-    """Return the end of a manifest's file, the file's size, and the identity of what was read."""
+    """Return the end of a manifest's file, the file's size, and the identity of the file read."""
     tail, size, identity = store.identified_tail(path, _TAIL_BYTES)
     where = f"{store.uri}/{path}"
     if size > METADATA_BYTES:
         raise too_large(where, size, METADATA_BYTES)
     if 0 <= manifest_position(bytes(memoryview(tail)[-FOOTER_BYTES:]), where) < size - len(tail):
-        # all of it in one read: the rest alone could be that of another file by now
+        # all of it in one read, because the name may refer to another file by now
         return store.identified_tail(path, METADATA_BYTES)
     return tail, size, identity
 
 
-def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Read:
+def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Content:
     path = f"{names.VERSIONS}/{name}"
     where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
@@ -442,5 +441,5 @@ def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Read:
             hint="The file is damaged or was renamed; open an earlier version.",
             file=where,
         )
-    # a copy: the manifest itself, which may be large, need not stay in memory twice
-    return _Read(manifest, size, memoryview(bytes(tail[:position])) if start == 0 else None)
+    # a copy, so that the manifest, which may be large, is not in memory twice
+    return _Content(manifest, size, memoryview(bytes(tail[:position])) if start == 0 else None)

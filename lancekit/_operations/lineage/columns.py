@@ -13,7 +13,7 @@ from lancekit._pipeline.diff.column_identity import KeptColumns, fields_by_id, k
 from lancekit._pipeline.diff.fragments import ColumnPair, fits_as, pair_columns
 from lancekit._pipeline.diff.recorded_columns import RecordedColumns
 from lancekit._pipeline.diff.row_values import seen
-from lancekit._versions.ancestor import common_ancestor, parting
+from lancekit._versions.ancestor import common_ancestor, common_origin
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import SchemaMismatchError
 
@@ -210,7 +210,7 @@ def checked_pairs(
 
     ``known`` are field ids that a merge recorded: they are not checked.
     """
-    if ancestor is None and parting(old, new) is None:
+    if ancestor is None and common_origin(old, new) is None:
         return pairs
     before = {field.id: field for field in old.manifest.schema.fields}
     sides = kept_columns(ancestor, old, new)

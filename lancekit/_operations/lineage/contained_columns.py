@@ -33,7 +33,7 @@ from lancekit._pipeline.diff.column_identity import (
 from lancekit._pipeline.diff.fragments import ColumnPair, FollowedColumns, fits_as, pair_parts
 from lancekit._pipeline.diff.recorded_columns import RecordedColumns, columns_of_record
 from lancekit._pipeline.diff.row_values import seen
-from lancekit._versions.ancestor import common_ancestor, origins, parting
+from lancekit._versions.ancestor import common_ancestor, common_origin, origins
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.commit_graph import CommitGraph, merged_by
 from lancekit._versions.listing import list_versions
@@ -97,7 +97,7 @@ def _in_one_dataset(base: Snapshot, side: Snapshot) -> tuple[Snapshot, Snapshot]
 
     ``None`` if the two have no common origin, or the source of a clone cannot be read.
     """
-    start = parting(base, side)
+    start = common_origin(base, side)
     if start is None:
         return None
     ends = []

@@ -115,7 +115,7 @@ def may_return(
     if theirs.location.root != ours.location.root:
         return False
     graph, sides = CommitGraph(ours.location), (base, theirs, ours)
-    return graph.have_met_since(*sides) or graph.have_undone_since(*sides)
+    return graph.have_merged_since(*sides) or graph.have_undone_since(*sides)
 
 
 def _created_here(ours: Snapshot, ancestor: Snapshot, taken: SharedIds, ids: Numbers) -> Numbers:
@@ -354,8 +354,8 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     if not (len(theirs.inserted) and len(_with_own_ids(between, between.new, ours.inserted))):
         return
     graph = CommitGraph(between.new.location)
-    have_met = len(_with_own_ids(between, between.old, theirs.inserted)) > 0 and (
-        graph.have_met_since(base, *sides)
+    have_met = len(_untold(between, between.old, theirs.inserted)) > 0 and (
+        graph.have_merged_since(base, *sides)
     )
     # a version that is reverted, or picked again
     is_contained = any(graph.contains(one, between.old) for one in (base, between.new))
