@@ -9,12 +9,12 @@ from lancekit._pipeline.casts.rules import RULES
 _INTRODUCTION = """\
 # Casts
 
-Rows that are written, appended or merged are brought to the dataset's own types. Only what loses
-nothing is cast, by the first row of this table that fits; a value that would change is an error
-that names its column, row and value. Everything else is an error that lists only the differences.
+Rows that are written, appended or merged are cast to the dataset's types, but only without loss.
+The first row of this table that fits decides. A value that would change is an error, with its
+column, row and value. Every other difference of types is an error that lists only the differences.
 
-Columns are found by name, in any order. A column may say that it takes nulls where the dataset's
-does not, as long as it has none.
+Columns are matched by name, in any order. A nullable column can be written to a column that is not
+nullable, as long as it has no nulls.
 
 | from | to | when |
 |---|---|---|
@@ -23,10 +23,10 @@ does not, as long as it has none.
 _CASTS = """
 ## `CAST`, `update` and `alter_columns`
 
-`CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp`, `to_date`, and the values of
-`update` and `add_columns` follow this table. `alter_columns` makes the casts that are
-marked, as in pylance. A value beyond the target's range is an error, or null from `TRY_CAST`: no
-value wraps around. `lancekit._casts` holds the table as data.
+This table applies to `CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp`, `to_date`,
+and to the values of `update` and `add_columns`. `alter_columns` makes the marked casts, as in
+pylance. A value beyond the target's range is an error, or null from `TRY_CAST`: no value wraps
+around. `lancekit._casts` has the table as data.
 
 | from | to | the value | `alter_columns` |
 |---|---|---|---|
@@ -44,34 +44,34 @@ _DIGITS = {
 
 _AFTER_CASTS = """
 - A number becomes the count of a unit: `CAST(1 AS timestamp)` is one microsecond after 1970. A
-  number outside of one day is no time.
+  number outside of one day is not a valid time.
 - Floats beyond the range of a narrower float become infinite, as in pylance.
 - A timestamp without a zone, or a date, is local time of the target's zone.
-- Text of a moment may end in `Z` or an offset. For a type without a zone it then gives the time in
-  UTC. A date takes the date of a text that has a time of day. Digits beyond the target's unit are
-  cut off, and blanks around numbers and moments do not count.
-- Years before -32767 and after 32767 have no text.
+- Text of a moment can end in `Z` or an offset. For a type without a zone, the result is then the
+  time in UTC. A date takes only the date of a text with a time of day. Digits beyond the target's
+  unit are cut off, and blanks around numbers and moments are ignored.
+- Years before -32767 and after 32767 cannot be written as text.
 - `alter_columns` to an extension type, such as `pa.uuid()`, casts to its storage type. To any other
-  type, it makes the column a plain one. JSON and blobs have a form of their own: only a column of
-  null becomes one of them, and they become nothing else.
+  type, it makes the column a plain one. JSON and blobs have storage forms of their own: only a
+  column of null can become one of these types, and they cannot become another type.
 """
 
 _VALUES = """
 ## With a schema
 
-`schema=` says which columns the rows have, and of what types: rows of any kind are cast to it by
-this table, and then to the dataset's. Columns that it does not have, or that the rows do not have,
-are an error; keys that no dict of a list has are null, and index levels that it does not name are
-left out.
+`schema=` declares the columns of the rows and their types. Rows of any kind are cast to it by this
+table, and then to the dataset's types. Columns that only one of the schema and the rows has are an
+error. Keys that no dict of a list has become nulls, and index levels that the schema lacks are
+dropped.
 
 ## Python's values
 
-What has a type keeps it: Arrow data, NumPy's arrays, the typed columns of pandas and Polars. Lists
-of dicts, dicts of lists and pandas' columns of objects hold Python's values, which first become
-what holds all of them as they are, and are then cast by the table above to the dataset's types or
-those of `schema=`. So nanoseconds stay where there are some, and a date among datetimes is its
-midnight; a fraction that goes into a column of whole numbers, a time of day into one of dates, or a
-field into a struct that lacks it is an error that names the column, row and value.
+Data with types keeps them: Arrow data, NumPy arrays, the typed columns of pandas and Polars. Lists
+of dicts, dicts of lists and pandas columns of objects hold Python values. These first get a type
+that holds all of them exactly, and are then cast by the table above, to the dataset's types or to
+`schema=`. So nanoseconds are kept, and a date among datetimes becomes its midnight. Three cases
+are errors, with the column, row and value: a fraction in a column of integers, a time of day in a
+column of dates, and a field that a struct lacks.
 
 | values | become |
 |---|---|
@@ -102,31 +102,31 @@ _PYTHON = (
 )
 
 _MORE = """
-Python has but one width of floats. Where the dataset or `schema=` has a narrower one, floats in
-Python's rows, and those in arrays within them, are rounded to it, in every call that takes rows and
-as SQL rounds them; what would become infinite is an error. A whole number among them must stay what
-it is. Columns that have a type, such as those of a frame, are cast by the table above: a float that
-would change is an error like any other value.
+Python has only one width of floats. If the dataset or `schema=` has a narrower one, floats in
+Python's rows, and in arrays within these rows, are rounded to it. Every call that takes rows does
+this, and rounds like SQL. A float that would become infinite is an error. An integer among the
+floats must keep its value. Typed columns, such as the columns of a frame, are cast by the table
+above: a float that would change is an error like any other value.
 
 ## Dictionaries
 
-Values of a dictionary are what the format has a plain name for: numbers, booleans, text and bytes.
-A new column of a dictionary of dates, times, timestamps, durations, decimals, `fixed_size_binary`
-or nested values is an error, in every version of data files, because no release could read it:
-cast the column to the type of the values. Where the dataset has that plain type already, or
-`schema=` names it, such a dictionary is stored as plain values, by the table above.
+The values of a dictionary can have a type with a plain name in the format: numbers, booleans, text
+and bytes. A new column with a dictionary of dates, times, timestamps, durations, decimals,
+`fixed_size_binary` or nested values is an error in every version of data files, because no release
+could read it. Cast such a column to the type of the values. If the dataset or `schema=` has that
+plain type, the dictionary is stored as plain values, by the table above.
 
-Keys of 8 or 16 bits must tell apart all values of a data file. Where the categories of incoming
-rows are more, values that no row has are left out, and rows with further values go to another file.
-There is no other file for new columns, which are beside all rows of a fragment, for the list of one
-row, and for one put into a [write-ahead log](mem-wal.md): too many values are an error there.
+Keys of 8 or 16 bits must distinguish all values of a data file. If the incoming rows have more
+categories, unused values are dropped, and rows with further values go to another file. In three
+cases there is no other file, and too many values are an error: new columns, which are beside all
+rows of a fragment; the list of a single row; and a put into a [write-ahead log](mem-wal.md).
 
 ## The index of a pandas frame
 
-A level that has a name is a column of that name, behind the frame's own. One that has none, or the
-name of a column, is `__index_level_0__`, or the next of these that is free. Row numbers without a
-name are left out: a range, and, with a warning, other whole numbers in an index of one level,
-unless the dataset or `schema=` has the column. A frame's `attrs` are not kept.
+A level with a name becomes a column of that name, after the frame's own columns. A level without a
+name, or with the name of a column, becomes `__index_level_0__`, or the next free name of this form.
+Row numbers without a name are dropped: a range, and, with a warning, other integers in an index of
+one level. They are kept if the dataset or `schema=` has the column. A frame's `attrs` are dropped.
 """
 
 
