@@ -254,7 +254,7 @@ def stop_spark(*, wait: float = _END_SECONDS) -> bool:
     Parameters
     ----------
     wait
-        Seconds that the Java process gets to end by itself.
+        The time that the Java process gets to end by itself, in seconds.
 
     Returns
     -------
