@@ -389,11 +389,11 @@ class Versions(Handle):
             There is a dataset at ``target_path`` already.
         """
         from lancekit._commit.clock import Clock
-        from lancekit._commit.refs import clone_line
+        from lancekit._commit.refs import clone_version
 
         _refuse_kwargs("shallow_clone", kwargs)
         source = resolve(self._location, parse_reference(reference, self._location))
-        clone = clone_line(source, target_path, storage_options, Clock())
+        clone = clone_version(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
     def deep_clone(

@@ -1,6 +1,6 @@
-"""From an operation to a committed version.
+"""Commits: from an operation to a new version.
 
-``rules`` say how operations meet, `rebase` adapts one to what landed since, ``manifest`` makes the
-next manifest, `protocol` puts it in place (`put_version`); `refs` makes tags, branches and clones.
-Versions are found and read in ``lancekit._versions``.
+``rules`` decide which operations conflict.  `rebase` adapts an operation to versions that landed
+meanwhile.  ``manifest`` builds the next manifest, and `protocol` commits it (with `put_version`).
+`refs` makes tags, branches and clones.  ``lancekit._versions`` finds and reads versions.
 """

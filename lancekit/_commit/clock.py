@@ -1,4 +1,4 @@
-"""Time and chance of commits."""
+"""Time and randomness of commits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time and chance, passed in so that tests can be reproduced."""
+    """Time and randomness, passed as an argument so that tests are reproducible."""
 
     now_ns: Callable[[], int] = time.time_ns
     elapsed: Callable[[], float] = time.monotonic

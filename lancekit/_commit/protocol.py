@@ -1,4 +1,4 @@
-"""Putting a version in place: check, rebase, build, put if absent, retry.
+"""The commit protocol: check for conflicts, rebase, build, put if absent, retry.
 
 See docs/format/operations.md, 0.2.
 """
@@ -38,12 +38,12 @@ from lancekit.errors import (
 _LONGEST_PAUSE = 5.0
 
 
-#: is given the version that an attempt is built on, the manifest to put, and the operation
+#: called with the version that an attempt is based on, the manifest to put, and the operation
 Audit = Callable[[Snapshot, Manifest, ops.Operation], None]
 
 
 def check_writable(snapshot: Snapshot) -> None:
-    """Refuse a table that this release would damage by committing to it.
+    """Refuse a table that a commit of this release would damage.
 
     Raises UnsupportedFeatureError: a writer flag is not known.
     """
@@ -63,29 +63,29 @@ def commit(
     clock: Clock | None = None,
     audit: Audit | None = None,
 ) -> Snapshot:
-    """Commit an operation that was worked out from ``read``; return the new version.
+    """Commit an operation that is based on ``read``; return the new version.
 
-    A transaction that landed before, as its uuid tells, is not committed again: the version that
-    it made is returned.
+    A transaction that has landed before, by its uuid, is not committed again.  Then the version
+    that it made is returned.
 
     read: the version that the operation is based on.
-    pending: the operation, and what only its writer knows.
-    max_retries: how often the race for a version number may be lost.  An `Overwrite` with 0 is
+    pending: the operation, and facts that only its writer knows.
+    max_retries: the most races for a version number that may be lost.  An `Overwrite` with 0 is
         strict.
-    timeout: after how long no further attempt is begun.
+    timeout: the time after which no further attempt starts.
     storage_version: the file version of an `Overwrite`'s files.
     detached: commit outside of the history: the version has a random number, is never the newest,
-        and meets no conflicts.
+        and has no conflicts.
     strict: become the version after ``read`` or fail, whatever landed.
-    clock: time and chance; the real ones by default.
-    audit: looks at each version that is about to be put, and raises if it must not be.
+    clock: time and randomness; the real ones by default.
+    audit: checks each version before it is put, and raises to prevent the put.
 
-    Raises RetryableConflictError: a version landed since; the work has to be done again on the
-        newest.
-    Raises IncompatibleConflictError: a version landed since that excludes this one.
+    Raises RetryableConflictError: a version landed meanwhile; the change must be made again on the
+        newest version.
+    Raises IncompatibleConflictError: a version landed meanwhile that excludes this one.
     Raises RetriesExhaustedError: other writers won every race for a version number, or the time is
         up.
-    Raises CommitUnknownError: the storage failed, and it cannot be told whether the version landed.
+    Raises CommitUnknownError: the storage failed, and it is unknown whether the version landed.
     """
     clock = clock or Clock()
     check_writable(read)
@@ -103,7 +103,7 @@ def commit(
             return _commit_strictly(base, pending)
         return _commit_retrying(base, pending, max(max_retries, 1), timeout)
     except (CommitUnknownError, StorageError):
-        raise  # it may have landed
+        raise  # the version may have landed
     except LancekitError:
         base.staged.remove()
         raise
@@ -111,7 +111,7 @@ def commit(
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What every attempt starts from."""
+    """The inputs of every attempt."""
 
     read: Snapshot
     storage_version: str | None
@@ -126,7 +126,7 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
     _check_same_dataset(read, newest)
     if newest.version == read.version:
         landed = _attempt(base, read, [], pending, newest.naming)
-    else:  # the name may be free: a cleanup removes versions, too
+    else:  # the name may be free, because a cleanup can remove versions
         landed = _landed_before(read, pending, newest.naming)
     if landed is None:
         raise _lost(read, pending, 0)
@@ -134,7 +134,7 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
 
 
 def _landed_before(read: Snapshot, pending: Pending, naming: ManifestNaming) -> Snapshot | None:
-    """Return the version after ``read`` if it is mine, by an attempt whose answer was lost."""
+    """Return the version after ``read`` if an earlier attempt of this commit made it."""
     try:
         found = load_snapshot(read.location, read.version + 1, naming)
     except VersionNotFoundError:
@@ -173,8 +173,8 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
         if attempt == attempts - 1:
             break
         unit = unit or 1.1 * (clock.elapsed() - started)
-        # Most of a change is done before its commit, so that the next race is mostly won: a pause
-        # of a few attempts took four writers a quarter of their rate, and twelve half of it.
+        # Most of a change is done before its commit, so the next race is usually won.  A pause of
+        # several attempts cost four writers a quarter of their rate, and twelve half of it.
         pause = min(unit * clock.random.uniform(0, 2.0 ** (attempt - 1)), _LONGEST_PAUSE)
         if clock.elapsed() - started + pause > timeout.total_seconds():
             raise _lost(read, pending, attempt + 1, timeout)
@@ -205,7 +205,7 @@ def _newest(read: Snapshot) -> Newest:
     if newest is None or newest.version < read.version:
         raise _replaced(read)
     if newest.mixed:
-        # a writer that knows only one of the names would not see what this one puts
+        # a writer that knows only one naming would not see a manifest of the other
         raise RetryableConflictError(
             f"{read.store.uri}/{names.VERSIONS} mixes both manifest naming schemes: a migration "
             "goes on, or was interrupted.",
@@ -217,19 +217,19 @@ def _newest(read: Snapshot) -> Newest:
 
 
 def check_not_replaced(read: Snapshot) -> None:
-    """Raise ``IncompatibleConflictError`` if the dataset was removed and made anew since."""
+    """Raise ``IncompatibleConflictError`` if the dataset was removed and recreated meanwhile."""
     _check_same_dataset(read, _newest(read))
 
 
 def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
-    """Refuse to commit to a dataset that was removed and made anew since it was read."""
+    """Refuse to commit to a dataset that was removed and recreated since it was read."""
     name = names.manifest_name(read.version, read.naming)
     mark = newest.marks.get(name) or read.store.mark(f"{names.VERSIONS}/{name}")
     if mark is not None and mark == read.mark:
         return
     try:
         found = load_snapshot(read.location, read.version, read.naming).manifest
-    except VersionNotFoundError:  # cleaned up meanwhile, which is no other dataset's doing
+    except VersionNotFoundError:  # cleaned up meanwhile, which does not mean another dataset
         if newest.version == read.version:
             raise _replaced(read) from None
         return
@@ -249,16 +249,16 @@ def _replaced(read: Snapshot) -> IncompatibleConflictError:
 
 
 def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:
-    """Load a version that landed since; ``None`` if it is gone and need not be known."""
+    """Load a version that landed meanwhile; ``None`` if it is gone and is not needed."""
     try:
         return load_snapshot(read.location, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
         from lancekit._commit.rules.conflict_error import passes_gaps
 
-        # what follows goes on top of the newest version, which has to be there
+        # the newest version must exist, because the change is based on it
         if version < newest.version and passes_gaps(pending):
             return None
-        # a version that is gone cannot be checked: passing over it could lose its changes
+        # a missing version cannot be checked, and skipping it could lose its changes
         raise RetryableConflictError(
             f"Version {version} of {read.store.uri} was cleaned up since version {read.version} "
             "was read, so it cannot be told what it changed.",
@@ -269,7 +269,7 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
 
 
 def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[int]) -> None:
-    """Refuse a change that versions which are gone exclude, as the one after them shows."""
+    """Refuse a change that conflicts with missing versions, by the version after them."""
     from lancekit._commit.rules.conflict_error import gap_error, judge_gap
 
     verdict = judge_gap(pending, read.manifest, after.manifest)
@@ -278,7 +278,7 @@ def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[
 
 
 def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
-    """Return their transaction, if mine can go on top of it."""
+    """Return the transaction of their version, if my change can follow it."""
     from lancekit._commit.rules.conflict_error import conflict_error
     from lancekit._commit.rules.table import judge
     from lancekit._commit.rules.verdict import Context
@@ -299,7 +299,7 @@ def _attempt(
     pending: Pending,
     naming: ManifestNaming,
 ) -> Snapshot | None:
-    """Try to become the version after ``latest``; ``None`` if someone else did."""
+    """Try to become the version after ``latest``; ``None`` if another writer did."""
     read = base.read
     try:
         rebased = rebase(pending, read, latest, theirs)
@@ -309,7 +309,7 @@ def _attempt(
         winner = load_snapshot(read.location, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)
-    # what was merged with newer deletions is based on them
+    # a change that was merged with newer deletions is based on them
     based_on = latest.version if moves else read.version
     if pending.mark is not None:
         pending.mark.check_first(latest.manifest.config, latest.version)
@@ -335,7 +335,7 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
         base.audit(read, built.manifest, pending.operation)
     transaction = pending.transaction(read.version)
     landed = put_version(read.location, built, read.naming, transaction, base.staged)
-    if landed is None:  # once in 2**63 times
+    if landed is None:  # happens once in 2**63 times
         raise _lost(read, pending, 1)
     return landed
 

@@ -1,4 +1,4 @@
-"""The last step of a commit: a transaction and a manifest, and what came of putting them."""
+"""The last step of a commit: put a transaction and a manifest, and find out the result."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from lancekit.errors import (
 
 
 class StagedTransaction:
-    """The file of a transaction that has not landed; several attempts may need the same one."""
+    """The file of a transaction that has not landed; several attempts can share it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._put: tuple[str, bytes] | None = None
 
     def put(self, file: str, data: bytes) -> None:
-        """Write the file, in the place of an earlier one, unless it is that one."""
+        """Write the file, and replace an earlier one, unless it is the same."""
         if self._put != (file, data):
             self.remove()
             self._store.put(f"{names.TRANSACTIONS}/{file}", data)
             self._put = file, data
 
     def remove(self) -> None:
-        """Remove the file as far as possible: what is left over is for cleanup to find."""
+        """Remove the file if possible; otherwise a cleanup removes it later."""
         if self._put is not None:
             with suppress(StorageError):
                 self._store.delete(f"{names.TRANSACTIONS}/{self._put[0]}")
@@ -52,7 +52,7 @@ class StagedTransaction:
 
 
 def is_transaction(snapshot: Snapshot, unique: str) -> bool:
-    """Return whether a version was made by the transaction of that uuid."""
+    """Return True if the transaction with a uuid made a version."""
     found = snapshot.transaction
     return found is not None and found.uuid == unique
 
@@ -66,11 +66,11 @@ def put_version(
 ) -> Snapshot | None:
     """Put a version in place, and return it; ``None`` if its number is taken.
 
-    The transaction's file stays in either case.
+    The transaction's file is kept in both cases.
 
     Raises CorruptFileError: the version could not be opened; nothing was written.
     Raises StorageError: the storage failed, and the version did not land.
-    Raises CommitUnknownError: the storage failed, and it cannot be told whether the version landed.
+    Raises CommitUnknownError: the storage failed, and it is unknown whether the version landed.
     """
     transaction = replace(
         transaction, transaction_properties=recorded(transaction.transaction_properties)
@@ -84,27 +84,27 @@ def put_version(
         index_section=encode_index_section(built.indices) if built.indices else None,
         transaction=data,
     )
-    # what cannot be opened has to be found out before anybody else meets it
+    # an unreadable version must be detected before others can read it
     ready = snapshot_of(location, manifest, naming, encoded)
     staged.put(file, data)
     attempt = attempted(
-        _told(version, clean(location.uri), transaction.uuid),
+        _interrupt_text(version, clean(location.uri), transaction.uuid),
         lambda: _settled(location, version, naming, transaction, None) is not None,
         key=location.uri,
     )
     try:
         landed = _put(ready, encoded, transaction)
     except Exception:
-        attempt.settle(None)  # the error says more
+        attempt.settle(None)  # the error has more details
         raise
     attempt.settle(landed is not None)
     return landed
 
 
-def _told(version: int, uri: str, uuid: str) -> Told:
-    """Return what an interrupt says of a version."""
+def _interrupt_text(version: int, uri: str, uuid: str) -> Told:
+    """Return a function that describes the result for a version after an interrupt."""
 
-    def told(landed: bool | None) -> str:
+    def text(landed: bool | None) -> str:
         if landed is None:
             return (
                 f"version {version} of {uri} was sent, and whether it landed is not known "
@@ -112,7 +112,7 @@ def _told(version: int, uri: str, uuid: str) -> Told:
             )
         return f"version {version} of {uri} was committed" if landed else ""
 
-    return told
+    return text
 
 
 def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot | None:
@@ -126,7 +126,7 @@ def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot 
     else:
         if won and not _is_forked(location, version, naming):
             if not names.is_detached(version):
-                # for readers of stores that list without order; the reference writes it too
+                # for readers of stores that list without order; the reference also writes it
                 hint = f'{{"version":{version}}}'.encode()
                 store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
             landed = replace(ready, mark=store.mark_of_put(path))
@@ -136,13 +136,13 @@ def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot 
             store.delete(path)
             landed = None
         else:
-            # a store may answer "taken" to a request that it carried out, and whose reply was lost
+            # a store may answer "taken" to a request that it has executed, if a response was lost
             landed = _settled(location, version, naming, transaction, None)
     return landed
 
 
 def _is_forked(location: BranchLocation, version: int, naming: ManifestNaming) -> bool:
-    """Return whether somebody migrated the folder meanwhile, and committed under the new names."""
+    """Return True if the folder was migrated meanwhile, and the version has the newer name, too."""
     if naming is ManifestNaming.V2 or names.is_detached(version):
         return False
     newer = names.manifest_name(version, ManifestNaming.V2)
@@ -156,12 +156,12 @@ def _settled(
     transaction: Transaction,
     error: StorageError | None,
 ) -> Snapshot | None:
-    """Return the version if it is mine, after a put that failed or found the name taken."""
+    """Return the version if this commit made it, after a put that failed or was refused."""
     try:
         found = load_snapshot(location, version, naming)
         return found if is_transaction(found, transaction.uuid) else None
     except VersionNotFoundError:
-        if error is None:  # taken, and removed since
+        if error is None:  # the name was taken, and the version removed since
             return None
         raise error from None
     except LancekitError as second:
@@ -176,8 +176,7 @@ def _settled(
         ) from second
 
 
-# ---- the first version of a dataset, a branch or a clone: nothing landed before it, so nobody
-# judges
+# ---- the first version of a dataset, a branch or a clone, which has no conflicts
 #
 # See docs/format/operations.md, 0.2.
 

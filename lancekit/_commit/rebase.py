@@ -1,8 +1,8 @@
-"""Adapting an operation to what landed since it read (docs/format/operations.md, 3.2).
+"""Adapting an operation to versions that landed since it was read (docs/format/operations.md, 3.2).
 
-Whatever a rule allows as `REBASED` is done here: deletions are merged, new indices narrowed, the
-newest generations kept.  Only what the other transactions touched is looked at, so that the cost
-does not grow with the table.
+This module does what rules allow as `REBASED`: it merges deletions, narrows new indices, and keeps
+the newest generations.  It reads only what the other transactions changed, so that its cost does
+not grow with the table.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from lancekit._storage.base import Bytes, Store
 from lancekit._versions.snapshot import Snapshot
 
 
-class RowConflict(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
-    """A conflict that no rule sees, because it lies in rows.
+class RowConflict(Exception):  # noqa: N818  # a signal between two modules that no caller sees
+    """A conflict that no rule detects, because it concerns single rows.
 
-    A row that mine deletes or moves was deleted or moved by someone else; or another compaction has
-    said where rows are now, too, and what both say has to be one.  `version` is what did it.
+    A row that mine deletes or moves was deleted or moved by another commit.  Or another compaction
+    also recorded new row addresses, and there must be only one record.  `version` is the other
+    version.
     """
 
     def __init__(self, version: int, verdict: Verdict) -> None:
@@ -46,14 +47,14 @@ class RowConflict(Exception):  # noqa: N818  # a signal between two modules, nev
 def rebase(
     pending: Pending, read: Snapshot, latest: Snapshot, theirs: Sequence[Transaction]
 ) -> Pending:
-    """Return mine as it goes on top of ``latest``.
+    """Return my change, adapted to ``latest``.
 
-    pending: mine; every rule let it pass.
-    read: the version that it was worked out from.
+    pending: my change; every rule allowed it.
+    read: the version that it is based on.
     latest: the newest version.
     theirs: the transactions of every version from the one after ``read`` to ``latest``, in order.
 
-    Raises RowConflict: a row was changed by both.
+    Raises RowConflict: both changed a row.
     """
     operation = pending.operation
     if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
@@ -109,7 +110,7 @@ def _rows_changed(fragment_id: int, rows: BitMap) -> Verdict:
 def _with_deletions(fragment: Fragment, deleted: BitMap, latest: Snapshot) -> Fragment | None:
     if len(deleted) >= fragment.physical_rows:
         return None
-    # as by the reference: merged deletions are a bitmap, however few they are
+    # as in the reference: merged deletions are a bitmap, however few they are
     file = write_deletions(latest.store, fragment.id, latest.version, deleted, DeletionKind.BITMAP)
     return replace(fragment, deletion_file=file)
 
@@ -121,10 +122,10 @@ def _replace_fragments(
     updated = (*kept, *filter(None, rewritten.values()))
     emptied = tuple(id_ for id_, fragment in rewritten.items() if fragment is None)
     if isinstance(operation, ops.Delete):
-        gone = tuple(dict.fromkeys(operation.deleted_fragment_ids + emptied))
-        return replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
-    gone = tuple(dict.fromkeys(operation.removed_fragment_ids + emptied))
-    return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
+        removed = tuple(dict.fromkeys(operation.deleted_fragment_ids + emptied))
+        return replace(operation, updated_fragments=updated, deleted_fragment_ids=removed)
+    removed = tuple(dict.fromkeys(operation.removed_fragment_ids + emptied))
+    return replace(operation, updated_fragments=updated, removed_fragment_ids=removed)
 
 
 # ---- indices
@@ -136,7 +137,7 @@ def _narrow(
     latest: Snapshot,
     theirs: Sequence[Transaction],
 ) -> tuple[IndexMetadata, ...]:
-    """Take out the fragments in which an indexed column was rewritten."""
+    """Remove fragments with a rewritten indexed column from the coverage of new indices."""
     changed: dict[int, set[int]] = {}
     for transaction in theirs:
         operation = transaction.operation
@@ -157,7 +158,7 @@ def _narrow(
 
 
 def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> IndexMetadata:
-    """Keep the newest generation of each shard, where they were merged meanwhile."""
+    """Keep the newest generation of each shard, if generations were merged meanwhile."""
     if index.name != MEM_WAL:
         return index
     newest: dict[UUID, int] = merged_generations(index.index_details)
@@ -170,7 +171,7 @@ def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> I
 
 # ---- writing deletion files
 
-#: the upper half of a number in the name of a file that has a checksum in the lower half
+#: the upper half of the number in a deletion file's name whose lower half is a checksum
 _CHECKED = 0x6C6B6372
 
 
@@ -185,7 +186,7 @@ def write_deletions(
 ) -> DeletionFile:
     """Write the complete set of a fragment's deleted offsets under a fresh name.
 
-    With ``checked`` the name has a checksum of the file: the format has no place for checksums.
+    With ``checked``, the name contains a checksum of the file, for which the format has no field.
     """
     kind = kind or choose_kind(deleted)
     data = encode_deletions(deleted, kind)
@@ -200,7 +201,7 @@ def write_deletions(
 
 
 def is_other_file(file: DeletionFile, data: Bytes) -> bool:
-    """Return True if the name of a deletion file has a checksum, and the file has another."""
+    """Return True if the checksum in a deletion file's name differs from the file's checksum."""
     return file.id >> 32 == _CHECKED and file.id != _checksum(data)
 
 

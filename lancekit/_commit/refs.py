@@ -1,4 +1,4 @@
-"""Tags, branches and clones: making and deleting them."""
+"""Creation and deletion of tags, branches and clones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _tag_of(location: BranchLocation, value: object) -> Tag:
 
 
 def create_tag(location: BranchLocation, name: str, reference: object) -> None:
-    """Create a tag; never replaces one.
+    """Create a tag; never replace an existing one.
 
     Raises InvalidArgumentError: the name cannot be used.
     Raises RefConflictError: the tag exists.
@@ -101,9 +101,9 @@ def _is(root: Store, name: str, tag: Tag) -> bool:
 
 
 def _attempting(
-    kind: str, name: str, done: str, look: Callable[[], bool], key: str | None = None
+    kind: str, name: str, done: str, check: Callable[[], bool], key: str | None = None
 ) -> AbstractContextManager[None]:
-    return attempting(outcome(f"{kind} {clean(name)!r}", done), look, key)
+    return attempting(outcome(f"{kind} {clean(name)!r}", done), check, key)
 
 
 def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
@@ -113,7 +113,7 @@ def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) ->
 
 
 def delete_tag(root: Store, name: str) -> None:
-    """Delete a tag, also a damaged one; the version stays."""
+    """Delete a tag, even a damaged one; the version stays."""
     with suppress(CorruptFileError):
         get_tag(root, name)
     with _attempting("tag", name, "deleted", lambda: not root.exists(tag_file(name))):
@@ -138,7 +138,7 @@ def create_branch(location: BranchLocation, name: str, reference: object, clock:
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
-    # without its file a branch is not there: the call again lists what was made of it
+    # without its file, a branch does not exist: another call finishes an unfinished branch
     is_listed = partial(location.root.exists, branch_file(name))
     with _attempting("branch", name, "created", is_listed, key=target.uri):
         created = _unlisted(source, target, name)
@@ -159,9 +159,9 @@ def create_branch(location: BranchLocation, name: str, reference: object, clock:
 
 
 def _unlisted(source: Snapshot, target: BranchLocation, name: str) -> Snapshot | None:
-    """Return what a writer that died left of the same branch, which only lacks its file.
+    """Return the unfinished branch of a writer that died, which only lacks its file.
 
-    Removing it could harm a writer that is still at work; listing it cannot.
+    Removing it could harm a writer that is still working; listing it cannot.
     """
     if not dataset_exists(target):
         return None
@@ -189,26 +189,26 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
 
 
 def delete_branch(location: BranchLocation, name: str) -> None:
-    """Delete a branch and its own files, also what a writer that died left of one.
+    """Delete a branch and its own files, even an unfinished branch of a writer that died.
 
-    A folder in the branch's place that holds something else, or that is behind a link, stays: then
-    only the reference goes, with a warning.
+    A folder in the branch's place with other content, or behind a link, is kept.  Then only the
+    reference is removed, with a warning.
 
-    Raises BranchNotFoundError: there is none of that name.
-    Raises RefConflictError: another branch descends from it, a tag points to it, or others read its
-        files.
+    Raises BranchNotFoundError: the branch does not exist.
+    Raises RefConflictError: another branch descends from it, a tag points to it, or other branches
+        read its files.
     Raises CorruptFileError: neither the file nor the versions of another branch can be read, so
-        perhaps it descends.
+        that it may descend from this branch.
     """
-    if not name or name == MAIN:  # its folder would be the whole dataset
+    if not name or name == MAIN:  # the folder of main is the whole dataset
         raise no_branch(location.root, name)
     target = location.on(name)
-    is_listed = name in branch_files(location.root)  # a damaged one is no file, perhaps
+    is_listed = name in branch_files(location.root)  # a damaged one may be no regular file
     has_folder = holds_branch(target, or_damaged=is_listed)
     if not (is_listed or has_folder):
         raise no_branch(location.root, name)
     children = _children(location, name)
-    # a damaged tag points to nothing, so it holds nothing
+    # a damaged tag points to nothing, so it protects nothing
     tags = [tag for tag, t in read_tags(location.root).sound.items() if t.branch == name]
     for what, users in (("branches", children), ("tags", tags)):
         if users:
@@ -240,9 +240,9 @@ def delete_branch(location: BranchLocation, name: str) -> None:
 def _check_not_borrowed(location: BranchLocation) -> None:
     users = {name: [s.version for s in found] for name, found in borrowers(location).items()}
     if users:
-        said = (f"{name} ({_listed(versions)})" for name, versions in users.items())
+        listed = (f"{name} ({_listed(versions)})" for name, versions in users.items())
         raise RefConflictError(
-            f"Branch {location.name!r} has files that other lines read: {', '.join(said)}.",
+            f"Branch {location.name!r} has files that other lines read: {', '.join(listed)}.",
             hint="deepen() on each of them copies what its newest version needs; its older "
             "versions need them until cleanup_old_versions() removes those.",
             branch=location.name,
@@ -257,7 +257,7 @@ def _listed(versions: Sequence[int]) -> str:
 
 
 def _holds_more(root: Store, name: str) -> bool:
-    """Tell whether there is more in a branch's folder than branches whose names begin with it."""
+    """Return True if a branch's folder has more than branches whose names begin with its name."""
     folder = names.branch_folder(name)
     within = tuple(
         f"{names.branch_folder(other)}/"
@@ -268,16 +268,16 @@ def _holds_more(root: Store, name: str) -> bool:
 
 
 def _children(location: BranchLocation, name: str) -> list[str]:
-    """Return the branches that descend from a branch, whatever became of their references."""
+    """Return the branches that descend from a branch, even those with damaged references."""
     listed = read_branches(location.root)
     found = [other for other, branch in listed.sound.items() if branch.parent_branch == name]
     for other, damage in listed.damaged.items():
         try:
             bases = latest_snapshot(location.on(other)).manifest.base_paths if other != name else ()
-        except (DatasetNotFoundError, VersionNotFoundError):  # then it has nothing to lose
+        except (DatasetNotFoundError, VersionNotFoundError):  # no versions that need the branch
             continue
         except FormatError:
-            if name in listed.damaged:  # else nobody could get rid of two of them
+            if name in listed.damaged:  # otherwise two damaged branches could never be deleted
                 continue
             raise unknown_needs(other, damage) from None
         folder = f"/{names.branch_folder(name)}"
@@ -287,9 +287,9 @@ def _children(location: BranchLocation, name: str) -> list[str]:
 
 
 def holds_branch(location: BranchLocation, *, or_damaged: bool = False) -> bool:
-    """Tell whether the folder of a branch is one: its newest version says so.
+    """Return True if a folder contains this branch, by its newest version.
 
-    Anything may lie below `tree/`, and a reference may name anything.
+    Any data can be below `tree/`, and a reference can have any name.
     """
     try:
         return latest_snapshot(location).branch == location.branch
@@ -299,14 +299,14 @@ def holds_branch(location: BranchLocation, *, or_damaged: bool = False) -> bool:
         return or_damaged
 
 
-#: the folders of a branch beside its versions
+#: the folders of a branch besides its versions
 _PARTS = (names.TRANSACTIONS, names.DATA, names.BLOBS, names.DELETIONS, names.INDICES, LOGS)
 
 
 def _remove_folder(root: Store, name: str) -> None:
-    """Remove a branch's folder; the manifests, which tell that it is one, go last."""
+    """Remove a branch's folder; the manifests, which identify it as one, are removed last."""
     folder = names.branch_folder(name)
-    # another branch may live in a sub-folder: then only this branch's own folders go
+    # another branch may be in a sub-folder, so that only this branch's own folders are removed
     found = (file.name.removeprefix(f"{folder}/") for file in root.list_tree(folder))
     nested = any(f"/{names.VERSIONS}/" in file for file in found if not file.startswith(f"{LOGS}/"))
     root.delete(f"{folder}/{names.VERSIONS}/{names.HINT}")
@@ -315,24 +315,24 @@ def _remove_folder(root: Store, name: str) -> None:
     root.delete_tree(f"{folder}/{names.VERSIONS}" if nested else folder)
 
 
-def clone_line(
+def clone_version(
     source: Snapshot,
     target: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
     clock: Clock,
 ) -> Snapshot:
-    """Make a new dataset that shares the files of one version.
+    """Create a dataset that shares the files of one version.
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
-    location = free_line(source, target, storage_options)
+    location = new_clone_location(source, target, storage_options)
     return _put_clone(source, location, None, clock)
 
 
-def free_line(
+def new_clone_location(
     source: Snapshot, target: str | os.PathLike[str], storage_options: Mapping[str, str] | None
 ) -> BranchLocation:
-    """Return where a clone of a version is to be.
+    """Return the location of a new clone of a version.
 
     Raises DatasetExistsError: there is a dataset already.
     """

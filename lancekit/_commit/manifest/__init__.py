@@ -1,1 +1,1 @@
-"""The next manifest: what each operation makes of the one before."""
+"""The next manifest, built from the previous one by each operation."""

@@ -1,4 +1,4 @@
-"""The next manifest: a builder per operation, then what all have in common.
+"""The next manifest: one builder for each operation, and the steps that all have in common.
 
 See docs/format/table.md, 8.4, and docs/format/operations.md, 1 and 2.
 """
@@ -34,14 +34,14 @@ __all__ = ["Built", "build_manifest", "first_manifest", "writer_version"]
 
 
 def writer_version() -> WriterVersion:
-    """Return what this library signs its versions with."""
+    """Return the writer version that this library records in its manifests."""
     return WriterVersion(library="lancekit", version=__version__)
 
 
 def first_manifest(
     operation: ops.Overwrite, storage_version: str, *, stable_row_ids: bool = False
 ) -> Manifest:
-    """Return what version 1 is built on: an empty table of the given file version."""
+    """Return the empty table that version 1 is built on, with the given file version."""
     word = flags.STABLE_ROW_IDS if stable_row_ids else 0
     return Manifest(
         schema=operation.new_schema,
@@ -69,20 +69,20 @@ def build_manifest(
     bases: Sequence[BasePath] = (),
     sequences: Sequences = inline,
 ) -> Built:
-    """Return the version that ``operation`` makes of ``latest``.
+    """Return the version that ``operation`` makes from ``latest``.
 
-    latest, indices: the newest version: its manifest and its indices; for a `Clone` the version
-        cloned from, whose number it takes over.
-    timestamp_ns: when the new version is committed, in nanoseconds since 1970.
+    latest, indices: the newest version: its manifest and its indices; for a `Clone` the cloned
+        version, whose number is kept.
+    timestamp_ns: the commit time of the new version, in nanoseconds since 1970.
     restored: the version that a `Restore` names.
-    storage_version: that of the files of an `Overwrite`.
+    storage_version: the file version of an `Overwrite`'s files.
     marks: entries to add to the config, whatever the operation.
-    next_row_id: of an `Update` or a `Merge` that takes rows over as they are: the first id that
-        none of them has.
-    moves_rows: whether a `Merge` brings rows, deletes rows, and leaves fragments out.
-    covers: the fragments that indices cover, by uuid, where the version that rows are taken from
-        tells.
-    reuse: of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    next_row_id: of an `Update` or a `Merge` that takes over rows unchanged: the first id after all
+        of their row ids.
+    moves_rows: whether a `Merge` brings rows, deletes rows, and omits fragments.
+    covers: the fragments that indices cover, by index uuid, if the source version of the rows
+        determines them.
+    reuse: of a `Rewrite` that does not remap indices: the entry with the new addresses of rows.
     bases: base paths to add, whatever the operation.
     sequences: reads row ids and row versions of fragments of ``latest``.
 
@@ -135,7 +135,7 @@ def build_manifest(
 
 
 def _highest(latest: Manifest, manifest: Manifest) -> int | None:
-    """Return the highest fragment id ever used; it never goes back."""
+    """Return the highest fragment id ever used, which never decreases."""
     known = {latest.max_fragment_id, manifest.max_fragment_id} - {None}
     if manifest.fragments:
         known.add(int(manifest.fragments.ids.max()))
@@ -143,9 +143,9 @@ def _highest(latest: Manifest, manifest: Manifest) -> int | None:
 
 
 def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
-    """Return the flags of the content; those of other features stay as they are.
+    """Return the flags for the content; flags of other features are kept.
 
-    Mixed file versions are for good: not even the restoring of an older version ends them.
+    The flag of mixed file versions is permanent: not even a restore of an older version clears it.
     """
     both = (latest.reader_flags | latest.writer_flags) & flags.MIXED_FILE_VERSIONS
     if manifest.fragments.any_deletions:
@@ -164,9 +164,9 @@ def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
 
 
 def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
-    """Return True if fragments of a version before may have row lineage in data files.
+    """Return True if fragments of an earlier version may have row lineage in data files.
 
-    lancekit writes none: what has it was there before, in the newest version or in a restored one.
+    lancekit writes none.  So such fragments come from the newest version, or from a restored one.
     """
     words = (latest.reader_flags, manifest.reader_flags)
     return any(word & flags.LINEAGE_COLUMNS for word in words)
@@ -175,16 +175,16 @@ def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
 def _manages_blobs(latest: Manifest, manifest: Manifest) -> bool:
     """Return True if the schema's metadata ask the reference for managed blobs.
 
-    The flag stays when they no longer ask, because the blobs stay.
+    The flag remains after they no longer do, because the blobs remain.
     """
-    asked = manifest.schema.metadata.get(MANAGED, "false")
-    if asked not in ("true", "false") and asked != latest.schema.metadata.get(MANAGED):
+    value = manifest.schema.metadata.get(MANAGED, "false")
+    if value not in ("true", "false") and value != latest.schema.metadata.get(MANAGED):
         raise InvalidArgumentError(
-            f"Schema metadata {MANAGED} must be 'true' or 'false', got {shown(asked)}.",
+            f"Schema metadata {MANAGED} must be 'true' or 'false', got {shown(value)}.",
             hint="pylance could not open the table.",
-            value=asked,
+            value=value,
         )
-    return asked == "true"
+    return value == "true"
 
 
 def _check_unique(fragments: FragmentList) -> None:
@@ -216,20 +216,20 @@ _BUILDERS: Mapping[type, Callable[[Draft, Any], Built]] = {
     ops.UpdateBases: settings.update_bases,
 }
 
-# ---- how far indices cover what was merged of shards (docs/format/memwal.md, 7)
+# ---- how far indices cover rows that were merged from shards (docs/format/memwal.md, 7)
 #
-# A reader that asks an index of the table may leave a generation out only if the index covers its
-# rows.  That is known of an index which covers the whole table when it is made or changed; else
-# nothing is said of it, and readers look at the generation as long as it is there.
+# A reader that queries an index of the table may omit a generation only if the index covers its
+# rows.  That is known if an index covers the whole table when it is created or changed.  Otherwise
+# nothing is recorded, and readers read the generation as long as it exists.
 
 Indices = tuple[IndexMetadata, ...]
 
 
 def _caught_up(before: Indices, after: Indices, live: FragmentList, version: int) -> Indices:
-    """Return the indices of a version with what its entry of shards says of the others.
+    """Return the indices of a version, with the coverage of the others in its shard entry.
 
-    before, after: those of the version before, and of this one.
-    live: the fragments of this one.
+    before, after: the indices of the previous version, and of this one.
+    live: the fragments of this version.
     version: its number.
     """
     entry = mem_wal_entry(after)
@@ -249,7 +249,7 @@ def _caught_up(before: Indices, after: Indices, live: FragmentList, version: int
         return after
     changed = replace(
         entry,
-        uuid=uuid.uuid4(),  # readers cache by it
+        uuid=uuid.uuid4(),  # readers use it as a cache key
         dataset_version=version,
         index_details=encode_details(replace(details, caught_up=tuple(found))),
     )
@@ -257,7 +257,7 @@ def _caught_up(before: Indices, after: Indices, live: FragmentList, version: int
 
 
 def _segments(indices: Iterable[IndexMetadata]) -> Mapping[str, set[Hashable]]:
-    """Return what tells the states of each index apart: its segments, and what they cover."""
+    """Return the state of each index: its segments, and the fragments that they cover."""
     found: dict[str, set[Hashable]] = {}
     for index in indices:
         if not index.is_system:

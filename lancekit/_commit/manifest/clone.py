@@ -1,4 +1,4 @@
-"""The first version of a clone or a branch: a version of another dataset, taken over.
+"""The first version of a clone or a branch, made from a version of another dataset.
 
 See docs/format/table.md, 7.
 """
@@ -16,7 +16,7 @@ from lancekit._format.operations import Clone
 
 
 def shallow_clone(source: Built, operation: Clone) -> Built:
-    """Refer to the files where they are: below a base path, unless they have one already."""
+    """Refer to the files of the source by a base path, unless they have one already."""
     manifest, indices = source
     taken = {base.id for base in manifest.base_paths}
     base_id = next(id_ for id_ in range(len(taken) + 1) if id_ not in taken)
@@ -45,7 +45,7 @@ def deep_clone(source: Built) -> Built:
         replace(
             manifest,
             fragments=_with_bases(manifest.fragments, lambda _: None),
-            # an external blob names its base by number, in a data file
+            # an external blob in a data file refers to its base by number
             base_paths=manifest.base_paths if blobs else (),
             branch=None,
         ),

@@ -1,4 +1,4 @@
-"""The next version after an operation on rows: one function per operation.
+"""The next version after an operation on rows: one function for each operation.
 
 See docs/format/operations.md, 2.
 """
@@ -45,7 +45,7 @@ from lancekit.errors import InvalidArgumentError
 
 
 def append(draft: Draft, operation: ops.Append) -> Built:
-    """Add fragments; no index covers them."""
+    """Add fragments, which no index covers."""
     manifest = draft.manifest
     draft.check_files(operation.fragments)
     new, next_row_id = draft.new_rows(operation.fragments)
@@ -53,7 +53,7 @@ def append(draft: Draft, operation: ops.Append) -> Built:
 
 
 def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
-    """Replace all fragments and the schema; config, metadata and counters stay."""
+    """Replace all fragments and the schema; keep config, metadata and counters."""
     manifest, creates = draft.manifest, draft.version == 1
     if any(f.deletion_file for f in operation.fragments):
         raise InvalidArgumentError("The fragments of an overwrite cannot have deletion files.")
@@ -64,7 +64,7 @@ def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
     given = next((file.storage_version for f in operation.fragments for file in f.files), None)
     version = draft.storage_version or given or manifest.storage_version
     check_files(operation.fragments, version)
-    # ids go on after the highest ever used: readers of old versions cache by id
+    # ids continue after the highest ever used, because readers of old versions cache by id
     new, next_row_id = draft.new_rows([replace(f, id=0) for f in operation.fragments])
     return draft.built(
         schema=operation.new_schema,
@@ -78,7 +78,7 @@ def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
 
 
 def delete(draft: Draft, operation: ops.Delete) -> Built:
-    """Put changed fragments in the place of the old ones, and leave out emptied ones."""
+    """Replace changed fragments, and remove emptied ones."""
     manifest = draft.manifest
     check_known(manifest.fragments, operation.updated_fragments)
     fragments = manifest.fragments.edit(
@@ -131,7 +131,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
 
 
 def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
-    """Put other fragments of the same rows in the place of some."""
+    """Replace fragments by other fragments with the same rows."""
     manifest = draft.manifest
     groups: list[tuple[RewriteGroup, list[int]]] = []
     added: list[Fragment] = []
@@ -156,10 +156,10 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
 
 
 def _version_after(manifest: Manifest, fragments: FragmentList) -> str:
-    """Return the format that a table has once its older files are rewritten.
+    """Return the format of a table after its older files are rewritten.
 
-    Where the schema has blobs that the table's format cannot hold, the reference refuses to
-    rewrite rows until the format is that of the files.
+    If the schema has blobs that the table's format cannot hold, the reference refuses to rewrite
+    rows until the table has the format of the files.
     """
     new = manifest.new_file_version
     if new == manifest.storage_version:
@@ -188,14 +188,14 @@ def _check_rows(fragments: FragmentList, group: RewriteGroup, *, stable: bool) -
 
 
 def merge(draft: Draft, operation: ops.Merge) -> Built:
-    """Replace the fragments and the schema: columns were added, or written anew.
+    """Replace the fragments and the schema: columns were added or rewritten.
 
-    One that moves rows (`Draft.moves_rows`) may also delete rows, leave fragments out, and bring
-    rows with the ids that they had.
+    A merge that moves rows (`Draft.moves_rows`) can also delete rows, omit fragments, and bring
+    rows with their previous row ids.
     """
     manifest = draft.manifest
     known = manifest.fragments
-    existing, new = _told_apart(draft, operation)
+    existing, new = _split(draft, operation)
     lost = sorted(set(known.ids.tolist()).difference(existing))
     if lost and not draft.moves_rows:
         raise InvalidArgumentError(
@@ -215,9 +215,9 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
             continue
         _check_rows_stay(old, fragment, may_delete=draft.moves_rows)
         changed[old.id] = rewritten_fields(old, fragment)
-        anew = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
+        modified = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
         fragment = without_dead(fragment, live)
-        if manifest.has_stable_row_ids and anew and draft.next_row_id is None:
+        if manifest.has_stable_row_ids and modified and draft.next_row_id is None:
             fragment = all_updated(fragment, draft.version)
         updated[old.id] = fragment
     added, next_row_id = _moved_rows(draft, new, lost, updated)
@@ -233,8 +233,8 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
     )
 
 
-def _told_apart(draft: Draft, operation: ops.Merge) -> tuple[dict[int, Fragment], list[Fragment]]:
-    """Return the fragments of a merge that are there, by id, and those that are new."""
+def _split(draft: Draft, operation: ops.Merge) -> tuple[dict[int, Fragment], list[Fragment]]:
+    """Split the fragments of a merge into existing ones, by id, and new ones."""
     ids = set(draft.manifest.fragments.ids.tolist())
     existing: dict[int, Fragment] = {}
     new: list[Fragment] = []
@@ -276,14 +276,14 @@ def _moved_rows(
 
 
 def _cast_fields(old: LanceSchema, new: LanceSchema) -> set[int]:
-    """Return the new ids of columns that kept their name and place but are of another field."""
+    """Return the new ids of columns that kept their name and position but have another field."""
     before = {f.name: f.id for f in old.fields}
     cast = [f for f in new.fields if before.get(f.name, f.id) != f.id]
     return {part.id for top in cast for part in top.walk()}
 
 
 def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
-    """Swap files of columns; the caller has checked that they have as many rows."""
+    """Replace files of columns; the caller has checked their number of rows."""
     manifest = draft.manifest
     if len({group.new_file.fields for group in operation.replacements}) > 1:
         raise InvalidArgumentError(
@@ -311,7 +311,7 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
 
 
 def _swapped(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
-    """Return a fragment's files with one more, in the place of what it replaces."""
+    """Return a fragment's files with a new file, which replaces the previous one or its fields."""
     for place, file in enumerate(fragment.files):
         if file.fields == new.fields and file.version == new.version:
             return (*fragment.files[:place], new, *fragment.files[place + 1 :])

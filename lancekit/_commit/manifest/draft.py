@@ -1,4 +1,4 @@
-"""What the builders of manifests share: the state that they start from, ids, checks of files."""
+"""The shared parts of manifest builders: the draft, fragment ids, and checks of files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
     "0.1": frozenset({(0, 0), (0, 1), (0, 2)}),
     "2.0": frozenset({(2, 0), (0, 3)}),
 }
-#: those that may lie side by side in a table of mixed versions
+#: the file versions that can be mixed in a table of mixed versions
 _MIXABLE = frozenset({(0, 3), (2, 0), (2, 1), (2, 2)})
 
 
@@ -34,16 +34,16 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The newest version, and what the one after it is to be.
+    """The newest version, and the parameters of the next one.
 
-    manifest, indices: those of the newest version.
-    version: the number of the next one.
+    manifest, indices: the newest version's manifest and indices.
+    version: the number of the next version.
     restored: the version that a `Restore` names.
-    storage_version: that of the files of an `Overwrite`, if it is not the newest version's.
-    next_row_id: of an `Update` or a `Merge` whose rows are taken over as they are: the first id
-        that none of them has.
-    moves_rows: whether a `Merge` brings rows, deletes rows, and leaves fragments out.
-    reuse: of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
+    storage_version: the file version of an `Overwrite`'s files, if it is not the newest version's.
+    next_row_id: of an `Update` or a `Merge` that takes over rows unchanged: the first id after all
+        of their row ids.
+    moves_rows: whether a `Merge` brings rows, deletes rows, and omits fragments.
+    reuse: of a `Rewrite` that does not remap indices: the entry with the new addresses of rows.
     sequences: reads row ids and row versions of fragments, which may be stored in data files.
     """
 
@@ -71,16 +71,16 @@ class Draft:
         return all_new(numbered(manifest, fragments), counter, self.version), counter.next_row_id
 
     def check_files(self, fragments: Iterable[Fragment]) -> None:
-        """Raise ``InvalidArgumentError`` if new fragments could not be read as part of it."""
+        """Raise ``InvalidArgumentError`` if new fragments do not fit the table's file versions."""
         manifest = self.manifest
         check_files(fragments, manifest.storage_version, mixed=manifest.has_mixed_files)
 
 
 def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """Give the next free ids to fragments without one, in order: to those whose id is 0.
+    """Assign the next free ids, in order, to fragments whose id is 0.
 
-    Raises InvalidArgumentError: a fragment has row ids or row versions in its data files: a commit
-        works with inline ones.
+    Raises InvalidArgumentError: a fragment has row ids or row versions in its data files, but a
+        commit needs inline ones.
     """
     free = 0 if manifest.max_fragment_id is None else manifest.max_fragment_id + 1
     out = []
@@ -102,7 +102,7 @@ def check_files(
 ) -> None:
     """Raise ``InvalidArgumentError`` if new fragments could not be read as part of the table.
 
-    A table of `mixed` file versions takes any of 2.x.
+    A table of `mixed` file versions accepts every 2.x version.
     """
     known = _FILE_VERSIONS.get(storage_version, frozenset({_numbers(storage_version)}))
     if mixed:
@@ -124,14 +124,14 @@ def check_files(
                 )
 
 
-def check_format(manifest: Manifest, asked: str) -> None:
+def check_format(manifest: Manifest, given: str) -> None:
     """Raise ``InvalidArgumentError`` if files of a format cannot be added to a table."""
-    if asked != manifest.storage_version and not manifest.has_mixed_files:
+    if given != manifest.storage_version and not manifest.has_mixed_files:
         raise InvalidArgumentError(
-            f"Files of format {asked} cannot be added to a dataset of {manifest.storage_version}.",
+            f"Files of format {given} cannot be added to a dataset of {manifest.storage_version}.",
             hint="All files of a version have the same format: leave data_storage_version out, or "
             'write all rows again with mode="overwrite".',
-            data_storage_version=asked,
+            data_storage_version=given,
         )
 
 
@@ -141,7 +141,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
-    """Raise ``InvalidArgumentError`` if a fragment to be changed is not there."""
+    """Raise ``InvalidArgumentError`` if a fragment to be changed does not exist."""
     known = set(fragments.ids.tolist())
     if lost := [f.id for f in changed if f.id not in known]:
         raise InvalidArgumentError(
@@ -152,9 +152,9 @@ def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
 
 
 def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
-    """Drop the data files whose values nobody reads.
+    """Drop the data files that are no longer read.
 
-    A file stays if it has a field of the schema, whose ids are `live`, or row lineage of the
+    A file is kept if it has a field of the schema, whose ids are `live`, or row lineage of the
     fragment.
     """
     wanted = live | {LINEAGE_FIELDS[name] for name in column_sequences(fragment)}
@@ -163,13 +163,13 @@ def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
 
 
 def without_unread(fragments: FragmentList, live: Set[int]) -> dict[int, Fragment]:
-    """Return, by id, the fragments that lose a data file whose values nobody reads."""
+    """Return, by id, the fragments that lose a data file which is no longer read."""
     kept = ((fragment, without_dead(fragment, live)) for fragment in fragments)
     return {new.id: new for old, new in kept if new is not old}
 
 
 def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
-    """Add base paths; one with id 0 gets the next number that is free, from 1.
+    """Add base paths; a base path with id 0 gets the next free number, from 1.
 
     Raises InvalidArgumentError: an id, a name or a path is taken.
     """
@@ -190,7 +190,7 @@ def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[Base
     return tuple(bases)
 
 
-# ---- progress of shards that are merged into the table (docs/format/memwal.md, 7)
+# ---- the progress of shards that are merged into the table (docs/format/memwal.md, 7)
 
 
 def advanced(
@@ -198,9 +198,9 @@ def advanced(
 ) -> tuple[IndexMetadata, ...]:
     """Return the indices with the shards' progress recorded by ``version``.
 
-    Raises IncompatibleConflictError: a generation was merged before: its rows would be merged
+    Raises IncompatibleConflictError: a generation was merged before, and its rows would be merged
         twice.
-    Raises InvalidArgumentError: a shard is named twice, or the table has no entry to record it in.
+    Raises InvalidArgumentError: a shard is named twice, or the table has no entry for the record.
     """
     new = {one.shard_id: one.generation for one in merged}
     if not new:
@@ -229,7 +229,7 @@ def advanced(
                 shard=str(shard),
                 generation=generation,
             )
-    # a new uuid, since readers cache what an index says by it
+    # a new uuid, because readers cache the content of an index by it
     changed = replace(
         entry,
         uuid=uuid.uuid4(),

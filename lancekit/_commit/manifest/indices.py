@@ -1,8 +1,8 @@
-"""What a commit does to the indices that other writers made (docs/format/indices.md, 3).
+"""The effect of a commit on the indices of other writers (docs/format/indices.md, 3).
 
-An index says which fragments it covers; a reader looks at all others itself.  So an index stays
-right if the fragments leave its cover in which an indexed value changed.  Ids of fragments that
-are gone may stay: readers pass them over.
+An index declares the fragments that it covers; a reader scans all others itself.  So an index stays
+correct if fragments with changed indexed values are removed from its coverage.  Ids of fragments
+that no longer exist can remain, because readers skip them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lancekit.errors import InvalidArgumentError
 
 Indices = tuple[IndexMetadata, ...]
 
-# indices whose entries are the ids of rows where the table has such; every other kind, and one
-# that is not known, may hold addresses, which do not move with the rows
+# index kinds that store row ids in tables with stable row ids; all other kinds, even unknown ones,
+# may store addresses, which do not move with the rows
 _BY_ROW_ID = frozenset(
     {
         "btreeindexdetails",
@@ -35,21 +35,21 @@ _BY_ROW_ID = frozenset(
 
 
 def follows_row_ids(index: IndexMetadata) -> bool:
-    """Return whether an index of a table with stable row ids finds rows that were moved."""
+    """Return True if an index of a table with stable row ids still finds rows after a move."""
     kind = index.type_url.rpartition("/")[2].rpartition(".")[2].casefold()
-    # since its version 1 a B-tree holds addresses
+    # since its version 1, a B-tree stores addresses
     addresses = kind.startswith("btree") and (index.index_version or 0) > 0
     return kind in _BY_ROW_ID and not addresses
 
 
 def retained(indices: Iterable[IndexMetadata], schema: LanceSchema, live: FragmentList) -> Indices:
-    """Drop the indices of dropped fields, and segments that cover nothing but have siblings."""
+    """Drop indices of dropped fields, and segments without coverage if their index has others."""
     known = {f.id for f in schema.walk()}
     kept = [index for index in indices if index.is_system or known.issuperset(index.fields)]
     if not kept:
         return ()
-    # With a fragment-reuse index a segment covers fragments that are there, by ids of some that are
-    # gone: only one that names none covers nothing for sure.
+    # With a fragment-reuse index, a segment covers existing fragments by the ids of fragments that
+    # are gone.  So only a segment without any ids is known to cover nothing.
     ids = None if fragment_reuse_of(kept) is not None else BitMap(live.ids.tolist())
     segments: dict[str, list[IndexMetadata]] = {}
     for index in kept:
@@ -67,7 +67,7 @@ def _superfluous(segments: Sequence[IndexMetadata], live: BitMap | None) -> list
         if not (ids if live is None else ids & live)
     ]
     if len(empty) == len(segments):
-        # the oldest one stays: it says that there is to be an index
+        # the oldest segment is kept, to record that the index exists
         oldest = min(empty, key=lambda index: index.dataset_version)
         return [index for index in empty if index is not oldest]
     return empty
@@ -79,16 +79,16 @@ def pruned(
     live: FragmentList,
     changed: Mapping[int, Collection[int]],
 ) -> Indices:
-    """Take fragments out of the indices on fields that were rewritten in them.
+    """Remove fragments from the coverage of indices on fields that were rewritten in them.
 
-    live: the fragments that there are.
-    changed: by the id of a fragment, the ids of the fields.
+    live: the existing fragments.
+    changed: by fragment id, the ids of the rewritten fields.
     """
     found = tuple(indices)
     if not found or not any(changed.values()):
         return found
-    # With a fragment-reuse index a segment covers a fragment under the ids of those that it was
-    # made of.  Which these are need not be known: taking all ids of old out is safe.
+    # With a fragment-reuse index, a segment covers a fragment by the ids of its predecessors.  They
+    # need not be known, because removing all ids of fragments that are gone is safe.
     keep = None if fragment_reuse_of(found) is None else BitMap(live.ids.tolist())
 
     def prune(index: IndexMetadata) -> IndexMetadata:
@@ -104,7 +104,7 @@ def pruned(
 
 
 def _depends_on(index: IndexMetadata, schema: LanceSchema) -> frozenset[int]:
-    """Return the ids of the indexed fields, and of everything in them."""
+    """Return the ids of the indexed fields and all their children."""
     own = frozenset(index.fields)
     return own.union(*({f.id for f in field.walk()} for field in schema.walk() if field.id in own))
 
@@ -117,11 +117,11 @@ def extended(
     origins: Collection[int],
     new: Collection[int],
 ) -> Indices:
-    """Let indices by row id cover the new fragments of rows that were only moved.
+    """Add the new fragments of moved rows to the coverage of indices by row id.
 
-    rewritten: the ids of the fields whose values changed on the way.
+    rewritten: the ids of the fields whose values changed with the move.
     origins: the fragments that the rows came from; an index must have covered all of them.
-    new: the fragments that they are in now.
+    new: the fragments that contain the rows now.
     """
 
     def cover(index: IndexMetadata) -> IndexMetadata:
@@ -143,13 +143,13 @@ def swapped(
     groups: Sequence[tuple[RewriteGroup, Collection[int]]],
     rewritten: Sequence[RewrittenIndex],
 ) -> Indices:
-    """Put segments that were remapped to the new fragments in the place of the old ones.
+    """Replace segments by segments that were remapped to the new fragments.
 
-    groups: each with the ids that its new fragments have now.
-    rewritten: the remapped segments; one whose old segment is gone is passed over.
+    groups: the rewritten groups, each with the ids of its new fragments.
+    rewritten: the remapped segments; a segment whose old segment is gone is ignored.
 
-    Raises InvalidArgumentError: a segment is named twice, its cover is not known, or it covers a
-        part of a group.
+    Raises InvalidArgumentError: a segment is named twice, its coverage is not known, or it covers
+        a part of a group.
     """
     by_old = {index.old_id: index for index in rewritten}
     if len(by_old) < len(rewritten):
@@ -179,9 +179,10 @@ def moved(
     groups: Sequence[tuple[RewriteGroup, Collection[int]]],
     rewritten: Sequence[RewrittenIndex],
 ) -> Indices:
-    """Let indices by row id cover the fragments that rows were rewritten to, ids and all.
+    """Update the coverage of indices by row id after rows were rewritten with their ids.
 
-    Those that were remapped do already; of a group that an index covers in part it covers no more.
+    Remapped segments are correct already.  A group that an index covers only in part leaves its
+    coverage.
     """
     remapped = {index.new_id for index in rewritten}
 
@@ -223,12 +224,12 @@ def _recovered(
 
 
 def live_fields(fragment: Fragment) -> dict[int, tuple[str, int | None]]:
-    """Return the ids of the fields that a fragment stores, and which file each is in."""
+    """Return the ids of the fields that a fragment stores, each with its file."""
     return {id_: (f.path, f.base_id) for f in fragment.files for id_ in f.fields if id_ >= 0}
 
 
 def rewritten_fields(old: Fragment, new: Fragment) -> set[int]:
-    """Return the ids of fields that a fragment's new state has in another file."""
+    """Return the ids of fields that a fragment's new state stores in another file."""
     if old.files == new.files:
         return set()
     before, after = live_fields(old), live_fields(new)

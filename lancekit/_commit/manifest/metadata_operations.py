@@ -1,4 +1,4 @@
-"""The next version after an operation that leaves rows alone: one function per operation."""
+"""The next version after an operation that changes no rows: one function for each operation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 
 def restore(draft: Draft, operation: ops.Restore) -> Built:
-    """Take an old version as it was, indices and config included."""
+    """Return an old version unchanged, with its indices and config."""
     if draft.restored is None:
         raise InvalidArgumentError(f"Version {operation.version} to restore was not given.")
     latest, (old, indices) = draft.manifest, draft.restored
@@ -34,9 +34,9 @@ def restore(draft: Draft, operation: ops.Restore) -> Built:
         )
     config = old.config
     if old.has_stable_row_ids and not old.schema.primary_key:
-        # rows that a merge brings a second time get other row ids
+        # rows that are merged again get other row ids
         config = {**config, **undone_keys(latest.config, config)}
-    # a rewound counter would give out the same row ids twice
+    # with a lower counter, row ids would be assigned twice
     next_row_id = max(latest.next_row_id, old.next_row_id)
     return Built(replace(old, config=config, next_row_id=next_row_id), indices)
 
@@ -49,7 +49,7 @@ def create_index(draft: Draft, operation: ops.CreateIndex) -> Built:
 
 
 def reserve_fragments(draft: Draft, operation: ops.ReserveFragments) -> Built:
-    """Give out fragment ids; nothing else changes."""
+    """Reserve fragment ids; nothing else changes."""
     highest = draft.manifest.max_fragment_id or 0
     return draft.built(max_fragment_id=highest + operation.num_fragments)
 
@@ -65,7 +65,7 @@ def update_bases(draft: Draft, operation: ops.UpdateBases) -> Built:
 
 
 def clone(draft: Draft, operation: ops.Clone) -> Built:
-    """Take a version of another dataset over, under the same number."""
+    """Take over a version of another dataset, under the same number."""
     built = Built(draft.manifest, draft.indices)
     return shallow_clone(built, operation) if operation.is_shallow else deep_clone(built)
 
@@ -74,9 +74,9 @@ def clone(draft: Draft, operation: ops.Clone) -> Built:
 
 
 def project(draft: Draft, operation: ops.Project) -> Built:
-    """Replace the schema; files in which nothing is left of it leave their fragments."""
+    """Replace the schema; drop files without any of its fields."""
     manifest = draft.manifest
-    # the message has no place for the schema's own metadata
+    # the operation's message lacks the schema's own metadata
     schema = replace(operation.schema, metadata=manifest.schema.metadata)
     live = {f.id for f in schema.walk()}
     fragments = manifest.fragments
@@ -126,17 +126,16 @@ def _with_field_metadata(
     return replace(schema, fields=tuple(map(changed, schema.fields)))
 
 
-# ---- metadata of a field that say how its values are stored, which stay as the files were
-# written
+# ---- field metadata that declare how values are stored, which must match the existing files
 
 _EXTENSION = (EXTENSION_NAME.decode(), EXTENSION_METADATA.decode())
 _JSON = frozenset({"arrow.json", "lance.json"})
 
 
 def _check_marks(old: LanceField, new: LanceField, fragments: Iterable[Fragment]) -> None:
-    """Raise ``InvalidArgumentError`` if new metadata of a field do not fit how it is stored.
+    """Raise ``InvalidArgumentError`` if new metadata of a field contradict its stored values.
 
-    fragments: the rows, whose structs are packed or not, whatever the old metadata say.
+    fragments: the rows, whose structs may be packed regardless of the old metadata.
     """
     if holds_blobs(old.metadata) != holds_blobs(new.metadata):
         hint = "Write the column anew as one of blobs."
@@ -149,12 +148,12 @@ def _check_marks(old: LanceField, new: LanceField, fragments: Iterable[Fragment]
 
 
 def _packing(field: LanceField) -> object:
-    """Return whether a struct is packed, or the mark of which readers do not agree."""
+    """Return whether a struct is packed, or its mark if readers disagree about the mark."""
     return unclear_packing(field.metadata) or is_packed(field.metadata)
 
 
 def _forms(field: LanceField, fragments: Iterable[Fragment]) -> set[bool]:
-    """Return whether a struct is one column of the files that have it: both, of some tables."""
+    """Return whether files store a struct as one column; a table can have both forms."""
     parts = {part.id for part in field.walk()}
     files = (columns for fragment in fragments for columns in columns_of_files(fragment))
     return {in_one_column(field, columns) for columns in files if not parts.isdisjoint(columns)}
@@ -172,7 +171,7 @@ def _check_packing(field: LanceField, forms: set[bool]) -> None:
         raise _misfit(field, "packed structs", _CANNOT[True in forms], hint, stored=True in forms)
 
 
-#: what follows for values that are, or are not, stored in some way
+#: the consequence for values that are stored in some form, and that are not
 _CANNOT = {True: "they cannot be read as anything else", False: "they cannot be read as such"}
 
 

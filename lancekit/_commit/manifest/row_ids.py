@@ -2,8 +2,8 @@
 
 See docs/format/table.md, 5.3 and 5.4.
 
-Ids are given out here, when a manifest is built, and never sooner: a commit that lost a race
-builds again, on a newer counter.
+Row ids are assigned only here, when a manifest is built.  A commit that lost a race builds again,
+with a newer counter.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 Sequences: TypeAlias = Callable[[Fragment, str], bytes | None]
 
 _MOST_IDS = (1 << 64) - 1
-#: ids that are looked up at a time
+#: ids that are looked up at the same time
 _BLOCK = 1 << 16
 
 
 def inline(fragment: Fragment, name: str) -> bytes | None:
-    """Return a sequence of a fragment that is in the manifest."""
+    """Return a sequence of a fragment that is stored in the manifest."""
     found: bytes | None = getattr(fragment, name)
     return found
 
 
 class RowCounter:
-    """Gives out row ids; `next_row_id` is the first one that is free."""
+    """A counter that assigns row ids; `next_row_id` is the first free one."""
 
     def __init__(self, next_row_id: int) -> None:
         self.next_row_id = next_row_id
 
     def complete(self, fragment: Fragment) -> Fragment:
-        """Return the fragment with an id for each row: those it has, then fresh ones."""
+        """Return the fragment with an id for each row: its own ids, then new ones."""
         given = _given(fragment)
         missing = fragment.physical_rows - given
         if missing < 0:
@@ -82,14 +82,14 @@ def _given(fragment: Fragment) -> int:
 
 
 def is_complete(fragment: Fragment) -> bool:
-    """Return whether a fragment has the ids of all its rows: all were moved, none is new."""
+    """Return True if a fragment has ids for all rows, so that all were moved and none is new."""
     return fragment.row_ids is not None and _given(fragment) == fragment.physical_rows
 
 
 def all_new(
     fragments: Iterable[Fragment], counter: RowCounter, version: int
 ) -> tuple[Fragment, ...]:
-    """Return fragments whose rows were all written by ``version``."""
+    """Return fragments whose rows were all created by ``version``."""
     return tuple(
         replace(
             counter.complete(fragment),
@@ -101,7 +101,7 @@ def all_new(
 
 
 def all_updated(fragment: Fragment, version: int) -> Fragment:
-    """Return a fragment of which a value of every row was changed by ``version``."""
+    """Return a fragment whose rows were all updated by ``version``."""
     without = without_external(fragment, "last_updated_at")
     return replace(without, last_updated_at=uniform_versions(fragment.physical_rows, version))
 
@@ -109,7 +109,7 @@ def all_updated(fragment: Fragment, version: int) -> Fragment:
 def updated_at(
     fragment: Fragment, rows: Iterable[int], version: int, sequences: Sequences
 ) -> Fragment:
-    """Return a fragment of which ``version`` changed values of some rows, by offset."""
+    """Return a fragment whose rows at some offsets were updated by ``version``."""
     encoded, where = sequences(fragment, "last_updated_at"), f"fragment {fragment.id}"
     versions = read_row_versions(encoded, fragment.physical_rows, where).values()
     versions[np.fromiter(rows, np.int64)] = version
@@ -125,13 +125,13 @@ def moved_or_new(
     touched: Iterable[int],
     sequences: Sequences,
 ) -> tuple[Fragment, ...]:
-    """Return fragments of moved rows, which carry their ids, and of new rows behind them.
+    """Return fragments of moved rows, which have ids, followed by new rows, with all sequences.
 
-    A moved row keeps the version that created it, a new one was created by ``version``; all were
-    updated by it.  A row that comes back has that version in its fragment.
+    A moved row keeps the version that created it, and ``version`` created a new row.  All rows were
+    updated by ``version``.  For a row that comes back, its fragment has the creating version.
 
     old: the fragments before the commit.
-    touched: the ids of those that rows were moved from.
+    touched: the ids of the fragments that rows were moved from.
     sequences: reads row ids and row versions of old fragments.
     """
     wanted = np.empty(sum(map(_given, fragments)), np.uint64)
@@ -143,7 +143,7 @@ def moved_or_new(
     created = _created_at(wanted, old, touched, version, sequences)
     out = []
     for fragment in fragments:
-        ids = _ids_given(fragment)  # decoded again: the ids of all fragments would need more room
+        ids = _ids_given(fragment)  # decoded again: the ids of all fragments need too much memory
         versions = np.full(max(fragment.physical_rows, len(ids)), version, np.uint64)
         for block in _blocks(0, len(ids)):
             versions[block] = created[np.searchsorted(wanted, ids[block])]
@@ -163,14 +163,14 @@ def moved_or_new(
 
 
 def _ids_given(fragment: Fragment) -> U64Array:
-    """Return the ids that a new fragment came with."""
+    """Return the row ids that a new fragment already has."""
     if fragment.row_ids is None:
         return np.empty(0, np.uint64)
     return parse_row_ids(fragment.row_ids, _given(fragment), "a new fragment")
 
 
 def _blocks(start: int, stop: int) -> Iterator[slice]:
-    """Yield the parts of a range that are looked up at a time: temporaries stay small."""
+    """Yield the blocks of a range, which keep temporary arrays small."""
     for first in range(start, stop, _BLOCK):
         yield slice(first, min(first + _BLOCK, stop))
 

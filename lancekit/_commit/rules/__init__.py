@@ -1,1 +1,1 @@
-"""Which changes conflict: the table, its rules, and what they tell."""
+"""Conflict rules: the table of operations, its rules, and their verdicts."""

@@ -19,10 +19,10 @@ from lancekit._format.schema import LanceSchema
 
 
 def _both(mine: MapWrites, theirs: MapWrites) -> frozenset[str] | None:
-    """Return the keys on which two changes of a map exclude each other, ``None`` if on none.
+    """Return the keys on which two changes of a map exclude each other, ``None`` without conflict.
 
-    Removing a key twice is no conflict.  A replacement touches every key, so that it excludes any
-    other change; then the keys are those of either side.
+    Removing a key twice is no conflict.  A replacement changes every key, so it excludes any other
+    change; then the result has the keys of both sides.
     """
     if mine and theirs and (mine.replaced or theirs.replaced):
         return mine.touched | theirs.touched
@@ -41,12 +41,12 @@ def _same_config(
 
 
 def config_keys(mine: ops.Overwrite, theirs: ops.UpdateConfig, _context: Context) -> Verdict:
-    """Lands unless both changed the same config key; replacing the config touches every key."""
+    """Lands unless both changed the same config key; replacing the config changes every key."""
     return _same_config(mine, theirs)
 
 
 def overwrite_twice(mine: ops.Overwrite, theirs: ops.Overwrite, _context: Context) -> Verdict:
-    """Has to be done again: the later overwrite must have seen the earlier one.
+    """Must be done again, because the later overwrite must be based on the earlier one.
 
     If both set the same config key, they exclude each other.
     """
@@ -68,7 +68,7 @@ def config_and_metadata(
     """Lands unless both changed the same key of the config or of the table's metadata.
 
     Two changes of the schema's metadata, or of one field's, exclude each other whatever the keys.
-    Replacing a map touches every key of it.
+    Replacing a map changes all its keys.
     """
     verdict = _same_config(mine, theirs)
     if not verdict.lands:
@@ -93,8 +93,8 @@ def metadata_in_new_schema(
 ) -> Verdict:
     """Lands unless it changes metadata that the new schema may have changed or dropped.
 
-    Over added or cast columns any such change is done again; over a drop or a rename, that of a
-    field which was dropped cannot be.
+    After columns were added or cast, every such change must be done again.  After columns were
+    dropped or renamed, a change of a dropped field's metadata can never land.
     """
     changes = mine.normalised()
     fields = set(changes.field_metadata_updates)
@@ -110,7 +110,7 @@ def metadata_in_new_schema(
 def metadata_restored(
     mine: ops.Restore | ops.UpdateConfig, theirs: ops.UpdateConfig | ops.Restore, _context: Context
 ) -> Verdict:
-    """Lands unless metadata of the schema or of a field changed: one would take the other back."""
+    """Lands unless metadata of the schema or of a field changed, which one side would undo."""
     update = mine if isinstance(mine, ops.UpdateConfig) else theirs
     assert isinstance(update, ops.UpdateConfig)  # noqa: S101  # one of the two is
     if not update.touches_metadata:
@@ -128,7 +128,7 @@ def same_bases(mine: ops.UpdateBases, theirs: ops.UpdateBases, _context: Context
 
 
 def _base_keys(base: BasePath) -> set[tuple[str, object]]:
-    # an id of 0 is not given out yet
+    # an id of 0 is not assigned yet
     keys = {("id", base.id or None), ("name", base.name), ("path", base.path)}
     return {key for key in keys if key[1] is not None}
 
@@ -136,14 +136,14 @@ def _base_keys(base: BasePath) -> set[tuple[str, object]]:
 # ---- rules about changes of the schema
 
 
-def made_anew(written: Collection[int], read: LanceSchema, now: LanceSchema) -> frozenset[int]:
-    """Return the written fields that are gone while another one now has their name.
+def recast_fields(written: Collection[int], read: LanceSchema, now: LanceSchema) -> frozenset[int]:
+    """Return the written fields that no longer exist while another field has their name.
 
-    That is what a cast does, and dropping a column and adding one of the same name.
+    A cast does this, and so does dropping a column and adding one of the same name.
     """
     still = {f.id for f in now.walk()}
     lost = [id_ for id_ in written if id_ >= 0 and id_ not in still]
-    if not lost:  # nearly always: the names need not be looked at
+    if not lost:  # the usual case, which needs no names
         return frozenset()
     before, names = paths_by_id(read), frozenset(paths_by_id(now).values())
     return frozenset(id_ for id_ in lost if before.get(id_) in names)
@@ -155,36 +155,36 @@ def _stricter(theirs: ops.Merge | ops.Project) -> Verdict | None:
     return retry("the schema was changed, and may refuse nulls that are written here")
 
 
-def _anew(written: Collection[int], theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
-    fields = made_anew(written, context.read.schema, theirs.schema)
+def _recast(written: Collection[int], theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
+    fields = recast_fields(written, context.read.schema, theirs.schema)
     if not fields:
         return COMPATIBLE
-    anew = f"{context.named(fields)} was cast or made anew"
-    return retry(f"{anew}, and the values written here would read as null", fields=fields)
+    what = f"{context.named(fields)} was cast or made anew"
+    return retry(f"{what}, and the values written here would read as null", fields=fields)
 
 
 def new_schema(mine: ops.Append, theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
-    """Lands if the new schema cannot refuse the rows, and can read every column of them.
+    """Lands if the new schema accepts the rows, and can read all their columns.
 
-    A column that was renamed or dropped does not matter.  One that was cast, or dropped and added
-    again, has another id: the rows would silently read null.
+    A renamed or dropped column does not matter.  A column that was cast, or dropped and added
+    again, has another id: the rows would silently be null.
     """
-    return _stricter(theirs) or _anew(written_fields(mine.fragments), theirs, context)
+    return _stricter(theirs) or _recast(written_fields(mine.fragments), theirs, context)
 
 
 def updated_in_new_schema(mine: ops.Update, theirs: ops.Project, context: Context) -> Verdict:
-    """Lands as an append would, unless a column that it rewrote in place was dropped."""
+    """Lands like an append, unless a column that it rewrote in place was dropped."""
     if verdict := _stricter(theirs):
         return verdict
     if dropped := set(mine.fields_modified) - {f.id for f in theirs.schema.walk()}:
         return retry(f"{context.named(dropped)} was dropped", fields=dropped)
-    return _anew(written_fields(row_changes(mine).added), theirs, context)
+    return _recast(written_fields(row_changes(mine).added), theirs, context)
 
 
 def replaced_in_new_schema(
     mine: ops.DataReplacement, theirs: ops.Project, context: Context
 ) -> Verdict:
-    """Lands if the new schema cannot refuse the values, and has every column replaced."""
+    """Lands if the new schema accepts the values, and has every replaced column."""
     if verdict := _stricter(theirs):
         return verdict
     written = {id_ for group in mine.replacements for id_ in group.new_file.fields if id_ >= 0}
@@ -196,7 +196,7 @@ def replaced_in_new_schema(
 def stricter_schema(
     mine: ops.Project, _theirs: ops.Append | ops.Update | ops.DataReplacement, _context: Context
 ) -> Verdict:
-    """Lands if the schema that I set cannot refuse the values that the other one wrote."""
+    """Lands if the new schema accepts the values that the other change wrote."""
     if mine.preserves_nullability:
         return COMPATIBLE
     return retry("values were written that the new schema may refuse")
@@ -205,7 +205,7 @@ def stricter_schema(
 def field_metadata_kept(
     _mine: ops.Merge | ops.Project, theirs: ops.UpdateConfig, context: Context
 ) -> Verdict:
-    """Lands unless metadata of the schema or of a field changed: mine would take it back."""
+    """Lands unless metadata of the schema or of a field changed, which mine would undo."""
     changes = theirs.normalised()
     fields = {id_ for id_, update in changes.field_metadata_updates.items() if update}
     if not fields and not changes.schema_metadata_updates:

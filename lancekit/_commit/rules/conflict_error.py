@@ -1,4 +1,4 @@
-"""The error that a conflict becomes, and versions that are gone before anybody could look."""
+"""Conversion of conflicts to errors, and conflicts with versions that are gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lancekit.errors import CommitConflictError, IncompatibleConflictError, Retr
 def conflict_error(
     read: Snapshot, theirs: Snapshot, pending: Pending, verdict: Verdict
 ) -> CommitConflictError:
-    """Return the error for a transaction that cannot go on top of ``theirs``."""
+    """Return the error for a transaction that cannot follow ``theirs``."""
     retryable = verdict.outcome is Outcome.RETRYABLE
     kind = RetryableConflictError if retryable else IncompatibleConflictError
     mine = type(pending.operation).__name__
@@ -32,7 +32,7 @@ def conflict_error(
     origin = str(transaction.provenance or "") if transaction else ""
     evidence = verdict.evidence or Evidence(sentence="the two changes exclude each other")
     writer = str(theirs.manifest.writer or "an unnamed writer")
-    code = "ds.checkout_latest()" if retryable else _look(theirs)
+    code = "ds.checkout_latest()" if retryable else _inspection_code(theirs)
     return kind(
         f"This {pending.doing or mine}, based on version {read.version} of {read.location.name}, "
         f"conflicts with the {their_name} of version {theirs.version} by {writer} "
@@ -64,9 +64,9 @@ def conflict_error(
 def gap_error(
     read: Snapshot, after: Snapshot, pending: Pending, verdict: Verdict, gap: Sequence[int]
 ) -> CommitConflictError:
-    """Return the error for a transaction that the versions of a gap exclude.
+    """Return the error for a transaction that conflicts with versions of a gap.
 
-    ``after`` is the one that follows them: what they changed is seen in it.
+    ``after`` is the version after the gap, which shows their changes.
     """
     retryable = verdict.outcome is Outcome.RETRYABLE
     kind = RetryableConflictError if retryable else IncompatibleConflictError
@@ -91,34 +91,34 @@ def gap_error(
     )
 
 
-def _look(theirs: Snapshot) -> str:
+def _inspection_code(theirs: Snapshot) -> str:
     return f"ds.checkout_latest(); ds.read_transaction({theirs.version})"
 
 
 def _facts(evidence: Evidence, schema: LanceSchema) -> dict[str, object]:
-    """Return what the evidence lists, as plain values that need none of these classes."""
+    """Return the facts of the evidence as plain values, without classes of this package."""
     named = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name != "sentence"}
     paths = paths_by_id(schema)
     named["columns"] = tuple(paths[id_] for id_ in evidence.fields if id_ in paths)
     return {name: value for name, value in named.items() if value not in ((), False)}
 
 
-# ---- versions that were cleaned up before a stale change could look at them
+# ---- versions that were cleaned up before a stale change could be compared with them
 #
-# Nobody can tell what they did to rows, so that a change of rows has to be worked out again.  A
-# change of settings reads nothing: what it needs to know of such versions is whether what it sets
-# was set by them, and that the manifests before and after them tell.
+# Their effect on rows is unknown, so a change of rows must be made again.  A change of settings
+# reads no rows.  It only has to know whether these versions changed the same settings, which the
+# manifests before and after them show.
 
 
 def passes_gaps(mine: Pending) -> bool:
-    """Whether a change can be put on top of versions that nobody can read any more."""
+    """Return True if a change can be committed after versions that can no longer be read."""
     return isinstance(mine.operation, ops.UpdateConfig | ops.UpdateBases)
 
 
 def judge_gap(mine: Pending, read: Manifest, now: Manifest) -> Verdict:
-    """Return how a change of settings meets what became of the version that it read.
+    """Judge a change of settings against the differences since the version that it read.
 
-    A value that was changed and changed back is no conflict: it is what the writer saw.
+    A value that was changed and changed back is no conflict: the writer saw this value.
     """
     context = Context(mine, read)
     for seen in _differences(read, now):
@@ -127,14 +127,14 @@ def judge_gap(mine: Pending, read: Manifest, now: Manifest) -> Verdict:
             return verdict
     if isinstance(mine.operation, ops.UpdateConfig):
         named = mine.operation.normalised().field_metadata_updates.keys()
-        # a field may be another one now: an overwrite reuses ids
+        # an id may belong to another field now, because an overwrite reuses ids
         if other := named & changed_fields(read.schema, now.schema):
             return retry(f"{context.named(other)} was changed", fields=other)
     return COMPATIBLE
 
 
 def _differences(read: Manifest, now: Manifest) -> Iterable[ops.Operation]:
-    """Yield what would make the settings of one manifest those of another."""
+    """Yield operations that would change the settings of one manifest to those of another."""
     fields = {field.id: field.metadata for field in now.schema.walk()}
     yield ops.Project(schema=now.schema)
     yield ops.UpdateConfig(

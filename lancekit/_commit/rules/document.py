@@ -1,4 +1,4 @@
-"""The page about conflicts, generated from the table of rules."""
+"""The documentation page about conflicts, generated from the table of rules."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _OF_OUTCOMES = {
 _INTRODUCTION = """\
 # How changes meet
 
-Your change was worked out on one version; meanwhile another was committed. Rows are your
-operation, columns the one that was committed. This page is generated from the table in
-`lancekit/_commit/rules/table.py`; a test keeps it so, others try every pair against pylance.
+Your change is based on one version, and meanwhile another change was committed. In the table, rows
+are your operation, and columns are the committed operation. This page is generated from
+`lancekit/_commit/rules/table.py`. A test checks that, and other tests try every pair in pylance.
 
-A change meets each version that landed since, in order. Four things can come of it:
+Your change is compared with each version that landed meanwhile, in order. There are four outcomes:
 """
 
 _AGAIN = """\
-Deletes, updates, merges, compactions and changes of columns are worked out again by themselves
-(`conflict_retries`). Others raise `RetryableConflictError` or `IncompatibleConflictError`, both a
-`CommitConflictError` with `retryable`; what the two changes have in common is in
-`error.context["evidence"]`, and a notebook shows the error as a card.
+Deletes, updates, merges, compactions and changes of columns are retried automatically
+(`conflict_retries`). Other changes raise `RetryableConflictError` or `IncompatibleConflictError`.
+Both are a `CommitConflictError` with `retryable`. `error.context["evidence"]` has the parts that
+both changed, and a notebook shows the error as a card.
 
-A version that was cleaned up before it could be looked at stops what changes rows, because nobody
-can tell what it did; pylance passes over it. A change of config, metadata or base paths goes on
-top of the newest version, unless that shows that what it sets was changed meanwhile.
+If a version was cleaned up before your change could be compared with it, a change of rows cannot
+land, because the version's effect is unknown; pylance ignores it. A change of config, metadata or
+base paths lands on the newest version, unless that version shows a change of the same settings.
 """
 
 _DIFFERENCES = """\
 ## Where this differs from the reference
 
-Outcomes are those of pylance 14, cell by cell, except for these. None of them can harm a writer
-that uses pylance: what lands here is what it could have written itself.
+Outcomes are the same as in pylance 14, cell by cell, with the exceptions below. They cannot harm a
+writer that uses pylance, because it could have written every version that lands here.
 """
 
 _KEYS = """\
-[Key filters](key-filters.md) has how merges learn of each other's keys.
+[Key filters](key-filters.md) describes how merges detect each other's keys.
 """
 
 
@@ -67,8 +67,8 @@ def document() -> str:
             "",
             *_table(["yours ↓", *heads], (_cells(mine, letters) for mine in RULES)),
             "",
-            "A letter is a rule below. ° pylance has no such operation, or commits it only where "
-            "no dataset is: these cells follow its source, the others were tried.",
+            "A letter is a rule below. ° pylance lacks the operation, or commits it only to a new "
+            "dataset: these cells follow its source, and the others were tried.",
             "",
             _AGAIN,
             "## The rules",
@@ -78,11 +78,11 @@ def document() -> str:
             _DIFFERENCES,
             *_table(["", "yours", "theirs", "the reference", "here"], map(list, _differences())),
             "",
-            "Before any rule is asked:",
+            "Checked before the rules:",
             "",
             *(f"- {sentence}" for sentence in _OUTSIDE),
             "",
-            "Alike on purpose:",
+            "The same on purpose:",
             "",
             *(f"- {sentence}" for sentence in _ALIKE_ON_PURPOSE),
             "",
@@ -96,7 +96,7 @@ def _mark(kind: type) -> str:
 
 
 def _letters() -> dict[Rule, str]:
-    """Give every rule but the constant ones a letter, in the order of the table."""
+    """Assign a letter to every rule except the constant ones, in table order."""
     found = [RULES[mine][theirs] for mine in RULES for theirs in ops.OPERATIONS]
     named = [rule for rule in dict.fromkeys(found) if rule not in _SIGNS]
     names = [*ascii_lowercase, *(f"a{letter}" for letter in ascii_lowercase)]
@@ -127,9 +127,9 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-# ---- where the rules answer otherwise than the reference does, and why that endangers nobody
+# ---- rules that differ from the reference, and why the difference is safe
 
-#: operations that pylance cannot commit, or not on top of a dataset: their cells follow its source
+#: operations that pylance cannot commit on top of a dataset: their cells follow its source
 _FROM_SOURCE: tuple[type, ...] = (
     ops.ReserveFragments,
     ops.UpdateMemWalState,
@@ -140,7 +140,7 @@ _FROM_SOURCE: tuple[type, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """Cells that answer otherwise: ``safer``, ``less strict`` or only ``clearer``."""
+    """Cells with another outcome: ``safer``, ``less strict`` or only ``clearer``."""
 
     how: str
     mine: type
@@ -155,14 +155,14 @@ DIFFERENCES: tuple[_Difference, ...] = (
         ops.Append,
         (ops.Merge,),
         "Over a cast of a column, the rows land under the old field id: the column reads null.",
-        "Retryable, if a column that was written is there under another id. The same for a column "
-        "that was dropped and added again.",
+        "Retryable, if a written column now has another id. The same for a column that was dropped "
+        "and added again.",
     ),
     _Difference(
         "safer",
         ops.CreateIndex,
         (ops.Project, ops.Merge),
-        "An index on a column that was dropped, cast or made anew lands; later deletes fail.",
+        "An index on a column that was dropped, cast or recreated lands; later deletes fail.",
         "Retryable.",
     ),
     _Difference(
@@ -176,15 +176,15 @@ DIFFERENCES: tuple[_Difference, ...] = (
         "safer",
         ops.CreateIndex,
         (ops.Update, ops.DataReplacement),
-        "An index that does not say what it covers lands over a rewrite of its column.",
+        "An index with unknown coverage lands over a rewrite of its column.",
         "Retryable: it cannot be narrowed.",
     ),
     _Difference(
         "safer",
         ops.UpdateConfig,
         (ops.UpdateConfig, ops.Overwrite),
-        "Replacing the config touches no key, so that a key set meanwhile is wiped silently.",
-        "It touches every key: the two exclude each other.",
+        "Replacing the config counts as no key, so a key set meanwhile is lost silently.",
+        "It counts as every key: the two exclude each other.",
     ),
     _Difference(
         "safer",
@@ -197,18 +197,18 @@ DIFFERENCES: tuple[_Difference, ...] = (
         "safer",
         ops.Project,
         (ops.UpdateConfig,),
-        "A rename or a drop takes back metadata of the schema and of fields set meanwhile.",
+        "A rename or a drop undoes changes of schema and field metadata made meanwhile.",
         "Retryable.",
     ),
     _Difference(
         "safer",
         ops.Update,
         (ops.Update,),
-        "Keys that its filters leave out (dates, times, decimals, small integers, ...) are not "
+        "Keys that its filters omit (dates, times, decimals, small integers, ...) are not "
         "compared: two merges insert one key twice.",
-        "Keys of every type are compared. A filter of the reference over such keys is read as one "
-        "that may hold any, and ours is of a kind that the reference cannot compare, so that it "
-        "does its work again.",
+        "Keys of every type are compared. A reference filter over such keys counts as a filter of "
+        "any key. lancekit's filter has a type that the reference cannot compare, so the reference "
+        "retries.",
     ),
     _Difference(
         "safer",
@@ -221,9 +221,9 @@ DIFFERENCES: tuple[_Difference, ...] = (
         "safer",
         ops.Update,
         (ops.Update,),
-        "Merging a generation of a shard twice is noticed while the manifest is built; over a "
-        "merge of an earlier one it lands, though it may be made of that one's rows, too.",
-        "The rule says so, with the shard; over an earlier one it is retryable.",
+        "Merging a generation of a shard twice is detected while the manifest is built. After a "
+        "merge of an earlier generation it lands, even if it contains that generation's rows.",
+        "The rule detects it, and names the shard; after an earlier generation it is retryable.",
     ),
     _Difference(
         "clearer",
@@ -236,8 +236,8 @@ DIFFERENCES: tuple[_Difference, ...] = (
         "safer",
         ops.CreateIndex,
         (ops.Rewrite,),
-        "A trimmed fragment-reuse index is merged with what a rewrite added to it, if the rewrite "
-        "is known to have done so; its transaction does not say it, and then that is lost.",
+        "A trimmed fragment-reuse index is merged with a rewrite's additions, if they are known. "
+        "The transaction does not record them, so they can be lost.",
         "Retryable: trim the latest one.",
     ),
     _Difference(
@@ -245,7 +245,7 @@ DIFFERENCES: tuple[_Difference, ...] = (
         ops.CreateIndex,
         (ops.DataReplacement,),
         "Retryable, if a column of the index was replaced in any fragment.",
-        "The index lands without the fragments in which it was.",
+        "The index lands without these fragments.",
     ),
     _Difference(
         "less strict",
@@ -261,9 +261,9 @@ DIFFERENCES: tuple[_Difference, ...] = (
         "Two Bloom filters conflict if any bit is set in both: with 150 new keys each, nearly "
         "always. An exact set conflicts with every Bloom filter, an empty filter with every update "
         "that has none.",
-        "Bloom filters conflict if a block has a bit in common in each of its eight words; exact "
-        "sets are looked up; a merge that inserted nothing, and an update that wrote neither rows "
-        "nor keys, conflict with no key. None of it can miss a common key.",
+        "Bloom filters conflict if a block has a bit in common in each of its eight words. Exact "
+        "sets are looked up. A merge that inserted nothing, and an update that wrote neither rows "
+        "nor keys, conflict with no key. No common key can be missed.",
     ),
     _Difference(
         "less strict",
@@ -274,22 +274,22 @@ DIFFERENCES: tuple[_Difference, ...] = (
     ),
 )
 
-#: what is noticed before any rule is asked
+#: checks before the rules
 _OUTSIDE: tuple[str, ...] = (
-    "A version between the one that was read and the newest is gone (cleaned up): what it changed "
-    "cannot be told, so the change is retryable. The reference passes over it.",
-    "A transaction that landed already, known by its uuid, is not committed twice, if it made the "
-    "version that it now says it read, or a later one; from any other version on its rows are "
-    "refused, because their data files are in the table. The reference adds its rows again.",
+    "A version between the version read and the newest one was cleaned up: its changes are "
+    "unknown, so the change is retryable. The reference ignores it.",
+    "A transaction that has landed already, by its uuid, is not committed twice, if it made the "
+    "version that it now declares as read, or a later one. Based on any other version, its rows "
+    "are refused, because their data files are in the table. The reference adds its rows again.",
     "An operation of a newer release is retryable, whatever mine is.",
 )
 
-#: what looks unsafe in the reference and is the same here
+#: cells that look unsafe in the reference, and are the same here
 _ALIKE_ON_PURPOSE: tuple[str, ...] = (
-    "An append lands over a merge that inserted keys, even if it has one of them. An append does "
-    "not look for its keys in the table, with or without other writers: doing it again would add "
-    "the same rows. Use a merge where keys must stay unique.",
-    "An append lands over a rename and over a drop, and reads null in a column that was computed "
-    "meanwhile for the rows that were there.",
-    "A restore lands over nearly everything: it is meant to undo it.",
+    "An append lands over a merge that inserted keys, even if both have a key. An append never "
+    "compares its keys with the table, so doing it again would add the same rows. Use a merge if "
+    "keys must stay unique.",
+    "An append lands over a rename and over a drop. In a column that was computed meanwhile for "
+    "the existing rows, the appended rows are null.",
+    "A restore lands over nearly every change, because its purpose is to undo changes.",
 )

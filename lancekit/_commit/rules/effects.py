@@ -1,4 +1,4 @@
-"""What an operation touches: fragments, files, fields, config keys.  Rules and rebase ask here."""
+"""The effects of operations on fragments, files, fields and config keys, for rules and rebase."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lancekit._format.schema import LanceField, LanceSchema
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """The fragments that a delete or an update leaves changed, those it removes and adds."""
+    """The fragments that a delete or an update updates, removes and adds."""
 
     updated: Mapping[int, Fragment]
     removed: frozenset[int]
@@ -21,12 +21,12 @@ class RowChanges:
 
     @property
     def ids(self) -> frozenset[int]:
-        """The fragments of the version it read that it touches."""
+        """The fragments of the version read that are changed."""
         return self.removed | self.updated.keys()
 
 
 def row_changes(operation: ops.Delete | ops.Update) -> RowChanges:
-    """Return what a delete or an update does to fragments."""
+    """Return the changes of a delete or an update to fragments."""
     updated = {f.id: f for f in operation.updated_fragments}
     if isinstance(operation, ops.Delete):
         return RowChanges(updated, frozenset(operation.deleted_fragment_ids))
@@ -35,17 +35,17 @@ def row_changes(operation: ops.Delete | ops.Update) -> RowChanges:
 
 
 def is_in_place(update: ops.Update) -> bool:
-    """Whether an update rewrites columns where they are, and moves no row."""
+    """Return True if an update rewrites columns in place, and moves no row."""
     return update.update_mode is UpdateMode.REWRITE_COLUMNS
 
 
 def changed_fields(old: LanceSchema, new: LanceSchema) -> frozenset[int]:
-    """Return the fields of one schema that another lacks, or has under another name or type."""
+    """Return the fields of a schema that another lacks, or has under another name or type."""
 
-    def told(schema: LanceSchema) -> dict[int, tuple[object, ...]]:
+    def described(schema: LanceSchema) -> dict[int, tuple[object, ...]]:
         return {f.id: (f.name, f.parent_id, f.nullable, f.logical_type) for f in schema.walk()}
 
-    before, after = told(old), told(new)
+    before, after = described(old), described(new)
     return frozenset(id_ for id_, what in before.items() if after.get(id_) != what)
 
 
@@ -85,7 +85,7 @@ def paths_by_id(schema: LanceSchema) -> dict[int, str]:
 
 
 def field_names(schema: LanceSchema, ids: Iterable[int]) -> list[str]:
-    """Return the paths of fields, or ``field 7`` for one that is not in the schema."""
+    """Return the paths of fields, or ``field 7`` for a field that is not in the schema."""
     paths = paths_by_id(schema)
     return [repr(paths[id_]) if id_ in paths else f"field {id_}" for id_ in sorted(ids)]
 
@@ -95,7 +95,7 @@ def field_names(schema: LanceSchema, ids: Iterable[int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MapWrites:
-    """The keys of a map that are set and removed; a replacement of the map touches all keys."""
+    """The keys of a map that are set and removed; replacing the map changes all keys."""
 
     upserted: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class MapWrites:
 
     @property
     def touched(self) -> frozenset[str]:
-        """The keys that are named."""
+        """The keys that are set or removed."""
         return self.upserted | self.deleted
 
     def __bool__(self) -> bool:
@@ -111,7 +111,7 @@ class MapWrites:
 
 
 def map_writes(update: UpdateMap | None) -> MapWrites:
-    """Return what an update does to its map."""
+    """Return the writes of an update to its map."""
     if update is None:
         return MapWrites()
     upserted = frozenset(key for key, value in update.updates.items() if value is not None)
@@ -119,7 +119,7 @@ def map_writes(update: UpdateMap | None) -> MapWrites:
 
 
 def config_writes(operation: ops.Overwrite | ops.UpdateConfig) -> MapWrites:
-    """Return what an operation does to the config."""
+    """Return the writes of an operation to the config."""
     if isinstance(operation, ops.Overwrite):
         return MapWrites(frozenset(operation.config_upsert_values))
     return map_writes(operation.normalised().config_updates)

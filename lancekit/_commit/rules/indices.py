@@ -1,4 +1,4 @@
-"""Rules about indices.  What they cover is narrowed by `rebase` and by the next manifest."""
+"""Rules about indices.  `rebase` and the next manifest narrow the coverage of indices."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from lancekit._format.mem_wal.names import MEM_WAL
 def same_indices(mine: ops.CreateIndex, theirs: ops.CreateIndex, _context: Context) -> Verdict:
     """Lands unless both changed the same index; dropping it twice is no conflict.
 
-    Has to be done again if both add segments of one name, if one adds a segment while the other
-    removes that index, or if a segment that both remove is replaced by one of them.
+    Must be done again if both add segments of one name, or if one adds a segment while the other
+    removes that index.  The same holds if one of them replaces a segment that both remove.
     """
     added, their_added = _names(mine.new_indices), _names(theirs.new_indices)
     removed, their_removed = _names(mine.removed_indices), _names(theirs.removed_indices)
@@ -72,10 +72,10 @@ def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
 def index_of_rewritten_rows(
     mine: ops.CreateIndex, theirs: ops.Rewrite, _context: Context
 ) -> Verdict:
-    """Lands unless fragments that a new index covers were rewritten, or it covers unknown ones.
+    """Lands unless fragments that a new index covers were rewritten, or its coverage is unknown.
 
-    The index that maps rows from before a compaction to those after it is always to be made again:
-    the rewrite may have added to it, which its transaction does not say.
+    A fragment-reuse index, which maps rows from before a compaction to those after it, must always
+    be made again.  The rewrite may have added to it, which its transaction does not record.
     """
     if fragment_reuse_of((*mine.new_indices, *mine.removed_indices)) is not None:
         return retry(
@@ -90,10 +90,10 @@ def index_of_rewritten_rows(
 def rewrite_of_indexed_rows(
     mine: ops.Rewrite, theirs: ops.CreateIndex, _context: Context
 ) -> Verdict:
-    """Lands unless an index was made of fragments that it rewrites, or of unknown ones.
+    """Lands unless a new index covers fragments that it rewrites, or its coverage is unknown.
 
-    The index that maps rows from before a compaction to those after it stands alone in its
-    transaction, and does not matter.
+    A fragment-reuse index, which maps rows from before a compaction to those after it, is alone in
+    its transaction, and does not matter.
     """
     if fragment_reuse_of(theirs.new_indices) is not None:
         if len(theirs.new_indices) == len(theirs.removed_indices) == 1:
@@ -109,7 +109,7 @@ def index_of_rewritten_columns(
 ) -> Verdict:
     """Lands without the fragments in which an indexed column was rewritten meanwhile.
 
-    Has to be done again if the index does not say which fragments it covers.
+    Must be done again if the coverage of the index is unknown.
     """
     if isinstance(theirs, ops.Update):
         ids = frozenset(f.id for f in theirs.updated_fragments)
@@ -148,7 +148,7 @@ def _narrowed(
 
 
 def _with_children(fields: Collection[int], context: Context) -> frozenset[int]:
-    """Return the ids of fields and of everything in them."""
+    """Return the ids of fields and all their children."""
     own = frozenset(fields)
     inside = (f.id for top in context.read.schema.walk() if top.id in own for f in top.walk())
     return own.union(inside)
@@ -157,10 +157,10 @@ def _with_children(fields: Collection[int], context: Context) -> frozenset[int]:
 def index_over_new_schema(
     mine: ops.CreateIndex, theirs: ops.Merge | ops.Project, context: Context
 ) -> Verdict:
-    """Lands unless an indexed column was dropped, or made anew under its name.
+    """Lands unless an indexed column was dropped or recreated under the same name.
 
-    Over added or cast columns, it leaves out the fragments in which an indexed column was
-    rewritten, and the index of a write-ahead log has to be made again.
+    After columns were added or cast, it omits the fragments in which an indexed column was
+    rewritten, and the index of a write-ahead log must be made again.
     """
     known = {f.id for f in theirs.schema.walk()}
     for index in mine.new_indices:

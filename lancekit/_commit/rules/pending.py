@@ -1,4 +1,4 @@
-"""A change that is not committed yet; and changes that land once, however often they are tried."""
+"""Pending changes, and markers of changes that must land at most once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lancekit.errors import FormatError, IncompatibleConflictError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseEntry:
-    """The entry that tells where rows are which moved, and that in whose place it is put."""
+    """The fragment-reuse entry with the new addresses of moved rows, and the entry it replaces."""
 
     new: IndexMetadata
     old: IndexMetadata | None = None
@@ -25,23 +25,22 @@ class ReuseEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """An operation on its way into a version.
+    """An operation that is not committed yet.
 
-    `affected_rows` holds, for each fragment, the offsets of the rows that the operation deletes
-    or moves.  It never reaches the wire; with it, two writers that changed different rows of one
-    fragment can both land.  By its `uuid` a writer recognises its own commit.
+    `affected_rows` has, for each fragment, the offsets of the rows that the operation deletes or
+    moves.  It is never stored.  With it, two writers that changed different rows of one fragment
+    can both land.  By its `uuid`, a writer recognises its own commit.
 
-    An update or a merge with `next_row_id` takes rows over as they are, with their ids and the
-    versions that its fragments record of them: the ids below that number are given out; `covers`
-    has the fragments that indices cover then.  A merge with `moves_rows` brings rows, too, deletes
-    rows, and leaves fragments out; it must be committed strictly.  A rewrite with `reuse` leaves
-    indices as they are, and says there where rows are now.  `bases` are base paths that come with
-    the change.
+    An update or a merge with `next_row_id` takes over rows unchanged, with their ids and recorded
+    versions: the ids below that number are assigned.  `covers` has the fragments that indices cover
+    then.  A merge with `moves_rows` also brings rows, deletes rows, and omits fragments; it must be
+    committed strictly.  A rewrite with `reuse` does not remap indices, and records the new row
+    addresses in that entry.  `bases` are base paths that come with the change.
 
-    `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
-    lands at most once; `implied` are marks of other series whose changes it brings along, put
-    unless a later one is there.  `based_on` is a prefix of config keys that the change was worked
-    out from: if another writer changed one of them, it has to be worked out again.
+    `doing` is the name of the user's call, if the operation's name differs.  A change with a `mark`
+    lands at most once.  `implied` are marks of other series whose changes it includes; they are put
+    unless a later mark exists.  `based_on` is a prefix of config keys that the change depends on:
+    if another writer changed one of them, it must be made again.
     """
 
     operation: Operation
@@ -59,14 +58,14 @@ class Pending:
     bases: tuple[BasePath, ...] = ()
 
     def marks_upon(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Return the marks to put on top of a version of this config, as entries of it."""
+        """Return the marks to add to a version with this config, as config entries."""
         marks = [mark for mark in self.implied if not mark.has_landed(config)]
         if self.mark is not None:
             marks.append(self.mark)
         return {mark.key: mark.text for mark in marks}
 
     def is_based_on(self, read: Mapping[str, str], latest: Mapping[str, str]) -> bool:
-        """Return True if all config keys that matter are as they were read."""
+        """Return True if the config keys that the change depends on are unchanged."""
         prefix = self.based_on
         if prefix is None:
             return True
@@ -77,7 +76,7 @@ class Pending:
         return one == other
 
     def transaction(self, read_version: int) -> Transaction:
-        """Return what is stored of the change, based on a version."""
+        """Return the stored form of the change, based on a version."""
         return Transaction(
             read_version=read_version,
             uuid=self.uuid,
@@ -86,20 +85,20 @@ class Pending:
         )
 
 
-# ---- A change that lands once, however often it is tried
+# ---- Changes that land at most once, however often they are tried
 #
-# The mark is an entry of the table's config, put by the very version that holds the change: there
-# is no moment at which one is there without the other, and each later version carries the entry on,
-# whoever writes it and whatever is cleaned up.  A restore of an older version takes both back.
+# The mark is an entry of the table's config, put by the very version with the change.  So neither
+# ever exists without the other, and each later version keeps the entry, whoever writes it and
+# whatever is cleaned up.  A restore of an older version removes both.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMarker:
-    """One of a series of changes, which are numbered upward.
+    """A number in a series of changes, which counts upward.
 
-    key: the key of the config under which the newest number of the series is kept.
+    key: the config key of the series, whose value is its newest number.
     number: this change's number.
-    origin: what gives the numbers out, if it is known: another one counts anew.
+    origin: the source of the numbers, if it is known: another source counts from the start.
     """
 
     key: str
@@ -108,11 +107,11 @@ class BatchMarker:
 
     @property
     def text(self) -> str:
-        """The entry's value."""
+        """The value of the config entry."""
         return f"{self.number} {self.origin}".rstrip()
 
     def newest(self, config: Mapping[str, str]) -> BatchMarker | None:
-        """Return the newest change of the series that a version knows of."""
+        """Return the newest change of the series in a version's config."""
         text = config.get(self.key)
         if text is None:
             return None
@@ -125,12 +124,12 @@ class BatchMarker:
         return BatchMarker(key=self.key, number=int(number), origin=origin)
 
     def has_landed(self, config: Mapping[str, str]) -> bool:
-        """Return whether a version holds this change, or a later one of the series."""
+        """Return True if a version has this change, or a later one of the series."""
         newest = self.newest(config)
         return newest is not None and newest.number >= self.number
 
     def check_first(self, config: Mapping[str, str], version: int) -> None:
-        """Raise ``IncompatibleConflictError`` if a version holds the change already."""
+        """Raise ``IncompatibleConflictError`` if a version has the change already."""
         if self.has_landed(config):
             raise IncompatibleConflictError(
                 f"Change {self.number} of {self.key!r} has landed already, by version {version}.",

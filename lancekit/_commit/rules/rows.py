@@ -32,12 +32,12 @@ def compatible(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) 
 
 
 def retryable(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -> Verdict:
-    """Has to be done again on the newest version: the other change decides what it has to do."""
+    """Must be done again on the newest version, because it depends on the other change."""
     return retry("the other change decides what this one has to do")
 
 
 def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) -> Verdict:
-    """Can never land; the evidence says what theirs replaced."""
+    """Can never land; the evidence names what the other change replaced."""
     if isinstance(theirs, ops.Project):
         fields = changed_fields(context.read.schema, theirs.schema)
         named = context.named(fields) or "no column of that version"
@@ -55,8 +55,8 @@ def same_rows(
 ) -> Verdict:
     """Lands if no row was changed by both; the deletions of one fragment are merged.
 
-    Has to be done again if the writer did not say which rows it changed, if a fragment of mine
-    was removed, or if columns of it were rewritten.
+    Must be done again if the rows that it changed are unknown, or if the other change removed one
+    of its fragments or rewrote columns of one.
     """
     my_ids, changes = row_changes(mine).ids, row_changes(theirs)
     both = my_ids & changes.ids
@@ -76,7 +76,7 @@ def same_rows(
             rewritten.add(id_)
     if rewritten:
         return retry(f"columns of {named_fragments(rewritten)} were rewritten", fragments=rewritten)
-    # whether single rows overlap shows when the deletions are merged
+    # overlaps of single rows are detected when the deletions are merged
     return rebased(f"the deletions of {named_fragments(both)} are merged", fragments=both)
 
 
@@ -95,7 +95,7 @@ def same_fragments(
 def replaced_rows(
     mine: ops.DataReplacement, theirs: ops.Delete | ops.Update, context: Context
 ) -> Verdict:
-    """Lands if the fragments are still there, with all their rows and the same columns.
+    """Lands if the fragments still exist, with all their rows and the same columns.
 
     Rows marked as deleted do not matter.  A row that was moved would keep its old value.
     """
@@ -135,7 +135,7 @@ def same_columns(
     return COMPATIBLE
 
 
-# ---- rules about shards: the generations of each are merged once, in order
+# ---- rules about shards: the generations of each shard are merged once, in order
 
 
 def _by_shard(merged: Iterable[CompactedSsTable]) -> dict[UUID, int]:
@@ -164,8 +164,8 @@ def generations(
 ) -> Verdict:
     """Lands unless both merged generations of the same shard.
 
-    If the other one merged mine or a later one, mine can never land; if an earlier one, it has to
-    be done again.
+    If the other change merged the same generation or a later one, mine can never land.  If it
+    merged an earlier one, mine must be done again.
     """
     ours = _by_shard(mine.compacted_sstables)
     if isinstance(theirs, ops.CreateIndex):
@@ -188,11 +188,11 @@ def index_over_generations(
     )
 
 
-# ---- rules about inserted keys: two merges must not insert the same one
+# ---- rules about inserted keys: two merges must not insert the same key
 
 
 def new_keys_append(mine: ops.Update, _theirs: ops.Append, context: Context) -> Verdict:
-    """Lands unless the merge inserted keys: an append does not say which keys it added."""
+    """Lands unless the merge inserted keys, because an append does not record its keys."""
     ours = _inserted_keys(mine, context)
     if ours is None:
         return COMPATIBLE
@@ -202,8 +202,8 @@ def new_keys_append(mine: ops.Update, _theirs: ops.Append, context: Context) -> 
 def new_keys_update(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:
     """Lands if the keys inserted by both are distinct, and no row was changed by both.
 
-    An update that does not say which keys it inserted may have inserted any, if it wrote rows.
-    Of two that merge generations of one shard the second has to be done again, or is done already.
+    An update that does not record its inserted keys may have inserted any key, if it wrote rows.
+    Of two that merge generations of one shard, the second must be done again, or is done already.
     """
     for verdict in (_distinct_keys(mine, theirs, context), generations(mine, theirs, context)):
         if not verdict.lands:
@@ -231,7 +231,7 @@ def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Ve
             return retry(
                 "an update landed that does not say which keys it inserted", fields=ours.field_ids
             )
-        return COMPATIBLE  # it wrote no row and no key
+        return COMPATIBLE  # it wrote no rows and no keys
     found = shared_keys(ours, others, _key_types(ours, context.read))
     if not found.possible:
         return COMPATIBLE

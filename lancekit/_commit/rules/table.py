@@ -1,6 +1,6 @@
-"""How an operation meets one that was committed since it read: a table of rules.
+"""The table of conflict rules, for an operation and one that was committed since it was read.
 
-`RULES[mine][theirs]` is a pure function over both operations; what it answers is in `verdict`.
+`RULES[mine][theirs]` is a pure function over both operations; `verdict` has its results.
 The page `docs/conflicts.md` is generated from this table (`document`).
 
 See docs/format/operations.md, 3.
@@ -53,16 +53,16 @@ from lancekit._format.transaction import Transaction
 
 
 def _row(exceptions: Mapping[type, Rule]) -> Mapping[type, Rule]:
-    """Return a row of the table: mine lands as it is over each operation that it does not name."""
+    """Return a row of the table: without an exception, mine lands unchanged."""
     return {**dict.fromkeys(ops.OPERATIONS, compatible), **exceptions}
 
 
-#: Part of many rows: what replaces the table as a whole excludes nearly everything worked out
-#: before.  A row without it lands over both, or names a rule of its own for them.
+#: Part of many rows: replacing the whole table excludes nearly every earlier change.  A row without
+#: this part lands over both, or has rules of its own for them.
 _REPLACED: Mapping[type, Rule] = {ops.Overwrite: incompatible, ops.Restore: incompatible}
 _LOG_CHANGED: Mapping[type, Rule] = {ops.UpdateMemWalState: incompatible}
 
-#: mine, then theirs, which was committed first
+#: my operation, then the operation that was committed first
 RULES: Mapping[type, Mapping[type, Rule]] = {
     ops.Append: _row(
         {
@@ -196,9 +196,9 @@ RULES: Mapping[type, Mapping[type, Rule]] = {
 
 
 def judge(mine: Pending, theirs: Transaction, context: Context) -> Verdict:
-    """Return how ``mine`` meets the committed ``theirs``.
+    """Judge ``mine`` against ``theirs``, which is committed.
 
-    An operation of a newer release is never passed over: it has to be looked at anew.
+    An operation of a newer release is never ignored: mine must be done again.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What a conflict rule answers: an outcome, and the evidence for it.
+"""The results of conflict rules: an outcome, and the evidence for it.
 
-The sentences a person reads are made of the evidence here and nowhere else.
+Only this module makes the sentences for users from the evidence.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lancekit._commit.rules.effects import field_names
 from lancekit._commit.rules.pending import Pending
 from lancekit._format.manifest import Manifest
 
-#: how many ids, names or rows a sentence lists
+#: the most ids, names or rows in a sentence
 _SHOWN = 5
 
 
 class Outcome(Enum):
-    """What happens to my transaction."""
+    """The outcome for my transaction."""
 
     COMPATIBLE = "lands as it is"
     REBASED = "lands, adapted to what the other one changed"
@@ -30,15 +30,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What both touched, in a sentence and as facts.
+    """The parts that both changed, as a sentence and as facts.
 
-    sentence: for a person, without a full stop.
+    sentence: for users, without a full stop.
     fragments, fields: ids.
     rows: row addresses: fragment id times 2**32, plus the row's offset.
-    keys: hashes of inserted keys that both have; empty where filters only tell that there may be.
-    keys_certain: whether a key is shared for certain, not only possibly.
+    keys: hashes of inserted keys that both have; empty if filters only show that they may exist.
+    keys_certain: whether a key is certainly shared, and not only possibly.
     config_keys, indices, bases: names.
-    generations: regions of a write-ahead log and the generation that the other one merged.
+    generations: shards of a write-ahead log, and the generation of each that the other merged.
     """
 
     sentence: str
@@ -55,22 +55,22 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome and its evidence; what lands unchanged needs none."""
+    """An outcome and its evidence, which an unchanged landing does not need."""
 
     outcome: Outcome
     evidence: Evidence | None = None
 
     @property
     def lands(self) -> bool:
-        """Whether the transaction can go on top of the other one."""
+        """True if the transaction can follow the other one."""
         return self.outcome in {Outcome.COMPATIBLE, Outcome.REBASED}
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a rule may look at besides the two operations.
+    """The information for a rule besides the two operations.
 
-    `mine` has what only its writer knows; `read` is the version it was worked out from.
+    `mine` has facts that only its writer knows; `read` is the version that mine is based on.
     """
 
     mine: Pending
@@ -81,21 +81,21 @@ class Context:
         return ", ".join(field_names(self.read.schema, fields))
 
 
-#: my operation, theirs, and the context; `RULES` hands each rule the kinds it is for
+#: my operation, their operation, and the context; `RULES` passes only the types of each rule
 Rule = Callable[[Any, Any, Context], Verdict]
 
 COMPATIBLE = Verdict(Outcome.COMPATIBLE)
 
 
 def _verdict(outcome: Outcome, sentence: str, **facts: Any) -> Verdict:
-    """Return a verdict with its evidence; ids and names that come as a set are put in order."""
+    """Return a verdict with its evidence; sets of ids and names are sorted."""
     facts |= {name: tuple(sorted(of)) for name, of in facts.items() if isinstance(of, Set)}
     return Verdict(outcome, Evidence(sentence=sentence, **facts))
 
 
-#: mine lands once it is adapted
+#: mine lands after it is adapted
 rebased = partial(_verdict, Outcome.REBASED)
-#: the work has to be done again
+#: mine must be done again
 retry = partial(_verdict, Outcome.RETRYABLE)
 #: the two changes exclude each other
 excluded = partial(_verdict, Outcome.INCOMPATIBLE)

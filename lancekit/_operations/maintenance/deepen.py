@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from lancekit._commit.clock import Clock
 from lancekit._commit.manifest.build import build_manifest
 from lancekit._commit.put_version import put_first_manifest
-from lancekit._commit.refs import free_line
+from lancekit._commit.refs import new_clone_location
 from lancekit._commit.rules.pending import Pending
 from lancekit._display import Displayed
 from lancekit._format import names
@@ -268,7 +268,7 @@ def copy_line(
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
-    location = free_line(source, target, storage_options)
+    location = new_clone_location(source, target, storage_options)
     operation = ops.Clone(
         is_shallow=False,
         ref_name=source.location.branch,
