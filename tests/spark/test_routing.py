@@ -11,7 +11,7 @@ import pytest
 from lancekit._pipeline.probe import Matches
 from lancekit._pipeline.source_keys import SourceKeys
 from lancekit._spark.jobs.shipment import shipped
-from lancekit._spark.merge.match_keys import orders
+from lancekit._spark.merge.match_keys import route_rows
 from lancekit._storage.places import open_store
 
 
@@ -36,7 +36,7 @@ def matches(fragment: int, pairs: dict[int, int]) -> Matches:
 )
 def test_each_partition_is_told_its_own_pairs(found, told) -> None:
     keys = SourceKeys.choose(("k",), [pa.array([10, 11, 12, 13])])
-    parts = orders(found, keys, np.array([0, 2, 4]), [1, 2])
+    parts = route_rows(found, keys, np.array([0, 2, 4]), [1, 2])
     pairs = [dict(zip(p.rows.tolist(), p.addresses.tolist(), strict=True)) for p in parts]
     assert pairs == told
     assert [part.key_sum for part in parts] == [1, 2]
@@ -46,7 +46,7 @@ def test_each_partition_is_told_its_own_pairs(found, told) -> None:
 def test_a_row_that_replaces_several() -> None:
     keys = SourceKeys.choose(("k",), [pa.array([10, 11])])
     found = [matches(0, {4: 1, 5: 0}), matches(1, {0: 1})]
-    first, second = orders(found, keys, np.array([0, 1, 2]), [0, 0])
+    first, second = route_rows(found, keys, np.array([0, 1, 2]), [0, 0])
     assert (first.rows.tolist(), first.addresses.tolist()) == ([0], [5])
     assert (second.rows.tolist(), second.addresses.tolist()) == ([0, 0], [4, 1 << 32])
 

@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit._spark import source as bringing
 from lancekit._spark.frames.types import to_spark_batch, wire_schema
-from lancekit._spark.source import bring, in_checkpoints, in_files
+from lancekit._spark.source import in_checkpoints, in_files, transfer
 from tests.conftest import ON_CLUSTER
 
 pytestmark = pytest.mark.spark
@@ -118,7 +118,7 @@ def test_tasks_scan_a_dataset(spark, tmp_path):
     other = lk.write_dataset(rows(500, 1500), tmp_path / "other", max_rows_per_file=300)
     other.delete("k = 700")
     with lk.options(engine="spark"):
-        brought = bring(spark, other, None)
+        brought = transfer(spark, other, None)
         assert brought.read is not None
         files = (Path(other.uri) / "data").iterdir()
         sizes = sum(path.stat().st_size for path in files)
