@@ -177,7 +177,7 @@ def _pending(
         operation=operation,
         doing=rules.doing,
         properties={
-            **said_in(change, how),
+            **commit_properties(change, rules),
             **target_id_property([(one.field, one.ours) for one in columns], plan.ours),
             **merged_id_property(of_theirs, plan.theirs),
         },

@@ -179,8 +179,8 @@ def fast_forward(
                for p in with_parts(plan.pairs)]  # fmt: skip
     pending = Pending(
         operation=operation,
-        doing=how.doing,
-        properties={**said_in(change, how), **target_id_property(columns, ours)},
+        doing=rules.doing,
+        properties={**commit_properties(change, rules), **target_id_property(columns, ours)},
         mark=mark,
         implied=implied,
         next_row_id=theirs.manifest.next_row_id,

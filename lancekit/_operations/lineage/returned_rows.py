@@ -354,7 +354,7 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     if not (len(theirs.inserted) and len(_with_own_ids(between, between.new, ours.inserted))):
         return
     graph = CommitGraph(between.new.location)
-    have_met = len(_untold(between, between.old, theirs.inserted)) > 0 and (
+    have_met = len(_with_own_ids(between, between.old, theirs.inserted)) > 0 and (
         graph.have_merged_since(base, *sides)
     )
     # a version that is reverted, or picked again

@@ -397,7 +397,7 @@ def _check_keys(plan: ThreeWay) -> None:
     ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
     theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
     twice = contained_in(theirs, ours)
-    # a row that both sides have may well have its key on both
+    # one row has its key on both sides: that is no duplicate
     _, left, right = np.intersect1d(
         plan.changes.updated[0], plan.mine.updated[0], assume_unique=True, return_indices=True
     )
