@@ -242,7 +242,7 @@ def _same_code(request: pytest.FixtureRequest) -> Iterator[None]:
 
     With the environment variable LANCEKIT_TEST_KERNELS=1 all tests run compiled kernels.
     """
-    process = state.Process(next_look=float("inf"), may_build=False)
+    process = state.Process(next_attempt=float("inf"), may_build=False)
     if os.environ.get("LANCEKIT_TEST_KERNELS"):
         process.code = request.getfixturevalue("_code")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Compiling all kernels into one piece of machine code; runs in a process of its own."""
+"""Compilation of all kernels into one object file, in a separate process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from lancekit._compiled.kernel import NUMBER, WRITTEN, Kernel, Variant
-from lancekit._compiled.linking import KNOWN
+from lancekit._compiled.linking import C_FUNCTIONS
 from lancekit._compiled.store import BuildError, file_of_kernels, put
 from lancekit._hooks import hooks
 
 
 def main(path: str, *modules: str) -> None:
-    """Compile the kernels of some modules into a file."""
+    """Compile the kernels of the modules into the file at `path`."""
     hooks.kernels = modules
     os.nice(10)
     wanted = Path(path)
@@ -25,13 +25,13 @@ def main(path: str, *modules: str) -> None:
 
 
 def all_kernels() -> list[Kernel]:
-    """Return the kernels of all modules that hold some."""
+    """Return the kernels that the modules of `hooks` define."""
     found = [value for home in hooks.kernels for value in vars(import_module(home)).values()]
     return [value for value in found if isinstance(value, Kernel)]
 
 
 def compiled(kernels: list[Kernel]) -> bytes:
-    """Return the machine code of kernels, for this processor, as an object file."""
+    """Compile kernels for this processor and return one object file."""
     from llvmlite import binding
 
     units = [
@@ -57,16 +57,16 @@ def compiled(kernels: list[Kernel]) -> bytes:
         machine, binding.create_pipeline_tuning_options(speed_level=3)
     )
     builder.getModulePassManager().run(whole, builder)
-    asked = {function.name for function in whole.functions if function.is_declaration}
-    unknown = {name for name in asked if not name.startswith("llvm.")} - KNOWN
-    if unknown:  # Numba's runtime, which is not there where the kernels are loaded
-        raise BuildError(f"kernels need {', '.join(sorted(unknown))}")
+    declared = {function.name for function in whole.functions if function.is_declaration}
+    missing = {name for name in declared if not name.startswith("llvm.")} - C_FUNCTIONS
+    if missing:  # Numba's runtime is not linked where the kernels are loaded
+        raise BuildError(f"kernels need {', '.join(sorted(missing))}")
     code: bytes = machine.emit_object(whole)
     return code
 
 
 def _code(kernel: Kernel, variant: Variant) -> str:
-    """Return LLVM's code of one kernel, with an entry that takes addresses and lengths."""
+    """Return LLVM assembly of one kernel, with an entry point that takes addresses and lengths."""
     import numba
 
     parameters: list[str] = []
@@ -85,7 +85,7 @@ def _code(kernel: Kernel, variant: Variant) -> str:
     inner = numba.njit(forceinline=True, error_model="numpy", boundscheck=False)(kernel.function)
     names: dict[str, object] = {"carray": numba.carray, "kernel": inner}
     source = f"def entry({', '.join(parameters)}): return kernel({', '.join(arguments)})"
-    exec(source, names)  # noqa: S102  # of the declaration alone
+    exec(source, names)  # noqa: S102  # built from the declaration only
     entry = numba.cfunc(numba.int64(*types), error_model="numpy")(names["entry"])
     code: str = entry.inspect_llvm()
     return code.replace(entry.native_name, variant.symbol)

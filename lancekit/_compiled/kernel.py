@@ -1,4 +1,4 @@
-"""What a kernel is: a loop over arrays, declared with its types, and called if it is compiled."""
+"""Kernels: loops over arrays that declare their types and can run as machine code."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from lancekit._compiled import state
 if TYPE_CHECKING:
     from lancekit._compiled.linking import Code
 
-#: an argument that is a number
+#: type of a parameter that is a whole number
 NUMBER = "int"
-#: stands for each of the types that a kernel is made for
+#: placeholder for each type that a kernel is compiled for
 EACH = "T"
-#: before the type of an array that is written
+#: prefix of the type of an array that the kernel writes to
 WRITTEN = "="
 
 
 class Values(Protocol):
-    """An array as the function of a kernel sees it: whole numbers, in one dimension."""
+    """One-dimensional array of whole numbers, as a kernel's function sees it."""
 
     size: int
     itemsize: int
-    #: where it is one of those that the kernel is made for
+    #: for kernels that are compiled for several types
     dtype: np.dtype[np.unsignedinteger]
 
     def __getitem__(self, at: np.uint64 | Literal[0, 1, 2], /) -> int:
-        """Return a value."""
+        """Return one value."""
 
     def __setitem__(self, at: np.uint64 | Literal[0, 1, 2], value: int | np.integer, /) -> None:
-        """Write a value."""
+        """Write one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kernel for one choice of types: the symbol of its machine code, and its parameters."""
+    """Kernel for one choice of types: its machine code symbol and its parameters."""
 
     symbol: str
     parameters: tuple[str, ...]
 
     @property
     def types(self) -> list[type[ctypes.c_int64 | ctypes.c_void_p]]:
-        """The C types of what it is called with: an array is its address and its length."""
+        """C types of the call's arguments: an array is passed as its address and its length."""
         return [
             kind
             for parameter in self.parameters
@@ -59,33 +59,33 @@ class Variant:
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """A declared kernel.
+    """Declared kernel.
 
-    Its function takes arrays of one dimension and whole numbers, sets no memory aside, calls no
-    other function, indexes with `numpy.uint64` (a signed index could be meant from the end), and
-    stays inside of its arrays whatever is in them.  It returns a number, negative if something is
-    wrong; nothing that it has written counts then.
+    Its function takes one-dimensional arrays and whole numbers, allocates nothing, and calls no
+    other function.  It indexes with `numpy.uint64` because a signed index could count from the end.
+    It never leaves its arrays, whatever values they contain.  It returns a number, negative on a
+    fault; its output is then invalid.
     """
 
     function: Callable[..., int]
     parameters: tuple[str, ...]
     over: tuple[str, ...]
-    #: nanoseconds that each unit of work takes less than with the twin
+    #: nanoseconds saved for each unit of work, compared with the NumPy function
     saves: float
     _calls: dict[str, tuple[Callable[..., int], tuple[object, ...]]] = field(default_factory=dict)
-    #: what is called is there as long as this is
+    #: keeps the machine code of `_calls` alive
     _code: Code | None = None
 
     @property
     def variants(self) -> Iterator[Variant]:
-        """One for each of the types it is made for."""
+        """Variants of the kernel, one for each type in `over`."""
         name = f"{self.function.__module__}.{self.function.__name__}".replace(".", "_")
         for kind in self.over or ("",):
             parameters = tuple(text.replace(EACH, kind) for text in self.parameters)
             yield Variant(f"{name}_{kind}", parameters)
 
     def ready(self, units: int) -> Callable[..., int] | None:
-        """Return the compiled kernel for so much work, or ``None`` as long as there is none."""
+        """Return the compiled kernel for `units` of work, or ``None`` if it is not loaded."""
         code = state.wanted(units * self.saves)
         if code is None:
             return None
@@ -104,14 +104,14 @@ class Kernel:
             self._calls[kind] = prototype(code.address(variant.symbol)), kinds
 
     def _call(self, *arguments: NDArray[np.generic] | int) -> int:
-        """Call the machine code: ctypes lets go of the interpreter's lock while it runs."""
+        """Call the machine code; ctypes releases the interpreter's lock while it runs."""
         kind = ""
         if self.over:
             first = next(at for at, text in enumerate(self.parameters) if EACH in text)
             kind = arguments[first].dtype.str[1:]  # type: ignore[union-attr]  # an array, as declared
         call, kinds = self._calls[kind]
         flat: list[int] = []
-        held = []  # copies live until the call is done
+        arrays = []  # copies live until the call is done
         for argument, wanted, text in zip(arguments, kinds, self.parameters, strict=True):
             if wanted is None:
                 flat.append(int(argument))
@@ -124,7 +124,7 @@ class Kernel:
                 if text.startswith(WRITTEN):
                     raise TypeError(f"{self.function.__name__} writes to whole arrays")
                 array = np.require(array, requirements=("C", "A"))
-            held.append(array)
+            arrays.append(array)
             flat += (array.__array_interface__["data"][0], array.size)
         return call(*flat)
 
@@ -134,9 +134,9 @@ def kernel(
 ) -> Callable[[Callable[..., int]], Kernel]:
     """Declare a function as a kernel.
 
-    parameters: the types of its parameters: ``int``, or that of an array's values as NumPy spells
-        it, such as ``u1``; ``=u1`` if they are written.  ``T`` is each type that it is made for.
-    saves: nanoseconds of the processor that a unit of its work takes less than with NumPy.
+    parameters: types of the parameters: ``int``, or the NumPy code of an array's values such as
+        ``u1``.  ``=u1`` marks an array that is written, ``T`` each type in `over`.
+    saves: nanoseconds of CPU time that a unit of work saves compared with NumPy.
     over: the types that ``T`` stands for.
 
     Examples

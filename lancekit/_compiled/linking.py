@@ -1,8 +1,7 @@
-"""Machine code out of an object file, put where it can run: what kernels need of a linker.
+"""Minimal linker: maps the machine code of an object file into memory.
 
-llvmlite links any object file, but importing it takes thirty times as long as what is here does for
-the files of one kind of system: those of 64-bit Linux on x86, as LLVM makes them for code that may
-lie anywhere.
+It supports one kind of file: position-independent code that LLVM emits for 64-bit Linux on x86.
+llvmlite links any object file, but its import takes 30 times as long as this linker.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import NamedTuple
 
 from lancekit._machine import links_quickly
 
-#: what machine code may ask the C library for
-KNOWN = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
+#: functions of the C library that machine code may call
+C_FUNCTIONS = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
 
-# the names are those of the format, ELF
+# names from the ELF specification
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -28,20 +27,20 @@ _RELOCATION = struct.Struct("<QQq")
 _ADDRESS = struct.Struct("<Q")
 _MAGIC, _REL, _X86_64 = b"\x7fELF\x02\x01", 1, 62
 _PROGBITS, _SYMTAB, _RELA, _ALLOC = 1, 2, 4, 2
-#: the eight bytes of an address
+#: relocation of a full eight-byte address
 _R_X86_64_64 = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Machine code that is linked into this process: where each symbol is, and what holds it."""
+    """Machine code linked into this process: the address of each symbol, and the memory's owner."""
 
     address: Callable[[str], int]
-    held: object
+    owner: object
 
 
-class _NotKnownError(Exception):
-    """An object file that is left to llvmlite."""
+class _UnsupportedObjectError(Exception):
+    """The object file needs llvmlite's linker."""
 
 
 class _Section(NamedTuple):
@@ -54,14 +53,14 @@ class _Section(NamedTuple):
 
 
 def linked(content: bytes) -> Code:
-    """Link an object file; ``OSError`` where the system lets nobody run what was not a file."""
+    """Link an object file; raise ``OSError`` if the system forbids executable anonymous memory."""
     try:
-        return _placed(content)
-    except _NotKnownError:
-        return _linked_by_llvmlite(content)
+        return _link_elf(content)
+    except _UnsupportedObjectError:
+        return _link_with_llvmlite(content)
 
 
-def _linked_by_llvmlite(content: bytes) -> Code:
+def _link_with_llvmlite(content: bytes) -> Code:
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -73,14 +72,14 @@ def _linked_by_llvmlite(content: bytes) -> Code:
     return Code(engine.get_function_address, engine)
 
 
-def _placed(content: bytes) -> Code:
-    """Put the sections that a program needs behind each other, with the addresses they lack."""
+def _link_elf(content: bytes) -> Code:
+    """Copy the allocated sections into one block of memory and resolve their relocations."""
     sections = _sections(content)
     places, size = {}, 0
     for index, section in enumerate(sections):
         if section.flags & _ALLOC and section.data:
             if section.kind != _PROGBITS:
-                raise _NotKnownError
+                raise _UnsupportedObjectError
             size += -size % max(section.align, 1)
             places[index] = size
             size += len(section.data)
@@ -97,19 +96,19 @@ def _placed(content: bytes) -> Code:
             for at, info, addend in _RELOCATION.iter_unpack(section.data):
                 _, target = symbols[info >> 32]
                 if info & 0xFFFFFFFF != _R_X86_64_64 or target is None:
-                    raise _NotKnownError
+                    raise _UnsupportedObjectError
                 _ADDRESS.pack_into(memory, places[section.info] + at, target + addend)
         elif section.kind == _SYMTAB:
             found = _symbols(sections, sections.index(section), begins)
             names = {name: address for name, address in found if address is not None}
-    _let_run(start, len(memory))
+    _make_executable(start, len(memory))
     return Code(names.__getitem__, memory)
 
 
 def _sections(content: bytes) -> list[_Section]:
     header = _HEADER.unpack_from(content)
     if not (links_quickly() and content.startswith(_MAGIC) and header[1:3] == (_REL, _X86_64)):
-        raise _NotKnownError
+        raise _UnsupportedObjectError
     begin, count = header[6], header[12]
     table = content[begin : begin + count * _SECTION.size]
     return [
@@ -121,7 +120,7 @@ def _sections(content: bytes) -> list[_Section]:
 def _symbols(
     sections: list[_Section], table: int, begins: dict[int, int]
 ) -> list[tuple[str, int | None]]:
-    """Return the symbols of a table, each with its address if it has one here."""
+    """Return a table's symbols, each with its address, or ``None`` if it is undefined."""
     texts = sections[sections[table].link].data
     found: list[tuple[str, int | None]] = []
     for at, _, _, section, value, _ in _SYMBOL.iter_unpack(sections[table].data):
@@ -129,16 +128,16 @@ def _symbols(
         if section in begins:
             found.append((name, begins[section] + value))
         else:
-            found.append((name, _of_the_c_library(name) if name in KNOWN else None))
+            found.append((name, _c_library_address(name) if name in C_FUNCTIONS else None))
     return found
 
 
-def _of_the_c_library(name: str) -> int | None:
+def _c_library_address(name: str) -> int | None:
     return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
 
 
-def _let_run(start: int, size: int) -> None:
-    """Let memory be run, and not be written any more."""
+def _make_executable(start: int, size: int) -> None:
+    """Make memory executable and no longer writable."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     if library.mprotect(start, size, mmap.PROT_READ | mmap.PROT_EXEC):

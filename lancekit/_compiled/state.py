@@ -1,8 +1,8 @@
-"""When this process uses compiled kernels: once loading them costs less than doing without did.
+"""Decision when this process loads compiled kernels: once they would have saved their loading time.
 
-Work that kernels would have made quicker is counted.  When that comes to what loading takes, they
-are loaded; if nobody has compiled them, and enough time is lost, a process in the background does,
-once.  Forks and Spark's workers compile nothing.
+The time that kernels would have saved is added up.  When it reaches the loading time, the process
+loads them.  If they are not compiled and the lost time reaches `BUILD`, a background process
+compiles them, once.  Forks and Spark's workers never compile.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from lancekit._compiled.linking import Code
 
-#: nanoseconds lost before kernels are looked for: about what loading them takes
+#: nanoseconds lost before the process first tries to load kernels: about the loading time
 LOAD = 3e6 if links_quickly() else 5e7
-#: nanoseconds lost before they are compiled, which takes some seconds in the background
+#: nanoseconds lost before kernels are compiled, which takes some seconds in the background
 BUILD = 5e8
 
 
 @dataclass(slots=True)
 class Process:
-    """What this process knows of compiled kernels."""
+    """State of compiled kernels in this process."""
 
     code: Code | None = None
     lost: float = 0
-    next_look: float = LOAD
+    next_attempt: float = LOAD
     may_build: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -41,23 +41,26 @@ process = Process()
 
 
 def is_possible() -> bool:
-    """Tell whether what compiles and loads kernels is installed."""
+    """Return True if Numba and llvmlite are installed."""
     return all(find_spec(name) is not None for name in ("numba", "llvmlite"))
 
 
 def wanted(saved: float) -> Code | None:
-    """Return the kernels for work that takes so many nanoseconds less with them, if it may."""
+    """Return the loaded kernels for work that takes `saved` nanoseconds less with them.
+
+    ``None`` if kernels are switched off or not loaded yet.
+    """
     if not options.kernels:
         return None
     if process.code is None:
-        process.lost += saved  # threads may lose some of each other's, which does no harm
-        if process.lost >= process.next_look:
-            _look()
+        process.lost += saved  # a race between threads may lose counts, which does no harm
+        if process.lost >= process.next_attempt:
+            _load_or_build()
     return process.code
 
 
 def load() -> None:
-    """Load the kernels without waiting for work that profits, if they are there."""
+    """Load the kernels now, if they are compiled, without waiting for work that needs them."""
     from lancekit._compiled import store
 
     with process.lock:
@@ -66,20 +69,20 @@ def load() -> None:
 
 
 def compile_nothing() -> None:
-    """Leave it to others to compile kernels."""
+    """Forbid this process to compile kernels."""
     process.may_build = False
 
 
-def _look() -> None:
-    """Load the kernels, or have them compiled; nobody waits for somebody who does."""
+def _load_or_build() -> None:
+    """Load the kernels or start compiling them; return at once if another thread does so."""
     if not process.lock.acquire(blocking=False):
         return
     try:
         if process.code is not None:
             return
-        process.next_look = 2 * process.lost
+        process.next_attempt = 2 * process.lost
         if not is_possible():
-            process.next_look = float("inf")
+            process.next_attempt = float("inf")
             return
         from lancekit._compiled import store
 
@@ -95,9 +98,9 @@ def _look() -> None:
 
 
 def _build(build: Callable[[], object]) -> None:
-    # what goes wrong concerns nobody who did not ask for it: NumPy goes on
+    # NumPy still works: a failed build is no error for a user who did not request it
     if build():
-        process.next_look = 0
+        process.next_attempt = 0
 
 
 def _after_fork() -> None:

@@ -1,7 +1,7 @@
-"""The file of compiled kernels in the user's cache folder: found, trusted, loaded, made.
+"""File of compiled kernels in the user's cache folder: name, checks, loading, compilation.
 
-It is machine code, and whoever can write it runs what they like: it is read only from a folder, and
-as a file, of this user's that nobody else may write to, and through no link.
+The file is machine code, so whoever can write it can run code as this user.  It is read only if
+the file and its folder belong to this user, nobody else can write to them, and neither is a link.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from lancekit._version import __version__
 
 PACKAGE = Path(__file__).parents[1]
 PROGRAM = "import sys; from lancekit._compiled.build import main; main(*sys.argv[1:])"
-#: a compilation takes some ten seconds of a processor
+#: a compilation takes about ten seconds of CPU time
 BUILD_SECONDS = 600
-#: a checksum, which tells a file that is not whole; hashlib takes twice as long to load as all else
+#: bytes of the checksum that detects a truncated file; hashlib takes too long to import
 _DIGEST = 16
 
 
@@ -37,21 +37,21 @@ class BuildError(RuntimeError):
 
 @cache
 def _name(modules: tuple[str, ...]) -> str:
-    """Return the name of the file that fits these sources, these libraries and this processor."""
+    """Return the file name for these sources, these library versions and this processor."""
     digest = xxh3_128()
     facts = [__version__, _release("numba"), _release("llvmlite"), sys.implementation.cache_tag]
     digest.update("\n".join([*map(str, facts), *_processor()]).encode())
-    package = str(PACKAGE)  # paths as texts, which take half the time of all of this
-    ours = sorted(path.name for path in PACKAGE.joinpath("_compiled").glob("*.py"))
-    theirs = [home.partition(".")[2].replace(".", "/") + ".py" for home in modules]
-    for source in [*(f"_compiled/{name}" for name in ours), *theirs]:
+    package = str(PACKAGE)  # strings: `Path` would double the time of this function
+    own = sorted(path.name for path in PACKAGE.joinpath("_compiled").glob("*.py"))
+    kernel_modules = [home.partition(".")[2].replace(".", "/") + ".py" for home in modules]
+    for source in [*(f"_compiled/{name}" for name in own), *kernel_modules]:
         with open(f"{package}/{source}", "rb") as file:  # noqa: PTH123
             digest.update(file.read())
     return f"{__version__}-{digest.hexdigest()[:24]}"
 
 
 def _release(package: str) -> str:
-    """Return what tells a release of a package: what is installed says it at length."""
+    """Return a text that identifies a package's release; package metadata takes longer to read."""
     found = find_spec(package)
     if found is not None and found.origin is not None:
         with suppress(OSError):
@@ -62,24 +62,24 @@ def _release(package: str) -> str:
 
 
 def file_of_kernels() -> Path:
-    """Return where the kernels are, or would be."""
+    """Return the path of the kernel file, whether or not it exists."""
     return cache_folder() / "kernels" / _name(hooks.kernels)
 
 
 def load() -> Code | None:
-    """Return the compiled kernels; ``None`` if there are none that can be trusted and used."""
+    """Return the compiled kernels, or ``None`` if no trusted, loadable file exists."""
     try:
         content = _content(file_of_kernels())
         return None if content is None else linked(content)
-    except (OSError, RuntimeError):  # the system's, llvmlite's own, or a user without a home
+    except (OSError, RuntimeError):  # from the system, from llvmlite, or a user without home folder
         return None
 
 
 def build(*, wait: bool = False, again: bool = False) -> bool:
-    """Compile the kernels in a process of their own; ``False`` if they could not be compiled.
+    """Compile the kernels in a separate process; return False if that fails.
 
-    wait: wait for another process that compiles them, and raise `BuildError` if it goes wrong.
-    again: compile them even if they are there.
+    wait: wait for another process that compiles them, and raise `BuildError` on failure.
+    again: compile them even if the file exists.
     """
     import subprocess
 
@@ -106,17 +106,17 @@ def _compile(path: Path, lock: int) -> None:
         text=True,
         timeout=BUILD_SECONDS,
         check=False,
-        pass_fds=(lock,),  # what it does is done by one alone, even if this one ends
+        pass_fds=(lock,),  # the child keeps the lock even if this process ends
         start_new_session=True,
         env=_environment(),
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["no reason was given"]
-        raise BuildError(said[-1])
+        reason = done.stderr.strip().splitlines() or ["no reason was given"]
+        raise BuildError(reason[-1])
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically, with its checksum in front."""
     aside = path.with_name(f".{path.name}-{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
@@ -128,14 +128,14 @@ def put(path: Path, content: bytes) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Python finds what it finds here."""
+    """Return environment variables that give a child process this process's import path."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_")}
     path = [str(PACKAGE.parent), *filter(None, sys.path)]
     return {**kept, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what was compiled, if it is there, whole, and nobody else's."""
+    """Return the machine code, or ``None`` if it is missing, truncated or not only this user's."""
     try:
         folder = _opened(path.parent)
     except OSError:
@@ -157,7 +157,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _opened(folder: Path) -> int:
-    """Open the folder, unless it is a link or others may change what is in it."""
+    """Open the folder, unless it is a link or other users can change its entries."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     if not _is_mine(os.fstat(opened)):
         os.close(opened)
@@ -171,7 +171,7 @@ def _is_mine(found: os.stat_result) -> bool:
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[int]:
-    """Make the folder, and hold the lock of who compiles; `BlockingIOError` if another does."""
+    """Create the folder and hold the build lock; `BlockingIOError` if another process holds it."""
     path.parent.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.parent.mkdir(mode=0o700)
@@ -188,23 +188,23 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
         os.close(lock)
 
 
-# ---- which processor this is, for code that is compiled for it alone
+# ---- processor identity, because the code is compiled for one kind of processor
 
-_TOLD = Path("/proc/cpuinfo")
-#: what of it differs between kinds of processors, and not from one moment to the next
+_CPUINFO = Path("/proc/cpuinfo")
+#: lines of it that differ between kinds of processors and never change at run time
 _FACTS = frozenset(
     {
         *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
         *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
     }
 )
-#: the first of many processors fits in it
-_ENOUGH = 1 << 14
+#: bytes that contain the first processor's entry
+_FIRST_BYTES = 1 << 14
 
 
 def _processor() -> list[str]:
-    """Return what tells this kind of processor from others."""
-    found = [sys.platform, *_told()]
+    """Return texts that identify this kind of processor."""
+    found = [sys.platform, *_processor_facts()]
     if len(found) > 1:
         return [*found, os.uname().machine]
     from llvmlite import binding
@@ -213,9 +213,9 @@ def _processor() -> list[str]:
     return [binding.get_process_triple(), binding.get_host_cpu_name(), features]
 
 
-def _told() -> Iterator[str]:
-    """Yield what Linux says of the first processor; it takes a hundredth of importing llvmlite."""
-    with suppress(OSError), _TOLD.open(encoding="utf-8", errors="replace") as file:
-        for line in file.read(_ENOUGH).partition("\n\n")[0].splitlines():
+def _processor_facts() -> Iterator[str]:
+    """Yield Linux's facts on the first processor; importing llvmlite takes 100 times as long."""
+    with suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as file:
+        for line in file.read(_FIRST_BYTES).partition("\n\n")[0].splitlines():
             if line.partition(":")[0].strip() in _FACTS:
                 yield line

@@ -29,7 +29,7 @@ def test_it_is_its_features_and_not_its_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite", None)
-    monkeypatch.setattr(store, "_TOLD", tmp_path / "cpuinfo")
+    monkeypatch.setattr(store, "_CPUINFO", tmp_path / "cpuinfo")
     first = _told(tmp_path, number=0, flag="avx2", speed=2300)
     assert first == _told(tmp_path, number=3, flag="avx2", speed=1200)
     assert first != _told(tmp_path, number=0, flag="avx512f", speed=2300)
@@ -38,7 +38,7 @@ def test_it_is_its_features_and_not_its_speed(
 
 def test_where_nothing_is_told_llvmlite_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr(store, "_TOLD", Path("/nowhere/cpuinfo"))
+    monkeypatch.setattr(store, "_CPUINFO", Path("/nowhere/cpuinfo"))
     triple, name, features = store._processor()
     assert name
     assert "-" in triple

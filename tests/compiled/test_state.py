@@ -71,7 +71,7 @@ def test_without_numba_nothing_is_looked_for_again(
 ) -> None:
     monkeypatch.setitem(os.sys.modules, "numba", None)  # type: ignore[attr-defined]
     assert state.wanted(state.BUILD) is None
-    assert process.next_look == float("inf")
+    assert process.next_attempt == float("inf")
 
 
 def test_others_compile_for_workers(process: state.Process, tmp_path: Path, monkeypatch) -> None:

@@ -28,7 +28,7 @@ from lancekit._compiled import state
 from lancekit._file.kernels.fsst_decode import symbol_table
 from lancekit._file.kernels.fsst_encode import train
 from lancekit._file.kernels.values import Variable
-state.process = state.Process(next_look=0, lost=float(sys.argv[1]))
+state.process = state.Process(next_attempt=0, lost=float(sys.argv[1]))
 offsets = np.arange(0, 4001, 4)
 data = np.tile(np.frombuffer(b"spam", np.uint8), 1000)
 encoder = train(data, offsets)
