@@ -1,13 +1,13 @@
-"""Lance data files: Arrow batches in, one file out, and back with projection and row selection.
+"""Lance data files: writer of Arrow batches, and reader with projection and row selection.
 
-Knows nothing of tables, versions or deletions.
+Independent of tables, versions and deletions.
 
-`reader` and `writer` are the two doors; `lance_file` opens them to users, by pylance's names, for
-files without a dataset; `file_metadata` says what is in a file, and how, in words.  The folders
-follow the chapters of the format, from the top: ``columns`` (a field's columns, divided into
-pages), ``layouts`` (what a page looks like, and nesting, as levels), ``encodings`` (the values),
-``container`` (the frame of the file); below them ``kernels``, which know neither pages nor files
-and raise the exceptions of `kernels.faults`, which names the place.
+Other rooms use `reader` and `writer`.  `lance_file` has pylance's classes for files without a
+dataset, and `file_metadata` describes a file's contents and encodings in words.  The folders follow
+the chapters of the format, from the top: ``columns`` (a field's columns and their pages),
+``layouts`` (pages, and nesting as levels), ``encodings`` (values), ``container`` (footer and
+tables).  ``kernels`` are independent of pages and files.  They raise the exceptions of
+`kernels.faults`, whose `located` adds file, column and page.
 
-A format of 2.1 and later is the rule; modules of 2.0 are called ``v20_*``.
+Modules are for versions from 2.1 on; modules for 2.0 only are named ``v20_*``.
 """

@@ -1,7 +1,7 @@
-"""Several files with the same columns read as one: small files cost more to begin than to read.
+"""Several files with the same columns read as one: small files cost more to open than to read.
 
-Pages that are encoded alike are decoded together anyway, if only they lie in one file: behind
-each other, the files make one.
+A reader decodes pages with the same encoding together if they are in one file.  So the files are
+concatenated to one virtual file.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from lancekit._file.reader import FileReader
 from lancekit._format.pb import schema_pb2
 from lancekit._storage.base import RandomAccess
 
-#: Bytes between two ranges that are sooner copied than left out.
+#: Gap in bytes between two ranges up to which copying the gap is faster than a second read.
 _GAP = 1 << 12
 
 
 def join_files(readers: Sequence[FileReader]) -> FileReader:
     """Return a reader of the rows of all files, in order.
 
-    Errors name the first file: whoever meets one reads the files one by one, which names the
-    right one.
+    Errors name the first file.  On an error, callers read the files one by one to get the right
+    name.
 
-    readers: files of 2.1 or newer, all of the same version and the same physical columns.
+    readers: files of 2.1 or newer, with the same version and the same physical columns.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def join_files(readers: Sequence[FileReader]) -> FileReader:
 
 
 def _key_of(parts: Sequence[Container]) -> object | None:
-    """Return what stands for files in this order, if all of them are remembered."""
+    """Return a cache key for these files in this order, or ``None`` if one is not cached."""
     keys = tuple(part.key for part in parts)
     if None in keys:
         return None
@@ -77,7 +77,7 @@ def _key_of(parts: Sequence[Container]) -> object | None:
 
 
 class _Chain:
-    """Files behind each other, far enough apart that no range leads from one into the next."""
+    """Virtual file of several files, with gaps so wide that no merged range spans two files."""
 
     def __init__(self, sources: Sequence[RandomAccess]) -> None:
         self._sources = sources
@@ -86,35 +86,35 @@ class _Chain:
 
     @property
     def name(self) -> str:
-        """What errors call the files."""
+        """Name of the first file, for errors."""
         return self._sources[0].name
 
     @property
     def gap(self) -> int:
-        """Bytes between two ranges that cost no more than reading them apart."""
+        """Number of bytes between two ranges up to which one read is as cheap as two."""
         return _GAP
 
     @property
     def identity(self) -> None:
-        """Nothing: the files have theirs."""
+        """``None``: only the files themselves have identities."""
 
     def size(self) -> int:
-        """Return the bytes of all, with the room between them."""
+        """Return the bytes of all files and of the gaps between them."""
         return self._size
 
     def read(self, start: int, length: int) -> pa.Buffer:
-        """Return a range, which lies in one of the files."""
+        """Return a range of bytes from one of the files."""
         at = bisect_right(self.firsts, start) - 1
         return self._sources[at].read(start - self.firsts[at], length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return several ranges."""
+        """Return several ranges of bytes."""
         return [self.read(start, length) for start, length in ranges]
 
 
 @dataclass(frozen=True, slots=True)
 class _Joined(Container):
-    """What the files say about themselves, together."""
+    """Container of the virtual file."""
 
     parts: tuple[Container, ...] = field(kw_only=True)
     chain: _Chain = field(kw_only=True)
@@ -132,7 +132,7 @@ class _Joined(Container):
         return found
 
     def described(self, column: int) -> list[DescribedPage]:
-        """Return what the metadata of one physical column say, of all files."""
+        """Return the descriptions of one physical column's pages in all files."""
         each = [part.pages(column) for part in self.parts]
         self._check_rows([[stored.page.length for stored in pages] for pages in each])
         return [
@@ -148,7 +148,7 @@ class _Joined(Container):
         ]
 
     def _check_rows(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Raise ``Damaged`` if rows that one file lacks are made up for by another."""
+        """Raise ``Damaged`` if pages of one file make up for missing rows of another."""
         shares = set()
         for part, pages in zip(self.parts, lengths, strict=True):
             rows, length = sum(pages), part.descriptor.length
@@ -160,7 +160,7 @@ class _Joined(Container):
         self, stored: StoredPage, source: RandomAccess, first: int, index: int
     ) -> StoredPage:
         page = stored.page
-        if page.source is not source:  # one whose checksum is looked at when it is read
+        if page.source is not source:  # it compares a checksum before its first read
             return StoredPage(replace(page, index=index, key=None), stored.encoding, stored.alike)
         positions = tuple(first + position for position in page.positions)
         placed = replace(page, source=self.chain, index=index, positions=positions, key=None)

@@ -1,4 +1,4 @@
-"""What a data file says about itself, by the names that pylance's ``lance.file`` has."""
+"""Description of a data file's contents, with the class names of pylance's ``lance.file``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lancekit._file.reader import FileReader
 from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2
 from lancekit._legible import clean
 
-#: the numbers of a version where footers have others than manifests
+#: footer version numbers that differ from the version in manifests
 _FOOTERS = {(2, 0): (0, 3)}
 
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Where in the file a buffer lies, in bytes."""
+    """Position and size of a buffer in the file, in bytes."""
 
     position: int
     size: int
@@ -31,7 +31,7 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class LancePageMetadata:
-    """A page: its buffers, and how its values are encoded."""
+    """Page of a column: its buffers, and the encoding of its values."""
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
@@ -40,13 +40,13 @@ class LancePageMetadata:
 
     @property
     def message(self) -> str:
-        """The message that describes the encoding, in protobuf's text form."""
+        """Protobuf message of the encoding, in text form."""
         return str(self._message)
 
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """A physical column: its field's path, its pages, and buffers that all of them share."""
+    """Physical column: its field's path, its pages, and the buffers that the pages share."""
 
     name: str
     pages: list[LancePageMetadata]
@@ -54,7 +54,7 @@ class LanceColumnMetadata:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all pages."""
+        """Size of all pages, in bytes."""
         return sum(buffer.size for page in self.pages for buffer in page.buffers)
 
     def __str__(self) -> str:
@@ -67,10 +67,10 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """What a file says about itself; printed, it shows how every column is encoded.
+    """Version, schema and storage of a data file; ``str`` shows the encoding of every column.
 
-    The numbers of the version are those of a file's footer: 0 and 3 in files of version 2.0, 0 and
-    2 in legacy ones, which are 0.1 to tables.
+    The version numbers are those of the footer: 0 and 3 in files of version 2.0, 0 and 2 in legacy
+    files, whose version is 0.1 in tables.
     """
 
     schema: pa.Schema
@@ -91,7 +91,7 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """The pages of a physical column, and their bytes."""
+    """Number of pages of a physical column, and their size in bytes."""
 
     num_pages: int
     size_bytes: int
@@ -99,13 +99,13 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
-    """The statistics of every physical column."""
+    """Statistics of every physical column."""
 
     columns: list[ColumnStatistics]
 
 
 def metadata_of(reader: FileReader) -> LanceFileMetadata:
-    """Return a file's version, schema, and where and how everything is stored."""
+    """Return a file's version and schema, and where and how its values are stored."""
     container = reader.container
     buffers = [LanceBufferDescriptor(*place) for place in container.global_table]
     first, *others = buffers
@@ -123,7 +123,7 @@ def metadata_of(reader: FileReader) -> LanceFileMetadata:
         major_version=major,
         minor_version=minor,
         num_data_bytes=data_bytes,
-        # with the table of where they are
+        # includes the table of their positions
         num_column_metadata_bytes=sum(size + 16 for _, size in container.column_table),
         num_global_buffer_bytes=sum(buffer.size for buffer in buffers),
         global_buffers=buffers,
@@ -132,7 +132,7 @@ def metadata_of(reader: FileReader) -> LanceFileMetadata:
 
 
 def _legacy_columns(reader: FileReader, paths: list[str]) -> list[LanceColumnMetadata]:
-    """Return the columns of a legacy file; one that no field has is without a name."""
+    """Return the columns of a legacy file; a column without a field has no name."""
     columns = [LanceColumnMetadata("", []) for _ in reader.container.column_table]
     names = iter(paths)
     for column in reader.columns:
@@ -170,7 +170,7 @@ def _page(stored: StoredPage) -> LancePageMetadata:
     )
 
 
-# ---- page encodings in words, for people who want to see how a column is stored
+# ---- descriptions of page encodings in words
 
 _NAMES = {
     "flat": "plain values",
@@ -193,7 +193,7 @@ _LAYOUTS = {"mini_block": "mini-block", "full_zip": "full-zip", "constant": "con
 def _describe(
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout, buffers: int = 0
 ) -> str:
-    """Return what the message of a page of so many buffers says, from the outside in.
+    """Describe a page's encoding, from the outside in; ``buffers`` is its number of buffers.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _describe(
     if name == "blob":
         return f"blobs, descriptors in {_describe(encoding.blob.inner_layout)}"
     if name == "constant":
-        # a value that is not in the message has a buffer of its own, before two of levels
+        # a value outside of the message has a buffer of its own, in front of two of levels
         return "one value" if layout.HasField("inline_value") or buffers % 2 else "nulls only"
     if name not in _LAYOUTS:
         return str(name)

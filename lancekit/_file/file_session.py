@@ -1,4 +1,4 @@
-"""Files below one place, data files or any others, by the names of pylance's `LanceFileSession`."""
+"""Sessions for data files and other files below one path, like pylance's `LanceFileSession`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
 
 T = TypeVar("T")
 
-#: bytes that are copied at a time
+#: bytes copied at a time
 _PIECE = 8 << 20
 
 
 @dataclass
 class ListResult:
-    """What is directly in a folder: folders without a slash at the end, and files."""
+    """Direct entries of a folder: folders without a trailing slash, and files."""
 
     common_prefixes: list[str]
     objects: list[str]
@@ -33,7 +33,9 @@ class ListResult:
 
 @checked_methods
 class LanceFileSession:
-    """Opens, lists, copies and removes files below a place; paths are relative to it.
+    """Session that opens, lists, copies and removes files below a base path.
+
+    Paths in method calls are relative to the base path.
 
     Parameters
     ----------
@@ -94,15 +96,15 @@ class LanceFileSession:
         )
 
     def contains(self, path: str) -> bool:
-        """Return whether there is such a file."""
+        """Return True if the file exists."""
         return self._store.exists(path)
 
     def list(self, path: str | None = None) -> list[str]:
-        """Return the names of all files at or below a folder, in order."""
+        """Return the names of all files in a folder and below it, in order."""
         return sorted(found.name for found in self._store.list_tree((path or "").rstrip("/")))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """Return the names of what is directly in a folder."""
+        """Return the direct entries of a folder: subfolders and files."""
         folder = f"{path.rstrip('/')}/" if path else ""
         below = [name.removeprefix(folder) for name in self.list(path)]
         folders = {name.partition("/")[0] for name in below if "/" in name}
@@ -112,12 +114,12 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return bytes of a file.
+        """Return a range of bytes from a file.
 
         Raises
         ------
         InvalidArgumentError
-            The range leaves the file.
+                The range exceeds the file.
         """
         file = self._found(path, lambda: self._store.open(path))
         if offset < 0 or length < 0 or offset + length > file.size():
@@ -134,14 +136,14 @@ class LanceFileSession:
         Raises
         ------
         NotFoundError
-            There is none.
+                The file does not exist.
         """
         if not self._store.exists(path):
             raise self._missing(path)
         self._store.delete(path)
 
     def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
-        """Copy a file of this machine here; one that is there is replaced."""
+        """Copy a local file to the base path; an existing file is replaced."""
         try:
             source = Path(local_path).open("rb")  # noqa: SIM115  # closed below
         except OSError as error:
@@ -159,13 +161,13 @@ class LanceFileSession:
                 raise
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
-        """Copy a file to this machine; one that is there is replaced."""
+        """Copy a file to this machine; an existing file is replaced."""
         file = self._found(remote_path, lambda: self._store.open(remote_path))
         try:
             with Path(local_path).open("wb") as sink:
                 for start in range(0, size := file.size(), _PIECE):
                     sink.write(file.read(start, min(_PIECE, size - start)))
-        except StorageError:  # of the remote file
+        except StorageError:  # from the remote file
             raise
         except OSError as error:
             raise StorageError(

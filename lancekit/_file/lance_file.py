@@ -1,4 +1,4 @@
-"""Data files on their own, without a dataset, by the names that pylance's ``lance.file`` has."""
+"""Data files without a dataset, with the names of pylance's ``lance.file``."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from lancekit.options import check_goal, options
 
 
 def stable_version() -> str:
-    """Return the format version that files are written in by default."""
+    """Return the format version that is written by default."""
     return STORAGE_VERSIONS["stable"]
 
 
 class ReaderResults:
-    """Rows that were asked for: as one table, or as a stream of batches."""
+    """Requested rows, available as one table or as a stream of batches."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ReaderResults:
         self._batches = batches
 
     def to_table(self) -> pa.Table:
-        """Return all rows; columns are decoded in threads."""
+        """Return all rows as one table; columns are decoded in threads."""
         return self._table()
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """Return a stream that holds about a page of each column."""
+        """Return a stream of batches that holds about a page of each column in memory."""
         return pa.RecordBatchReader.from_batches(self._schema, self._batches())
 
 
 @checked_methods
 class LanceFileReader:
-    """Reads one data file.
+    """Reader of one data file.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ class LanceFileReader:
     storage_options
         Credentials and settings of an object store.
     columns
-        Columns to read, all by default; ``s.x`` reads the struct ``s`` with ``x`` alone.
+            Columns to read, all by default; ``s.x`` reads the struct ``s`` with only ``x``.
 
     Raises
     ------
     NotFoundError
-        There is no such file.
+            The file does not exist.
     CorruptFileError, UnsupportedFeatureError
-        The file is not a data file, is damaged, or of a version that is not known.
+            The file is not a data file, is damaged, or has an unknown version.
     ColumnNotFoundError
-        There is no such column.
+            A column does not exist.
 
     Examples
     --------
@@ -131,9 +131,9 @@ class LanceFileReader:
         Parameters
         ----------
         batch_size
-            Rows of a batch, of a stream.
+                Number of rows in a batch of a stream.
         batch_readahead
-            Taken for pylance's sake: a stream reads a page of each column at a time.
+                Ignored; pylance has it.  A stream reads one page of each column at a time.
         """
         return self._results(None, batch_size, batch_readahead)
 
@@ -145,19 +145,19 @@ class LanceFileReader:
         Raises
         ------
         RowOutOfRangeError
-            The range leaves the file.
+                The range exceeds the file.
         """
         return self._results(range(start, start + num_rows), batch_size, batch_readahead)
 
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read rows by their strictly ascending numbers.
+        """Read rows by their strictly ascending row numbers.
 
         Raises
         ------
         RowOutOfRangeError
-            A number is not one of a row.
+                A number is negative or exceeds the last row.
         InvalidArgumentError
             The numbers do not ascend.
         """
@@ -180,7 +180,7 @@ class LanceFileReader:
         )
 
     def metadata(self) -> LanceFileMetadata:
-        """Return the file's version, schema, and where and how everything is stored."""
+        """Return the file's version and schema, and where and how its values are stored."""
         return metadata_of(self._reader)
 
     def file_statistics(self) -> FileStatistics:
@@ -189,12 +189,12 @@ class LanceFileReader:
         return FileStatistics([ColumnStatistics(len(c.pages), c.size_bytes) for c in columns])
 
     def read_global_buffer(self, index: int) -> bytes:
-        """Return one of the file's own buffers; 0 is its schema.
+        """Return one of the file's global buffers; buffer 0 is the schema.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such buffer.
+                The buffer does not exist.
         """
         table = self._reader.container.global_table
         if not 0 <= index < len(table):
@@ -210,33 +210,33 @@ class LanceFileReader:
 
 @checked_methods
 class LanceFileWriter:
-    """Writes one data file, which becomes visible when it is closed.
+    """Writer of one data file, which becomes visible when the writer is closed.
 
     Parameters
     ----------
     path
-        A local path or a URI; a file that is there is replaced.
+            A local path or a URI; an existing file is replaced.
     schema
-        The schema; by default that of the first batch.
+            The schema; by default the schema of the first batch.
     data_cache_bytes
-        Arrow bytes that wait before pages are written, over all columns; 8 MiB for each column
-        by default.
+            Arrow bytes that are buffered before pages are written, over all columns; by default
+            8 MiB for each column.
     version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"``, the default.
     max_page_bytes
-        Arrow bytes of one column that make a page.
+            Arrow bytes of one column in a page.
     optimize_for
-        What the encodings of text are chosen for, as in `lancekit.write_dataset`.
+            The reading pattern that string encodings are chosen for; see `lancekit.write_dataset`.
 
     Attributes
     ----------
     size_bytes
-        The size of the file, once it is closed.
+            The size of the file in bytes, available after closing.
 
     Raises
     ------
     UnsupportedTypeError
-        A column's type cannot be stored in this version.
+            This version cannot store the type of a column.
 
     Examples
     --------
@@ -303,12 +303,12 @@ class LanceFileWriter:
         return self._writer
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Append rows; threads that share a writer take turns.
+        """Append rows; threads can share a writer, which serialises them.
 
         Raises
         ------
         SchemaMismatchError
-            Columns, types or nulls that do not fit the schema.
+                Columns, types or nulls do not fit the schema.
         """
         with self._lock:
             self._check_open()
@@ -322,12 +322,12 @@ class LanceFileWriter:
         self._metadata[key] = value
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes of the caller's own; return the number to read them by, from 1 on.
+        """Store a buffer of the caller; return its index for `read_global_buffer`, from 1 on.
 
         Raises
         ------
         InvalidArgumentError
-            No schema has been given, and no batch written yet.
+                The schema is not known, because no batch has been written.
         """
         self._check_open()
         if self._writer is None:
@@ -337,12 +337,12 @@ class LanceFileWriter:
         return self._writer.add_global_buffer(data)
 
     def close(self) -> int | None:
-        """Finish the file; return its number of rows, or nothing if it was closed before.
+        """Finish the file; return its number of rows, or ``None`` if it was already closed.
 
         Raises
         ------
         InvalidArgumentError
-            No schema has been given, and no batch written.
+                The schema is not known, because no batch has been written.
         """
         if self.closed:
             return None
@@ -361,7 +361,7 @@ class LanceFileWriter:
             raise InvalidArgumentError("This file is already closed.", hint="Open a new writer.")
 
     def __del__(self) -> None:
-        # nobody will close it any more
+        # the writer was dropped without a call of `close`
         if not getattr(self, "closed", True):
             self._abort()
 
@@ -383,7 +383,7 @@ class LanceFileWriter:
 def _place(
     path: str | os.PathLike[str], storage_options: Mapping[str, str] | None
 ) -> tuple[Store, str]:
-    """Return the folder of a file, as a store, and its name there."""
+    """Return the store of a file's folder, and the file's name in it."""
     text = os.fspath(path)
     folder, slash, name = text.rpartition("/")
     if not name or not is_writable(text, os.fsencode):
@@ -392,7 +392,7 @@ def _place(
 
 
 def no_namespace(client: object, table_id: object) -> None:
-    """Raise ``NotOfferedError`` if a file is to be found by a namespace."""
+    """Raise ``NotOfferedError`` if a namespace is passed."""
     if client is not None or table_id is not None:
         raise NotOfferedError(
             "Namespaces are not offered.", hint="Pass the path or URI of the file."

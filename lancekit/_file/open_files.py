@@ -1,10 +1,10 @@
-"""Local data files that a handle keeps open: to map one anew costs more than to look up a few rows.
+"""Cache of open local data files: mapping a file costs more than looking up a few rows.
 
-A mapping is not a name: before a file is taken from here, the disk is asked whether its name still
-leads to it, so that one that was removed or put in its place is met as if nothing were kept.  What
-is kept is let go with the handle, and goes sooner once files have too many columns together, or
-once so much was looked at of them that it should not stay in memory.  All handles together keep no
-more files than leave most of a process's mappings, which systems limit, to others.
+A mapping does not follow the file's name.  Before a cached file is used, the store checks that its
+name still leads to the same file, so removed and replaced files behave as without the cache.  Files
+leave the cache with their handle.  They leave it sooner if all files have too many columns, or if
+the bytes read from them would take too much memory.  All handles together keep few enough files to
+leave most of the process's limited number of mappings to others.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from lancekit._file.reader import FileReader
     from lancekit._storage.mapped import MappedFile
 
-#: columns of all files that are kept
+#: maximum number of columns over a handle's cached files
 _MOST_COLUMNS = 4096
-#: files that all handles keep together; systems have 65,530 mappings for a process, if not more
+#: maximum number of cached files over all handles; a process can have 65,530 mappings or more
 _MOST_FILES = 1 << 14
-#: of these as many are left once they were too many
+#: share of `_MOST_FILES` that remains after an eviction
 _KEPT_SHARE = 7 / 8
-#: of the bytes that the cache may take, as many may have been looked at in files that are kept
+#: maximum bytes read from cached files, as a share of the cache's limit
 _SEEN_SHARE = 1 / 4
 
 
 class OpenFiles:
-    """Files of the datasets that a handle reads, those last used still open.  Thread-safe.
+    """Cache of a handle's most recently used files, which stay open.  Thread-safe.
 
     Examples
     --------
@@ -66,23 +66,23 @@ class OpenFiles:
     def open(
         self, store: Store, name: str, size: int | None = None, *, compared: bool = False
     ) -> FileReader:
-        """Open a file, or return one that is still open.
+        """Open a file, or return it from the cache.
 
-        With `compared` the pages of a file on a local disk are compared with their checksums, each
-        before it is first decoded.  An object store would have to send pages as wholes.
+        With `compared` each page of a local file is compared with its checksum before it is first
+        decoded.  An object store would have to send whole pages for that.
 
-        Raises FileNotFoundError: there is none of that name.
-        Raises CorruptFileError, UnsupportedFeatureError: as of `FileReader.open`.
+        Raises FileNotFoundError: the file does not exist.
+        Raises CorruptFileError, UnsupportedFeatureError: see `FileReader.open`.
         """
-        # what is to be compared with checksums is read each time; other stores count or fetch
+        # `verify_checksums` reads each time; other stores count reads, or fetch
         is_kept = isinstance(store, LocalStore) and not options.verify_checksums
         identity = store.identity(name) if is_kept else None
-        if identity is None:  # a file that was written a moment ago, too
+        if identity is None:  # a recently written file has no identity, either
             from lancekit._file.reader import FileReader
 
             return FileReader.open(store.open(name, size), compared=compared and is_kept)
         self._last_used = monotonic()
-        # the memory decides what a page may be decoded to
+        # the page memory limits what a page may decode to
         key = identity, options.page_memory_bytes, compared
         with self._lock:
             kept = self._kept.get(key)
@@ -100,7 +100,7 @@ class OpenFiles:
         return reader
 
     def clear(self) -> None:
-        """Let go of all files."""
+        """Close all cached files."""
         with self._lock:
             self._kept.clear()
             self._columns = self._opened = 0
@@ -113,8 +113,7 @@ class OpenFiles:
             while self._columns > _MOST_COLUMNS:
                 self._forget(next(iter(self._kept)))
             self._opened += 1
-            # all are gone through as often as they change, so that each takes the same however
-            # many there are
+            # the scan over all files runs as often as half of them change: constant amortised cost
             if 2 * self._opened >= len(self._kept):
                 self._opened = 0
                 self._forget_much_seen()
@@ -131,25 +130,25 @@ class OpenFiles:
                 self._forget(key)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return OpenFiles, ()  # another process opens its own
+        return OpenFiles, ()  # another process has its own cache
 
 
 _all: WeakValueDictionary[int, OpenFiles] = WeakValueDictionary()
-#: how many files were opened to be kept, and with how many all that are kept are counted next
+#: number of files opened for a cache, and the number at which all cached files are counted again
 _opened = count(1)
 _count_at = [0]
 
 
 def _living() -> list[OpenFiles]:
-    # a list of references is made at once, whoever opens a dataset meanwhile
+    # the list of references is created atomically, even if other threads open datasets
     return [files for reference in _all.valuerefs() if (files := reference()) is not None]
 
 
 def _make_room(newest: OpenFiles) -> None:
-    """Let handles that were used longest ago go of their files while all have too many.
+    """Evict the files of the least recently used handles if all handles have too many.
 
-    All handles are counted only once as many files came as there was room for, and what then has to
-    go makes some room, so that one file more takes the same however many handles there are.
+    Handles are counted only after as many new files as there was room for.  An eviction makes some
+    room.  So the amortised cost of a file does not depend on the number of handles.
     """
     opened = next(_opened)
     if opened < _count_at[0]:
@@ -176,6 +175,6 @@ def _begin_all() -> None:
         files._begin()
 
 
-# In a child the lock may be held by a thread that it does not have, and the table half changed.
+# in a child process, a missing thread may hold the lock, and the table may be half changed
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_all)

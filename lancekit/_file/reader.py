@@ -1,4 +1,4 @@
-"""Reading one data file: columns and rows in, Arrow out."""
+"""Reader of one data file: returns rows of columns as Arrow tables or batches."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from lancekit._storage.base import RandomAccess
 if TYPE_CHECKING:
     from lancekit._file.columns.legacy_reader import LegacyFieldReader
 
-#: Columns of a local file that are read at once: what is made for each of thousands would all be
-#: alive together, so that the garbage collector looks again and again through all of the process.
+#: Columns of a local file that are read at once.  With more, the objects for thousands of columns
+#: would live at the same time, and the garbage collector would scan the whole process repeatedly.
 _AT_ONCE = 256
 
 
 class FileReader:
-    """A data file opened for reading.
+    """Data file opened for reading.
 
-    Opening reads the end of the file; a column's metadata is parsed when the column is first read,
-    and only the pages and chunks that hold wanted rows are fetched.
+    Opening reads the end of the file.  A column's metadata is parsed when the column is first read.
+    Only pages and chunks with requested rows are fetched.
 
     Examples
     --------
@@ -62,18 +62,18 @@ class FileReader:
 
     @classmethod
     def open(cls, source: RandomAccess, *, compared: bool = False) -> FileReader:
-        """Open a file; `compared` as of `open_container`.
+        """Open a file; for `compared` see `open_container`.
 
-        Raises CorruptFileError: not a Lance data file, or a damaged one.
-        Raises UnsupportedFeatureError: a version of the format that this release does not read.
+        Raises CorruptFileError: the file is damaged or not a Lance data file.
+        Raises UnsupportedFeatureError: this release does not read the format version.
         """
         with located(source.name):
             return cls(open_container(shelved(source), compared=compared))
 
     def check_blobs(self) -> None:
-        """Compare the bytes of blobs with their checksums, if the file has them and they count.
+        """Compare the bytes of all blobs with their checksums, if the file is read with checksums.
 
-        Raises CorruptFileError: they are not what was written.
+        Raises CorruptFileError: the bytes do not match.
         """
         container = self._container
         if container.checksums is not None:
@@ -82,7 +82,7 @@ class FileReader:
 
     @property
     def blob_source(self) -> RandomAccess:
-        """The file, to read blobs from by their places; their checksums are compared if asked."""
+        """Source for reading blobs by position; compares checksums if the reader has them."""
         container = self._container
         if container.checksums is None:
             return container.source
@@ -90,32 +90,32 @@ class FileReader:
 
     @property
     def container(self) -> Container:
-        """The frame of the file: where its parts lie."""
+        """Container of the file: the positions of its parts."""
         return self._container
 
     @property
     def version(self) -> tuple[int, int]:
-        """The format version as manifests name it: (0, 2), (2, 0), (2, 1) or (2, 2)."""
+        """Format version as in manifests: (0, 2), (2, 0), (2, 1) or (2, 2)."""
         return self._container.version
 
     @property
     def storage_version(self) -> str:
-        """The format version as tables name it, such as ``"2.1"``."""
+        """Format version as in table settings, such as ``"2.1"``."""
         return "0.1" if self.version == LEGACY else "{}.{}".format(*self.version)
 
     @property
     def num_rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return int(self._container.descriptor.length)
 
     @property
     def num_columns(self) -> int:
-        """The number of physical columns."""
+        """Number of physical columns."""
         return len(self._container.column_table)
 
     @property
     def lance_schema(self) -> LanceSchema:
-        """The file's own schema, with field ids."""
+        """Lance schema in the file, with field ids."""
         if self._lance_schema is None:
             with located(self._container.source.name):
                 stored = self._container.descriptor.schema
@@ -124,37 +124,37 @@ class FileReader:
 
     @property
     def stored_schema(self) -> LanceSchema:
-        """The file's own schema, marked as its columns are: for what looks for columns."""
+        """Lance schema in the file, with the marks of packed structs that match its columns."""
         schema = self.lance_schema
         with located(self._container.source.name):
             return settled(schema, self.version, self.num_columns)
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's own schema."""
+        """Arrow schema of the file."""
         with located(self._container.source.name):
             return self.lance_schema.to_arrow()
 
     @cached_property
     def columns(self) -> tuple[FileColumn, ...]:
-        """Every field of the file's own schema."""
+        """Fields of the file's schema with their physical columns."""
         with located(self._container.source.name):
             return file_columns(self.stored_schema, self.version)
 
     def read(self, columns: Sequence[FileColumn], rows: Rows | None = None) -> pa.Table:
         """Read rows of some columns.
 
-        columns: the fields wanted, with the physical columns that hold them.
+        columns: the requested fields with their physical columns.
         rows: ``None`` for all rows, a ``range``, or strictly ascending positions.
 
         Returns
         -------
-        A table of exactly the fields asked for, in chunks: small pages that are encoded alike
-        share one, a large page may have several.
+        A table with exactly the requested fields.  Small pages with the same encoding share a
+        chunk; a large page may have several.
 
-        Raises CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError: naming file, column
-            and page.
-        Raises RowOutOfRangeError: a position outside of the file.
+        Raises CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError: the message names
+            file, column and page.
+        Raises RowOutOfRangeError: a position is outside of the file.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])
@@ -167,7 +167,7 @@ class FileReader:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def _read(self, columns: Sequence[FileColumn], selection: Rows) -> list[pa.ChunkedArray]:
-        # who has read all of a file will hardly read it again; a remote one would be asked again
+        # a whole local file will hardly be read again; a remote one would need requests
         keep = self._is_remote or len(selection) < self.num_rows
         with self._ahead(self._metadata_of(columns)):
             plans = [self._field(column, keep).plan(selection) for column in columns]
@@ -180,16 +180,16 @@ class FileReader:
         ]
 
     def bounds(self, column: FileColumn, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield some of the rows after the other, and what is remembered of their values."""
+        """Yield consecutive ranges of rows, each with the cached bounds of its values."""
         return self._field(column).bounds(rows)
 
     def read_batches(
         self, columns: Sequence[FileColumn], rows: Rows | None = None, batch_size: int = 8192
     ) -> Iterator[pa.RecordBatch]:
-        """Read rows as a stream of batches, holding about one decoded page for each column.
+        """Read rows as a stream of batches, which holds about one decoded page for each column.
 
-        batch_size: rows of every batch but the last, and but those that no array can hold together,
-            such as the values of more dictionaries than their keys can tell apart.
+        batch_size: number of rows in every batch.  The last batch has fewer.  So have batches whose
+            values do not fit one array, such as values of dictionaries with too few keys for all.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])
@@ -210,7 +210,7 @@ class FileReader:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _ahead(self, places: Iterable[tuple[int, int]]) -> AbstractContextManager[None]:
-        """Fetch small ranges together, where requests cost more than bytes."""
+        """Prefetch small ranges together if requests cost more than bytes."""
         source = self._container.source
         return source.prefetch(places) if isinstance(source, PrefetchedSource) else nullcontext()
 
@@ -219,7 +219,7 @@ class FileReader:
         return isinstance(self._container.source, PrefetchedSource)
 
     def _metadata_of(self, columns: Iterable[FileColumn]) -> Iterator[tuple[int, int]]:
-        """Yield where the metadata of columns lie that are not known yet."""
+        """Yield the ranges of column metadata that have not been parsed."""
         for column in columns:
             if (column.columns, column.field) not in self._fields:
                 yield from self._container.metadata_places(column.columns)
@@ -242,7 +242,7 @@ class FileReader:
 
 
 class _Stream:
-    """The rows of one field, a part at a time, handed out in any number."""
+    """Stream of one field's rows, decoded in units and returned in any number."""
 
     def __init__(self, field: FieldReader | LegacyFieldReader, selection: Rows) -> None:
         self._units = field.units(selection)
@@ -251,7 +251,7 @@ class _Stream:
         self._available = 0
 
     def next(self, count: int) -> list[pa.Array]:
-        """Return the next rows, in pieces."""
+        """Return the next rows, as one or more arrays."""
         while self._available < count:
             rows = next(self._units)
             plan = self._field.plan(rows)
@@ -272,5 +272,5 @@ class _Stream:
 
 
 def _no_columns(num_rows: int) -> pa.Table:
-    """Return a table that has rows and no columns."""
+    """Return a table with rows but no columns."""
     return pa.table({"": pa.nulls(num_rows)}).select([])

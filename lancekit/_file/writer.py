@@ -1,4 +1,4 @@
-"""Writing one data file: batches in, pages out in a single pass."""
+"""Writer of one data file: writes batches as pages in a single pass."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from lancekit.progress import step
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: Arrow bytes of a column that make a page.
+#: Arrow bytes of one column in a page.
 PAGE_BYTES = 8 << 20
 
-#: Smaller pages are encoded sooner than a thread has begun.
+#: Smaller pages are encoded before a thread would have started.
 _THREADED_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSummary:
-    """What a manifest says about a finished data file.
+    """Entry of a finished data file for manifests.
 
     `version` is (2, 0), (2, 1) or (2, 2); `field_ids` are the fields that own a physical column,
     `column_indices` their columns.
@@ -60,19 +60,19 @@ class FileSummary:
 
 
 class FileWriter:
-    """A data file being written.
+    """Writer of one data file.
 
-    Batches are collected column by column; a column whose rows fill a page is encoded and written
-    at once, so that memory is bounded by one page for each column.
+    Rows are buffered by column.  A column's buffer is encoded and written as soon as it fills a
+    page, so memory is limited to one page for each column.
 
-    sink: where the bytes go; nothing is visible before `finish`.
+    sink: receives the bytes; nothing is visible before `finish`.
     schema: the schema with the dataset's field ids, or an Arrow schema that gets ids from 0 on.
     version: ``"2.0"``, ``"2.1"`` or ``"2.2"``.
-    max_page_bytes: Arrow bytes of one column that make a page.
-    checksums: whether to write checksums, which other readers ignore.
-    optimize_for: what text is written for from 2.1 on: ``"scan"``, ``"take"``, ``"size"``, or
-        ``"balance"``.
-    encoded: Top-level fields whose rows come as pages, by `add_pages`, and are in no batch.
+    max_page_bytes: Arrow bytes of one column in a page.
+    checksums: True to write checksums, which other readers ignore.
+    optimize_for: reading pattern that string encodings are chosen for, from 2.1 on: ``"scan"``,
+        ``"take"``, ``"size"``, or ``"balance"``.
+    encoded: top-level fields whose rows are passed as pages to `add_pages`, not in batches.
 
     Raises UnsupportedTypeError: a column's type cannot be written; nothing has been written then.
     """
@@ -100,7 +100,7 @@ class FileWriter:
         self._goal = check_goal(optimize_for)
         if isinstance(schema, pa.Schema):
             schema = LanceSchema.from_arrow(schema)
-        if version == "2.0":  # packed structs of 2.0 are read by all, by any word for yes
+        if version == "2.0":  # readers of 2.0 accept every spelling of the mark
             schema = packed_where(schema, may_be_packed)
         self._schema = schema
         self._arrow = schema.to_arrow()
@@ -124,11 +124,11 @@ class FileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.
 
-        Raises SchemaMismatchError: columns, types or nulls that do not fit the schema.
-        Raises UnsupportedTypeError: values that no reader could read.
+        Raises SchemaMismatchError: columns, types or nulls do not fit the schema.
+        Raises UnsupportedTypeError: no reader could read the values.
         """
         self._check_open()
-        step()  # wherever rows are written, between two batches
+        step()  # reports progress between two batches of any operation
         arrays = {index: self._fitting(batch, index) for index in self._plain}
         if batch.num_columns != len(arrays):
             known = {self._arrow.field(index).name for index in self._plain}
@@ -144,7 +144,7 @@ class FileWriter:
         )
 
     def add_pages(self, name: str, columns: Iterable[Iterable[Encoded]], rows: int) -> None:
-        """Write all rows of a field that was named as encoded: the pages of each of its columns."""
+        """Write all rows of a field listed in `encoded`: the pages of each of its columns."""
         self._check_open()
         group = self._groups[self._arrow.names.index(name)]
         for column, pages in zip(group, columns, strict=True):
@@ -155,7 +155,7 @@ class FileWriter:
             self._num_rows = rows
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
-        """Return whether keys of dictionaries can tell apart the values of the file and these."""
+        """Return True if dictionary keys suffice for the values of the file and of this batch."""
         named = (batch.schema.get_field_index(name) for name in self._arrow.names)
         places = list(named) if self._categories.columns else []
         too_many = self._categories.too_many
@@ -165,22 +165,22 @@ class FileWriter:
         )
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes of the caller's own; return their number, from 1 on: the schema is 0."""
+        """Store a buffer of the caller; return its index, from 1 on (0 is the schema)."""
         self._check_open()
         self._global_buffers.append((self._write_aligned(data), len(data)))
         return len(self._global_buffers)
 
     def finish(self, metadata: Mapping[str, str] | None = None) -> FileSummary:
-        """Write what is left, the schema and the footer; make the file visible.
+        """Write the remaining rows, the schema and the footer; make the file visible.
 
-        metadata: more entries for the schema's metadata.
+        metadata: additional entries for the schema's metadata.
         """
         self._check_open()
         self._write_pages(
             (column, page) for column in self._columns for page in column.waiting.rest()
         )
         for column in self._columns:
-            if self._num_rows and not len(column.pages):  # of lists without a single item
+            if self._num_rows and not len(column.pages):  # no list has an item
                 for encoded in column.encode(column.nothing):
                     self._note(column, encoded)
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
@@ -190,7 +190,7 @@ class FileWriter:
         columns = {column.owner.id: column.pages.metadata() for column in self._columns}
         if self._checksums is not None:
             self._checksums.finish(descriptor, columns)
-        # in any other order equal tables would be unequal files from process to process
+        # deterministic: otherwise equal tables would become different files in different processes
         stored = descriptor.SerializeToString(deterministic=True)
         global_buffers = [(self._write_aligned(stored), len(stored)), *self._global_buffers]
 
@@ -216,7 +216,7 @@ class FileWriter:
         )
 
     def abort(self) -> None:
-        """Give up; nothing becomes visible."""
+        """Discard the file; nothing becomes visible."""
         if self._open:
             self._open = False
             self._sink.abort()
@@ -245,7 +245,7 @@ class FileWriter:
         return array
 
     def _counted(self, arrays: dict[int, pa.Array]) -> dict[int, pa.Array]:
-        """Count the values of dictionaries; if they are too many, leave out those no row has."""
+        """Count dictionary values; if there are too many, drop values that no row uses."""
         if self._categories.add(arrays.__getitem__) is None:
             return arrays
         used = {at: without_unused(arrays[at]) for at in self._categories.columns}
@@ -255,7 +255,7 @@ class FileWriter:
         return arrays | used
 
     def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[WrittenColumn, pa.Array]]:
-        """Yield what goes to each column of a field, after a look for what it cannot hold."""
+        """Yield the arrays for each column of a field, after a check of their values."""
         group = self._groups[index]
         old = self._format.name == "2.0"
         if old:
@@ -270,7 +270,7 @@ class FileWriter:
             yield column, part
 
     def _write_pages(self, pages: Iterable[tuple[WrittenColumn, pa.Array]]) -> None:
-        """Encode rows and write their pages, while threads encode the next."""
+        """Encode rows and write their pages, while threads encode the following pages."""
         work = (
             (
                 known is None and column.threaded and array.nbytes >= _THREADED_BYTES,
@@ -291,14 +291,14 @@ class FileWriter:
         column.pages.add(encoded, places, sizes)
 
     def _write_blobs(self, data: Buffer) -> int:
-        """Write values that are in no page; return where they start."""
+        """Write bytes outside of pages; return their position."""
         place = self._write_aligned(data)
         if self._checksums is not None:
             self._checksums.add_region(place, data)
         return place
 
     def _write_aligned(self, data: Buffer) -> int:
-        """Write one buffer; return where it starts."""
+        """Write one aligned buffer; return its position."""
         if missing := -self._position % ALIGNMENT:
             self._write(bytes(missing))
         place = self._position
@@ -319,7 +319,7 @@ def _encoded(
 
 
 def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
-    """Return the schema with the descriptors that stand for blobs."""
+    """Return the schema with descriptors in place of blobs."""
 
     def walk(field: LanceField) -> LanceField:
         if is_blob_v2(field.metadata):
@@ -328,7 +328,7 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
             return field
         field = replace(field, children=tuple(map(walk, field.children)))
         if version == "2.0" and field.logical_type != "struct":
-            # the mark of a list does not apply to its items, and the reference trips over it
+            # the mark of a list does not apply to its items, and the reference fails on it
             kept = {key: value for key, value in field.metadata.items() if key not in PACKED}
             field = replace(field, metadata=kept)
         return field
@@ -336,31 +336,31 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
     return replace(schema, fields=tuple(map(walk, schema.fields)))
 
 
-# ---- small pages of numbers that are written as they are, many at once
+# ---- small flat pages of numbers, encoded together
 #
-# A wide table has a page of a few KiB for each of thousands of columns.  Whether an encoding would
-# make numbers smaller is found out for all pages of a width and length together, as a table; those
-# that stay as they are differ in their values alone.
+# A wide table has a page of a few KiB for each of thousands of columns.  The choice of an encoding
+# is made for all pages of one width and length together, as a table.  Pages that stay flat differ
+# only in their values.
 
-#: Bytes of pages that are held meanwhile.
+#: Maximum bytes of pages that are buffered for encoding together.
 _HELD_BYTES = 1 << 20
 
-#: Fewer are encoded sooner one by one.
+#: Smaller groups are faster to encode one by one.
 _FEW = 4
 
 _WORDS = frozenset({1, 2, 4, 8})
 
 
 class _Column(Protocol):
-    """What a page belongs to."""
+    """Column of a page."""
 
     @property
     def encode(self) -> Callable[[pa.Array], Iterable[Encoded]]:
-        """What encodes a page alone."""
+        """Function that encodes a page."""
 
     @property
     def plain(self) -> bool:
-        """Whether pages are of a version from 2.1 on, of what is not nested and has no options."""
+        """True if the version is 2.1 or later and the field is not nested and has no options."""
 
 
 C = TypeVar("C", bound=_Column)
@@ -369,12 +369,12 @@ C = TypeVar("C", bound=_Column)
 def _encoded_together(
     pages: Iterable[tuple[C, pa.Array]], *, large: bool
 ) -> Iterator[tuple[C, pa.Array, Encoded | None]]:
-    """Yield pages, in order, and what becomes of those that are encoded together."""
+    """Yield pages in order, with the encoded page if it was encoded together with others."""
     held: list[tuple[C, pa.Array]] = []
     size = 0
     for page in pages:
         held.append(page)
-        # asking numbers for their bytes takes longer than it may
+        # `nbytes` of number arrays would be too slow
         width = byte_width(page[1].type)
         size += page[1].nbytes if width is None else width * len(page[1])
         if size > _HELD_BYTES:
@@ -389,7 +389,7 @@ def _known(
     alike: dict[tuple[int, int], list[int]] = {}
     for place, (column, array) in enumerate(pages):
         width, rows = byte_width(array.type) or 0, len(array)
-        # a page of one chunk, with more than a value
+        # a page of one chunk with at least two values
         fits = width in _WORDS and 1 < rows <= CHUNK[large] // width
         if fits and column.plain and not ak.null_count(array):
             alike.setdefault((width, rows), []).append(place)
@@ -406,7 +406,7 @@ def _known(
 def _alike(
     arrays: Sequence[pa.Array], encode: Callable[[pa.Array], Iterable[Encoded]], large: bool
 ) -> list[Encoded | None]:
-    """Return the pages of arrays as wide and long as each other, ``None`` for what may shrink."""
+    """Encode arrays of equal width and length; ``None`` for those that another encoding suits."""
     width, rows = byte_width(arrays[0].type) or 0, len(arrays[0])
     table: Bytes = np.empty((len(arrays), rows * width), np.uint8)
     for line, array in zip(table, arrays, strict=True):
@@ -425,7 +425,7 @@ def _alike(
 
 
 def _chunks_like(chunk: Bytes, table: Bytes) -> Bytes:
-    """Return chunks with the header of one, and the values of a line each."""
+    """Return chunks with the header of `chunk` and one row of `table` each."""
     size = table.shape[1]
     header = chunk.size - -(-size // 8) * 8
     chunks: Bytes = np.empty((len(table), chunk.size), np.uint8)

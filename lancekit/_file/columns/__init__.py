@@ -1,1 +1,1 @@
-"""A field's columns: how they are divided into pages, written and read."""
+"""Columns of a field: pages, readers and writers."""

@@ -1,11 +1,11 @@
-"""Decoded rows that are remembered: pages are cut into blocks, each kept as an array of its own.
+"""Cache of decoded rows: pages are divided into blocks, each cached as a separate array.
 
-A block is kept when its rows are read for the second time, so that a long scan drives nothing out
-(`lancekit._cache.found_or_seen`).  Of rows that lie far
-apart so few may be in a block that decoding all of it would cost more than it saves; and what is
-not decoded, but seen where it lies in a mapped file, is not kept at all.
+A block is cached when its rows are read for the second time, so that a long scan evicts nothing
+(`lancekit._cache.found_or_seen`).  Sparse rows may have so few rows in a block that decoding it all
+would cost more than it saves.  Values that are views of a mapped file are never cached.
 
-An error of a block is none of a read that wants a part of it: such a read goes the usual way.
+A block may fail to decode although the requested part of it is valid.  Then the rows are decoded
+without the cache.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2
 from lancekit.errors import LancekitError
 
-#: Encoded bytes of a block, and its rows at most and, however large they are, at least.
+#: Encoded bytes of a block; its maximum rows, and its minimum rows, however large they are.
 _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 21, 1 << 16, 1 << 10
 
-#: At least so many rows of a block are decoded in the time that one takes which lies apart.
+#: Decoding one isolated row takes as long as decoding at least this many rows of a block.
 _APART = 16
 
-#: What bounds are called, and take.
+#: Name of the cache for bounds, and the bytes of an entry.
 _BOUNDS, _BOUNDS_BYTES = "bounds", 400
 
 Decode = Callable[[Rows], pa.Array]
 
 
 class BlockBounds(NamedTuple):
-    """The least and the greatest value of a block, ``None`` if all are null, and how many are."""
+    """Minimum and maximum of a block, ``None`` if all values are null, and its number of nulls."""
 
     least: float | None
     greatest: float | None
@@ -51,7 +51,7 @@ class BlockBounds(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows of one run of pages, and whence they come: an array, a block to fill, or the file."""
+    """Rows of one run of pages from one source: a cached array, a block to fill, or the file."""
 
     rows: Rows
     block: int = 0
@@ -61,9 +61,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of one run of pages.
+    """Blocks of one run of pages.
 
-    `whole` asks that nothing but the wanted rows is read, in as few reads as without.
+    With `whole`, only requested rows are read, with as few reads as without the cache.
     """
 
     key: Hashable
@@ -74,7 +74,7 @@ class Blocks:
     kind: pa.DataType
 
     def parts(self, rows: Rows) -> Iterator[Part]:
-        """Yield all of the rows, in order, in parts with one origin each."""
+        """Yield all rows, in order, as parts with one source each."""
         cuts = [(0, 0, len(rows))] if self.rows <= self.step else list(self._cut(rows))
         wanted = []
         for block, begin, end in cuts:
@@ -87,7 +87,7 @@ class Blocks:
         if self.whole and not all(isinstance(value, pa.Array) for value in found):
             yield Part(rows, fill=any(value is True for value in found))
             return
-        start = stop = 0  # of what is read from the file
+        start = stop = 0  # range of rows to read from the file
         for (block, begin, end), value in zip(cuts, found, strict=True):
             part = rows[begin:end]
             array = value if isinstance(value, pa.Array) else None
@@ -103,11 +103,11 @@ class Blocks:
             yield Part(rows[start:stop])
 
     def span(self, block: int) -> range:
-        """Return the rows of a block."""
+        """Return the row numbers of a block."""
         return range(block * self.step, min((block + 1) * self.step, self.rows))
 
     def _cut(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
-        """Yield each block that holds any of the rows, and which of them these are."""
+        """Yield each block that contains any of the rows, with their begin and end in `rows`."""
         step = self.step
         if isinstance(rows, range):
             for block in range(rows.start // step, (rows.stop - 1) // step + 1):
@@ -119,27 +119,27 @@ class Blocks:
         yield from zip(blocks.tolist(), begins, [*begins[1:], len(rows)], strict=True)
 
     def select(self, part: Part) -> pa.Array:
-        """Return the rows of a part that are remembered."""
+        """Return a part's rows from the cached block."""
         return _select(cast("pa.Array", part.array), part.rows, part.block * self.step)
 
     def fill(self, part: Part, decode: Decode) -> pa.Array:
-        """Decode the rows of a part, and keep the block that they are in."""
+        """Decode the block of a part, cache it, and return the part's rows."""
         block = self.span(part.block)
         array = None
         with set_aside() as rooms, suppress(LancekitError):
             array = decode(block)
         if array is None:
-            gc.collect()  # errors stand in circles, which hold what had been decoded by then
+            gc.collect()  # the error's reference cycles keep decoded arrays alive
             return decode(part.rows)
         return self.filled(part, array, rooms)
 
     def filled(self, part: Part, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
-        """Keep the block that the rows of a part are in, and return these."""
+        """Cache a decoded block, and return the part's rows from it."""
         array = self._keep(part.block, array, rooms)
         return _select(array, part.rows, part.block * self.step)
 
     def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
-        """Decode rows, and keep the blocks of which all rows are among them."""
+        """Decode rows, and cache the blocks that they cover completely."""
         array = decode(rows)
         if isinstance(rows, range):
             for block, begin, end in self._cut(rows):
@@ -148,13 +148,13 @@ class Blocks:
         return array
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield the rows of each block, and between what its values lie, if that is known."""
+        """Yield the rows of each block, with its bounds if they are known."""
         has_bounds = _has_bounds(self.kind)
         for block, begin, end in self._cut(rows):
             yield rows[begin:end], self._between(block) if has_bounds else None
 
     def _between(self, block: int) -> BlockBounds | None:
-        """Return the bounds of a block, found out once, when they are first asked for."""
+        """Return a block's bounds, computed at the first request; ``None`` if it is not cached."""
         key = (_BOUNDS, self.key, block)
         found: BlockBounds | None = look_up(_BOUNDS, key)
         if found is None:
@@ -170,10 +170,10 @@ class Blocks:
 
 
 def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
-    """Return the blocks of a run of pages, ``None`` if what is decoded of it is not remembered.
+    """Return the blocks of a run of pages, or ``None`` if its decoded rows are not cached.
 
-    rows: how many the run has: of lists of fixed size, fewer than the pages say.
-    kind: what the rows are decoded to.
+    rows: number of rows in the run; pages of fixed-size lists state more.
+    kind: type of the decoded rows.
     """
     first, size = run.first, run.encoded_bytes
     if first.page.key is None or not rows:
@@ -181,30 +181,30 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
     remote = isinstance(first.page.source, PrefetchedSource)
     if not (_is_worth(first.encoding, remote) or is_costly(first)):
         return None
-    # a power of two of rows
+    # a power of two
     step = 1 << (_BLOCK_BYTES * rows // max(size, 1)).bit_length() >> 1
     step = min(max(step, _LEAST_ROWS), _MOST_ROWS)
     key = (first.page.key, len(run.pages), _name(kind))
     return Blocks(key, rows, step, size, whole=remote, kind=kind)
 
 
-#: of a block with something that is no number, which is neither less nor greater
+#: bounds of a block with a NaN, which has no order
 _UNBOUNDED = BlockBounds(None, None, 0)
 
 
 def _has_bounds(kind: pa.DataType) -> bool:
-    """Return whether values are numbers: the least of many texts takes longer than any filter."""
+    """Return True for numbers; the minimum of many strings takes longer than any filter."""
     return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 def _bounds(array: pa.Array) -> BlockBounds:
-    """Return the least and the greatest value, as comparisons go by them."""
+    """Return minimum and maximum; a zero is -0.0 as minimum, and 0.0 as maximum."""
     of_floats = pa.types.is_floating(array.type)
     if of_floats and pc.any(pc.is_nan(array)).as_py():
         return _UNBOUNDED
     found = pc.min_max(array)
     least, greatest = found["min"].as_py(), found["max"].as_py()
-    if of_floats and least == 0:  # which of the two zeros it is does not matter to all comparisons
+    if of_floats and least == 0:  # some comparisons distinguish -0.0 from 0.0
         least = -0.0
     if of_floats and greatest == 0:
         greatest = 0.0
@@ -214,7 +214,7 @@ def _bounds(array: pa.Array) -> BlockBounds:
 def _is_worth(
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout, remote: bool
 ) -> bool:
-    """Return whether more is done to values than to look where they lie."""
+    """Return True if decoding does more than return views of the file."""
     if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
         return remote
     layout = encoding.WhichOneof("layout")
@@ -222,7 +222,7 @@ def _is_worth(
 
 
 def _name(kind: pa.DataType) -> str | bytes:
-    """Return what tells a type from all others, the metadata of its fields included."""
+    """Return a key for the type that includes the metadata of its fields."""
     if kind.num_fields == 0:
         return str(kind)
     serialised: bytes = pa.schema([pa.field("", kind)]).serialize().to_pybytes()

@@ -1,7 +1,7 @@
-"""Dictionaries with small keys: one key must be able to tell apart all values of a file.
+"""Dictionaries with small keys: limits on the number of distinct values in a file.
 
-A file may have a dictionary for each page.  The reference puts those of a file together when it
-reads, and fails if keys of 8 or 16 bits are too few for all their values.
+A file may have a dictionary for each page.  The reference unifies the dictionaries of a file when
+it reads, and fails if 8- or 16-bit keys are too few for all their values.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.values import storage_type
 from lancekit._format.arrow_parts import items_of, with_leaves
 
-#: Larger keys tell apart more than anybody has.
+#: Larger keys than this have room for any number of values.
 _SMALL_BITS = 16
 
-#: The place of a column, then of every child on the way to a dictionary.
+#: Index of a column, then of each child down to a dictionary.
 _Path = tuple[int, ...]
 _Values: TypeAlias = dict[_Path, pa.Array]
 
 
 class Categories:
-    """The values of all dictionaries with small keys that go to one file, or are in one.
+    """Distinct values of all dictionaries with small keys in one file.
 
     Examples
     --------
@@ -46,20 +46,20 @@ class Categories:
 
     @property
     def columns(self) -> set[int]:
-        """The places of the columns that count."""
+        """Indices of the columns with such dictionaries."""
         return {path[0] for path in self._most}
 
     def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
-        """Return the place of a column of some rows that has too many values to be taken."""
+        """Return the index of a column whose values in some rows would not fit, or ``None``."""
         taken = self._with(self._found(column))
         return taken if isinstance(taken, int) else None
 
     def add(self, column: Callable[[int], pa.Array]) -> int | None:
-        """Take the values of some rows, unless those of a column are too many: its place."""
+        """Add the values of some rows; if a column's do not fit, return its index and add none."""
         return self._take(self._with(self._found(column)))
 
     def join(self, other: Categories) -> int | None:
-        """Take all that another of the same schema has, in the same way."""
+        """Add the values of another object for the same schema, like `add`."""
         return self._take(self._with(other._values))
 
     def _take(self, taken: _Values | int) -> int | None:
@@ -85,7 +85,7 @@ class Categories:
 
 
 def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:
-    """Yield the way to each dictionary with small keys, and how many values these tell apart."""
+    """Yield the path of each dictionary with small keys, and the number of values they allow."""
     kind = storage_type(kind)
     if pa.types.is_dictionary(kind):
         if kind.index_type.bit_width <= _SMALL_BITS:
@@ -104,7 +104,7 @@ def _at(array: pa.Array, path: _Path) -> pa.DictionaryArray:
 
 
 def without_unused(array: pa.Array) -> pa.Array:
-    """Return values whose dictionaries have no value that no row has."""
+    """Return the array with dictionaries reduced to the values that its rows use."""
     if pa.types.is_nested(array.type):  # copied, so that lists have no items of other rows
         array = ak.take(array, np.arange(len(array)))
     return with_leaves(array, _without_unused)
@@ -115,5 +115,5 @@ def _without_unused(part: pa.Array, _kind: pa.DataType) -> pa.Array:
 
 
 def storage_of(array: pa.Array) -> pa.Array:
-    """Return what an array of an extension type is stored as; others as they are."""
+    """Return the storage of an extension array; other arrays unchanged."""
     return array.storage if isinstance(array, pa.ExtensionArray) else array

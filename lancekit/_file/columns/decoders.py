@@ -1,4 +1,4 @@
-"""Which decoder reads a page, by its layout; and pages of one value."""
+"""Choice of a page's decoder by its layout, and the decoder of constant pages."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 # ---- constant pages: all rows null, or all valid rows equal (docs/format/data-files.md, 9)
 
-#: About what a level takes on the way to a list.
+#: Approximate bytes that a level takes while lists are built from it.
 _LEVEL_BYTES = 16
 
 
 class _ConstantPage:
     """Decoder of one constant page.
 
-    Its buffers are the scalar, unless that is inline or absent, then the levels, if there are any.
+    Its buffers are the value, unless that is inline or absent, then the levels, if any.
     """
 
     def __init__(self, page: Page, layout: pb.ConstantLayout, kind: pa.DataType) -> None:
@@ -59,7 +59,7 @@ class _ConstantPage:
         )
 
     def leaf(self, rows: Rows) -> Leaf:
-        """Return rows with their levels."""
+        """Return decoded rows with their levels."""
         levels = self._levels
         if not isinstance(rows, range) or len(rows) != self._page.length:
             levels, _ = pick(levels, self._layers, self._starts, rows)
@@ -68,7 +68,7 @@ class _ConstantPage:
         return Leaf(self._values(count), self._layers, levels)
 
     def _values(self, count: int) -> pa.Array:
-        if self._kind == pa.struct([]):  # of which there is only one value
+        if self._kind == pa.struct([]):  # the type has only one value
             return struct_array(self._kind, [], count)
         if not self._has_scalar:
             return nulls(count, self._kind)
@@ -95,7 +95,7 @@ class _ConstantPage:
 
     @cached_property
     def _starts(self) -> Ints | None:
-        """Where every row starts among the levels."""
+        """Position of each row's first level; ``None`` without lists."""
         if not self._layers.lists:
             return None
         starts = rows_of(self._levels, self._layers)
@@ -105,7 +105,7 @@ class _ConstantPage:
     def _stream(
         self, buffer: int, layout: pb.ConstantLayout, name: str, count: int
     ) -> NDArray[np.uint16] | None:
-        """Return one of the two kinds of levels, raw or compressed."""
+        """Return repetition or definition levels, which are stored raw or compressed."""
         if self._page.size(buffer) == 0:
             return None
         data = self._page.read(buffer)
@@ -116,7 +116,7 @@ class _ConstantPage:
 
     @cached_property
     def _scalar(self) -> pa.Array:
-        """An array of one value."""
+        """Array with the page's one value."""
         if self._layout.HasField("inline_value"):
             inline = np.frombuffer(self._layout.inline_value, np.uint8)
             return raw.to_arrow(raw.Fixed(inline.size, inline, 1), self._kind)
@@ -130,7 +130,7 @@ class _ConstantPage:
 
 
 def _scalar_buffers(data: Bytes) -> list[Bytes]:
-    """Return the buffers of a scalar: their number, their lengths, then one after another."""
+    """Return the buffers of a scalar, which follow their number and their lengths."""
     words = view(data, "<u4")
     require(len(words) > 0 and 1 <= words[0] <= 2, "a scalar of unknown form")
     count = int(words[0])
@@ -148,9 +148,9 @@ _LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
 
 
 def decoder_of(pages: Sequence[StoredPage], path: Path) -> Callable[[Rows], pa.Array]:
-    """Return what decodes rows of a page of a 2.1+ file, or of several that are alike.
+    """Return a function that decodes rows of one page of a 2.1+ file, or of a group of pages.
 
-    The rows are numbered through; the arrays have the type that is the path's last.
+    Rows are numbered across the pages.  The arrays have the path's last type.
     """
     kind, group = path.kinds[0], path.group
     decoder: PageDecoder
@@ -178,7 +178,7 @@ def _decoder(page: Page, encoding: pb.PageLayout, kind: pa.DataType) -> PageDeco
 
 
 def checked_rows(array: pa.Array, rows: Rows, kind: pa.DataType) -> pa.Array:
-    """Return what was decoded for rows, if that is what it is."""
+    """Return the decoded array; raise `Damaged` if its length or type is wrong."""
     if len(array) != len(rows) or array.type != kind:
         raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
     return array

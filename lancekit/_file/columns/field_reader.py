@@ -1,9 +1,9 @@
-"""Reading the rows of one field from the columns that hold it.
+"""Readers of a field's rows from its physical columns.
 
-A field's reader *plans* the reading of some rows: what to decode, in pieces that may run in
-threads, and how to put the results together.  From 2.1 on, every leaf comes with the shape of all
-that is around it, so `_Leaves` reads the leaves side by side.  In 2.0 structs and lists have
-columns of their own: `_Struct` passes rows on to its children, `_Lists` asks its child for items.
+A field's reader returns a `Plan`: the pieces to decode, which can run in threads, and a function
+that combines their results.  From 2.1 on, each leaf's levels have the shape of all its parents, so
+`_Leaves` reads leaves independently.  In 2.0 structs and lists have columns of their own: `_Struct`
+passes rows to its children, and `_Lists` requests items from its child.
 """
 
 from __future__ import annotations
@@ -41,46 +41,46 @@ from lancekit._file.layouts.field_tree import Node, Path, paths, tree
 from lancekit._lazy import cached_property
 from lancekit.errors import FormatError
 
-#: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
+#: Encoded bytes that a stream of batches decodes at a time, and the minimum number of rows.
 _UNIT_BYTES = 2 << 20
 _UNIT_ROWS = 64
 
-#: About so many decoded bytes, where a few encoded ones stand for any number of rows.
+#: Approximate limit of decoded bytes, for pages that encode any number of rows in few bytes.
 _UNIT_DECODED = 64 << 20
 
-#: What a row takes while it is decoded, however narrow its value is.
+#: Minimum bytes that a row takes while it is decoded.
 _LEVELS_BYTES = 8
 
 
 class Ahead(Protocol):
-    """What says which bytes had better be fetched together before rows are read."""
+    """Source of byte ranges that should be fetched together before rows are read."""
 
     def ahead_of(self, rows: Rows, /) -> Iterable[tuple[int, int]]:
-        """Return positions and sizes."""
+        """Return (position, size) of the ranges."""
 
 
 class Plan(NamedTuple):
-    """What to decode, with its cost, and how to make chunks of a field from the results."""
+    """Pieces to decode, and a function that combines their results to chunks of the field."""
 
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
-    #: pages and the rows of them that are read: what had better be fetched before the work begins
+    #: pages with the rows to read from them, for prefetching before the work begins
     ahead: Sequence[tuple[Ahead, Rows]] = ()
 
 
 class _Reader(Protocol):
-    """Reads a field or a part of one."""
+    """Reader of a field or of a part of one."""
 
     @property
     def columns(self) -> Sequence[_Column]:
-        """The physical columns below."""
+        """Physical columns that the reader uses."""
 
     def plan(self, rows: Rows) -> Plan:
-        """Return what to do for rows, or items, of this part."""
+        """Return the plan for reading rows, or list items, of this part."""
 
 
 class _Column:
-    """One physical column; pages keep what they learned for later reads."""
+    """Physical column; its pages cache data for later reads."""
 
     def __init__(
         self, container: Container, node: Node, column: int, rows: int, group: int = 1
@@ -99,7 +99,7 @@ class _Column:
                 borders = [border // group for border in borders]
             if borders[-1] != rows:
                 raise Damaged(f"its pages hold {borders[-1]} rows, not {rows}")
-            #: the first row of each run, and behind it the number of rows
+            #: the first row of each run, followed by the total number of rows
             self.borders = borders
 
     @cached_property
@@ -108,13 +108,13 @@ class _Column:
         return np.array(self.borders, np.int64)
 
     def split(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
-        """Yield (run, rows within it) for every run of pages that holds some of the rows."""
+        """Yield (run, rows within the run) for each run of pages with some of the rows."""
         if len(self.runs) == 1 and len(rows):
             return iter([(0, rows)])
         return split(rows, self.firsts)
 
     def _runs(self, key: Hashable | None) -> list[PageGroup]:
-        """Return which pages are read as one."""
+        """Return the runs of pages that are decoded as one."""
         if len(self.stored) == 1:
             return [PageGroup.of(self.stored)]
         key = None if key is None else ("runs", key)
@@ -123,17 +123,17 @@ class _Column:
         return [PageGroup.of(islice(pages, count)) for count in counts]
 
     def _run_lengths(self) -> list[int]:
-        """Return how many pages are read as one, from the first to the last."""
+        """Return the number of pages in each run."""
         return [len(run.pages) for run in runs_of(self.stored)]
 
     @property
     def encoded_bytes(self) -> int:
-        """The size of all pages."""
+        """Encoded bytes of all pages."""
         return sum(run.encoded_bytes for run in self.runs)
 
 
 class _Leaf:
-    """A column that holds values."""
+    """Reader of a column with values."""
 
     def __init__(
         self, container: Container, node: Node, column: int, rows: int, path: Path
@@ -155,7 +155,7 @@ class _Leaf:
         return Plan(work, list, ahead)
 
     def _work(self, place: int, rows: Rows, ahead: list[tuple[PageGroup, Rows]]) -> Iterator[Work]:
-        """Yield what to do for rows of one run of pages; what to fetch is added to a list."""
+        """Yield the work for rows of one run of pages; add the ranges to prefetch to `ahead`."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
         is_small = run.encoded_bytes <= SMALL_BYTES
         for part in [Part(rows)] if blocks is None else blocks.parts(rows):
@@ -186,7 +186,7 @@ class _Leaf:
     def _small(
         self, place: int, rows: Rows, finish: Callable[[pa.Array], pa.Array] | None = None
     ) -> SmallRun | None:
-        """Return what may be decoded together with others, ``None`` if it may not."""
+        """Return a run that can be decoded together with others, or ``None`` if this one cannot."""
         column, run = self._column, self._column.runs[place]
         if run.first.alike is None or not run.first.page.positions:
             return None
@@ -194,7 +194,7 @@ class _Leaf:
         return SmallRun(run, length, self._path, rows, column.page_memory, finish)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield some of the rows after the other, and between what their values lie, if known."""
+        """Yield consecutive ranges of rows, each with the bounds of its values if known."""
         for place, part in split(rows, self._column.firsts):
             blocks, first = self._blocks_of(place), int(self._column.firsts[place])
             whole = range(int(part[0]), int(part[-1]) + 1)
@@ -217,7 +217,7 @@ class _Leaf:
         try:
             return self._decode(place, pages, rows, run.encoded_bytes)
         except FormatError:
-            # one by one, the error names the page
+            # decoded one by one, the error names the page
             borders = starts_of(np.array([stored.page.length for stored in pages]))
             group = self._path.group
             parts = [
@@ -244,7 +244,7 @@ class _Leaf:
 
 
 class _Leaves:
-    """A field of a 2.1+ file: its leaves, each with the shape of what is around it."""
+    """Reader of a field in a 2.1+ file, which merges its leaves."""
 
     def __init__(self, node: Node, leaves: Sequence[_Leaf]) -> None:
         self._node = node
@@ -261,7 +261,7 @@ class _Leaves:
 
 
 class _Struct:
-    """A struct of a 2.0 file: a column without data, and the children's."""
+    """Reader of a struct in a 2.0 file: a column without data, and the children's columns."""
 
     def __init__(self, node: Node, header: _Column, children: Sequence[_Reader]) -> None:
         self._node = node
@@ -276,7 +276,7 @@ class _Struct:
         return [self._header, *(column for child in self._children for column in child.columns)]
 
     def plan(self, rows: Rows) -> Plan:
-        if not self._children:  # the file has no part of the struct: all are null
+        if not self._children:  # no child is stored: all are null
             kind, count = self._node.kind, len(rows)
             nulls = [pa.nulls(count, kind.field(at).type) for at in range(kind.num_fields)]
             return Plan([], lambda _: [struct_array(kind, nulls, count)])
@@ -287,7 +287,7 @@ class _Struct:
 
 
 class _Lists:
-    """Lists of a 2.0 file, or strings of its first form: a column of offsets, and the items'."""
+    """Reader of lists in a 2.0 file, or of strings in its first form: offsets, and items."""
 
     def __init__(self, node: Node, header: _Column, child: _Reader) -> None:
         self._node = node
@@ -331,7 +331,7 @@ class _Lists:
 
 
 def _first_items(header: _Column, node: Node) -> Ints:
-    """Return the first item of each page of offsets, and the number of all items."""
+    """Return the first item of each page of offsets, then the total number of items."""
     counts = []
     for stored in header.stored:
         with located(header.file, header.name, stored.page.index):
@@ -340,7 +340,7 @@ def _first_items(header: _Column, node: Node) -> Ints:
 
 
 def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa.Array]) -> Plan:
-    """Return a plan for several parts of the same rows."""
+    """Return a plan that combines the plans of several parts of the same rows."""
 
     def finish(results: list[pa.Array]) -> list[pa.Array]:
         remaining = iter(results)
@@ -360,7 +360,7 @@ def _check_columns(node: Node, expected: int, columns: Sequence[int]) -> None:
 
 
 def _reader(container: Container, node: Node, columns: Sequence[int], rows: int) -> _Reader:
-    """Return the reader of a field of a 2.1+ file."""
+    """Return the reader of a field in a 2.1+ file."""
     leaves = list(paths(node))
     _check_columns(node, len(leaves), columns)
     for _, path in leaves:
@@ -374,12 +374,12 @@ def _reader(container: Container, node: Node, columns: Sequence[int], rows: int)
 
 
 def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: int) -> _Reader:
-    """Return the reader of one part of a field of a 2.0 file."""
+    """Return the reader of one part of a field in a 2.0 file."""
     column = next(columns)
     if node.is_leaf:
         if pa.types.is_struct(node.kind):
             header = _Column(container, node, column, rows)
-            # by its columns, a struct without stored parts looks like a packed one
+            # a struct without stored children has the same columns as a packed struct
             plain = all(array_page(stored, node.kind).is_struct for stored in header.stored)
             if plain or not node.kind.num_fields:
                 return _Struct(node, header, [])
@@ -403,7 +403,7 @@ def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: i
 
 
 class FieldReader:
-    """Reads one top-level field."""
+    """Reader of one top-level field."""
 
     def __init__(self, container: Container, field: pa.Field, columns: Sequence[int]) -> None:
         self._field = field
@@ -416,11 +416,11 @@ class FieldReader:
                 self._reader: _Reader = _reader_20(container, node, iter(columns), self._rows)
             else:
                 self._reader = _reader(container, node, columns, self._rows)
-        #: whether what is read has the field's type already
+        #: True if the reader's arrays have the field's type
         self._is_stored = isinstance(self._reader, _Leaf) and node.kind.equals(field.type)
 
     def plan(self, rows: Rows) -> Plan:
-        """Return what to do for some rows, and how to make chunks of the field's type of it."""
+        """Return the plan for reading rows as chunks of the field's type."""
         inner = self._reader.plan(rows)
         if self._is_stored:
             return inner
@@ -432,17 +432,17 @@ class FieldReader:
         return Plan(inner.work, finish, inner.ahead)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield some of the rows after the other, and between what their values lie, if known."""
+        """Yield consecutive ranges of rows, each with the bounds of its values if known."""
         if isinstance(self._reader, _Leaf) and not self._field.type.num_fields:
             yield from self._reader.bounds(rows)
         elif rows:
             yield rows, None
 
     def units(self, rows: Rows) -> Iterator[Rows]:
-        """Yield the rows in parts that take no more memory than a page of each column."""
+        """Yield the rows in parts that take no more memory than one page of each column."""
         columns = self._reader.columns
         most = max(_UNIT_ROWS, _UNIT_DECODED // max(null_bytes(self._field.type), _LEVELS_BYTES))
-        if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as a whole
+        if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as one unit
             first = 0
             for _, part in split(rows, columns[0].firsts):
                 stop = first + len(part)

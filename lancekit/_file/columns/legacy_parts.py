@@ -1,7 +1,7 @@
-"""Decoding parts of fields of legacy files: plain values, strings, lists, structs, dictionaries.
+"""Decoders of parts of legacy fields: plain values, strings, lists, structs, dictionaries.
 
-There are no bits for nulls: a number that was null is what lay there, a list or struct that was
-null is empty, and a string of no bytes is null where the field may have nulls.
+Legacy files have no validity bits.  A null number has any value, and a null list or struct is
+empty.  An empty string is null if the field is nullable.
 
 See docs/format/legacy.md, 3.
 """
@@ -39,30 +39,30 @@ Places: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class LegacyPart(Protocol):
-    """Reads a field or a part of one."""
+    """Reader of a field or of a part of one."""
 
     @property
     def pages(self) -> _Pages:
-        """Where the entries lie, counted as those of the part."""
+        """Positions of the pages, with the number of the part's entries in each."""
 
     @property
     def children(self) -> Sequence[LegacyPart]:
-        """The parts below, which have fields of their own."""
+        """Parts of child fields."""
 
     @property
     def encoding(self) -> str:
-        """How the entries are stored, in words."""
+        """Description of the encoding, in words."""
 
     def read(self, rows: Rows) -> pa.Array:
-        """Return some of the entries."""
+        """Decode some of the entries."""
 
     def places(self) -> list[Places]:
-        """Return for each page where its buffers lie: position and size."""
+        """Return (position, size) of the buffers of each page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Nulls:
-    """Nothing but nulls, of which only the number is stored."""
+    """Only nulls, of which only the number is stored."""
 
     pages: _Pages
     kind: pa.DataType
@@ -78,7 +78,7 @@ class _Nulls:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Values of one width, or of one bit, or fixed-size lists of such."""
+    """Fixed-width values, booleans, or fixed-size lists of these."""
 
     pages: _Pages
     kind: pa.DataType
@@ -110,7 +110,7 @@ class _Plain:
 
 
 def _shape(kind: pa.DataType) -> tuple[list[int], int]:
-    """Return the sizes of nested fixed-size lists, and the bytes of an item: none for booleans."""
+    """Return the sizes of nested fixed-size lists, and the bytes of an item (0 for booleans)."""
     sizes = []
     while pa.types.is_fixed_size_list(kind):
         sizes.append(int(kind.list_size))
@@ -122,14 +122,14 @@ def _shape(kind: pa.DataType) -> tuple[list[int], int]:
 
 
 def _bytes(pages: _Pages, width: int, rows: Rows) -> Bytes:
-    pages.holding(width)  # no more bytes than can be counted
+    pages.holding(width)  # the number of bytes must not overflow
     page, first, stop = pages.runs(rows)
     begin = pages.positions[page]
     return _read_pieces(pages.source, begin + first * width, begin + stop * width)
 
 
 def _bits(pages: _Pages, rows: Rows) -> Bytes:
-    """Return bits, which begin with a byte in each page; all that lie around some are read."""
+    """Read bits, whose bitmap starts on a byte in each page; sparse rows read all between them."""
     if len(rows) == 0:
         return np.empty(0, np.uint8)
     page, first, stop = pages.runs(rows)
@@ -138,7 +138,7 @@ def _bits(pages: _Pages, rows: Rows) -> Bytes:
     begin = pages.positions[touched]
     data = _read_pieces(pages.source, begin + low // 8, begin - (-high // 8))
     starts = starts_of(-(-high // 8) - low // 8)
-    if isinstance(rows, range):  # of the first page alone they may begin inside of a byte
+    if isinstance(rows, range):  # only the first page's bits can start within a byte
         found = bits.gather_bits(data, starts[:-1], high - low)
         return bits.slice_bits(found, int(first[0] - low[0]), len(rows))
     place = np.searchsorted(touched, page)
@@ -147,7 +147,7 @@ def _bits(pages: _Pages, rows: Rows) -> Bytes:
 
 
 class _Between(NamedTuple):
-    """Offsets of some entries: of each run its page, first and last one; of each entry its own."""
+    """Offsets of entries: page, first and last offset of each run; begin, length of each entry."""
 
     page: Ints
     first: Ints
@@ -157,7 +157,7 @@ class _Between(NamedTuple):
 
 
 def _between(pages: _Pages, dtype: str, rows: Rows) -> _Between:
-    """Read offsets, of which a page has one more than entries."""
+    """Read offsets; a page has one more offset than entries."""
     page, first, stop = pages.runs(rows)
     width = np.dtype(dtype).itemsize
     pages.holding(width)
@@ -174,9 +174,9 @@ def _between(pages: _Pages, dtype: str, rows: Rows) -> _Between:
 
 @dataclass(frozen=True, slots=True)
 class _Strings:
-    """Strings: their bytes, and behind them offsets that count from the beginning of the file.
+    """Strings: their bytes, then offsets that count from the beginning of the file.
 
-    Blobs are the same, and shown as where they are if that is asked for.
+    Blobs are stored in the same way, and read as descriptors if the kind is `DESCRIPTOR`.
     """
 
     pages: _Pages
@@ -205,7 +205,7 @@ class _Strings:
 
 
 class _Dictionary:
-    """Keys, and values that are stored once in a file."""
+    """Keys, and values that are stored once for the file."""
 
     children: ClassVar[Sequence[LegacyPart]] = ()
     encoding: ClassVar[str] = "keys of a dictionary"
@@ -237,7 +237,7 @@ class _Dictionary:
 
 
 class _Lists:
-    """Lists: offsets among the items of the same batch."""
+    """Lists: offsets into the items of the same batch."""
 
     encoding: ClassVar[str] = "lists"
 
@@ -272,7 +272,7 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True)
 class _Struct:
-    """Structs, which are nothing but their fields."""
+    """Structs, which consist only of their children."""
 
     kind: pa.DataType
     children: Sequence[LegacyPart]
@@ -302,11 +302,12 @@ def part_of(
     *,
     nullable: bool,
 ) -> LegacyPart:
-    """Return what reads a part of a field, of whose columns, parents first, these are the rest.
+    """Return the reader of a part of a field; ``columns`` are the remaining columns, parents first.
 
-    ``rows`` are those of each batch; ``None`` for items of lists, of which only the pages know.
+    ``rows`` are the numbers of rows in the batches, or ``None`` for list items, which only the
+    pages count.
 
-    Raises Damaged, Unsupported: to be called inside of `located`.
+    Raises Damaged, Unsupported: call it within `located`.
     """
     column, kind = next(columns), node.kind
     if node.is_leaf:
@@ -352,14 +353,13 @@ def _plain_or_strings(pages: _Pages, kind: pa.DataType, *, nullable: bool) -> Le
     return _Plain(pages, kind)
 
 
-# ---- the pages of one field of a legacy file, one for each batch: where they lie, and their
-# bytes
+# ---- pages of one legacy field, one for each batch: positions and bytes
 #
 # See docs/format/legacy.md, 2.
 
 
 class _Runs(NamedTuple):
-    """Rows that follow each other in one page each: the page, the first row, the one behind."""
+    """Consecutive rows within one page each: the page, the first row, and the last row + 1."""
 
     page: Ints
     first: Ints
@@ -368,7 +368,7 @@ class _Runs(NamedTuple):
 
 @dataclass(frozen=True)
 class _Pages:
-    """Where the pages of a field begin, and how many entries each has."""
+    """Positions of a field's pages, and the number of entries in each."""
 
     source: RandomAccess
     positions: Ints
@@ -376,14 +376,14 @@ class _Pages:
 
     @classmethod
     def of(cls, container: Container, column: int) -> _Pages:
-        """Read the part of the page table that is about one field; called inside of `located`."""
+        """Read one field's part of the page table; call it within `located`."""
         require(0 <= column < len(container.column_table), f"there is no field {column}")
         table = np.frombuffer(container.tail.read(*container.column_table[column]), "<i8")
         return cls.checked(container, table[::2], table[1::2])
 
     @classmethod
     def checked(cls, container: Container, positions: Ints, lengths: Ints) -> _Pages:
-        """Return pages that begin in the file, and whose entries can be counted."""
+        """Return pages after a check of their positions and lengths."""
         require(
             (positions >= 0).all() and (positions <= container.size).all(),
             "a page lies outside of the file",
@@ -394,23 +394,23 @@ class _Pages:
 
     @cached_property
     def firsts(self) -> Ints:
-        """The number of the first entry of each page, and of all entries."""
+        """Number of the first entry in each page, then the total number of entries."""
         return starts_of(self.lengths)
 
     def holding(self, times: int) -> _Pages:
-        """Return the same pages, counted in the parts that make an entry."""
+        """Return the pages with `times` as many entries, for the values within each entry."""
         require((self.lengths <= (1 << 62) // max(1, times)).all(), "a page has too many values")
         return _Pages(self.source, self.positions, self.lengths * times)
 
     def shorter(self) -> _Pages:
-        """Return pages of offsets as those of what is between them."""
+        """Return pages of offsets with one entry less: the number of lists."""
         require((self.lengths > 0).all(), "a page of lists has no offsets")
         return _Pages(self.source, self.positions, self.lengths - 1)
 
     def of_batches(self, rows: Ints | None) -> _Pages:
-        """Return the pages with as many entries as their batches have rows, if these are rows.
+        """Return the pages with the numbers of rows of their batches; unchanged for list items.
 
-        The first releases wrote all of what a slice of structs is of.
+        For a slice of structs, the first releases wrote all rows of the unsliced children.
         """
         if rows is None:
             return self
@@ -421,7 +421,7 @@ class _Pages:
         return _Pages(self.source, self.positions, rows)
 
     def runs(self, rows: Rows) -> _Runs:
-        """Return where some of the entries are, in order."""
+        """Return the runs of entries, in order."""
         firsts = self.firsts
         if len(rows) == 0:
             return _Runs(*np.zeros((3, 0), np.int64))
@@ -443,7 +443,7 @@ class _Pages:
 
 
 def _read_pieces(source: RandomAccess, starts: Ints, stops: Ints) -> Bytes:
-    """Return byte ranges of the file, back to back; they must ascend, as pages do."""
+    """Concatenate byte ranges of the file, which must ascend, as pages do."""
     require(
         len(starts) == 0
         or (

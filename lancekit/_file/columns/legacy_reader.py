@@ -1,6 +1,6 @@
-"""Reading the rows of one field of a legacy file: what to decode, in pieces.
+"""Reader of one field of a legacy file: divides rows into pieces to decode.
 
-Batches are small, and all columns of one lie together: rows of many batches are read as one.
+Batches are small, and a batch stores all columns together.  So one piece has rows of many batches.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from lancekit._file.kernels.row_selection import Rows
 from lancekit._file.layouts.assemble import wrap
 from lancekit._file.layouts.field_tree import tree
 
-#: Bytes of the file that the rows of a piece lie in: far less than an array of strings may have.
+#: Bytes of the file that the rows of a piece span: far below the limit of a string array.
 _PIECE_BYTES = 64 << 20
 
-#: The same for a stream of batches, with the rows that a part of it has at least.
+#: The same for a part of a stream of batches, and its minimum number of rows.
 _UNIT_BYTES, _UNIT_ROWS = 8 << 20, 64
 
 
 class LegacyFieldReader:
-    """Reads one top-level field of a file of 0.1."""
+    """Reader of one top-level field of a 0.1 file."""
 
     def __init__(self, container: Container, field: pa.Field, columns: Sequence[int]) -> None:
         self._container = container
@@ -59,7 +59,7 @@ class LegacyFieldReader:
                 )
 
     def parts(self) -> Iterator[LegacyPart]:
-        """Yield the field and all below it, parents first."""
+        """Yield the reader of the field and of all its descendants, parents first."""
         waiting = [] if self._part is None else [self._part]
         while waiting:
             part = waiting.pop()
@@ -67,7 +67,7 @@ class LegacyFieldReader:
             waiting += reversed(part.children)
 
     def plan(self, rows: Rows) -> Plan:
-        """Return what to do for some rows, and how to make chunks of the field's type of it."""
+        """Return the plan for reading rows as chunks of the field's type."""
         return Plan(
             [
                 Work(self._cost(part), partial(self._read, part))
@@ -78,9 +78,9 @@ class LegacyFieldReader:
         )
 
     def ahead_of(self, rows: Rows) -> Iterator[tuple[int, int]]:
-        """Yield where the batches lie that rows are in, if what is between pages is read anyway.
+        """Yield the ranges of the rows' batches if the gaps between pages are read anyway.
 
-        Pages of other columns between those of one are: fetched for each, they would come as often.
+        The gaps have the pages of other columns, which would otherwise be fetched once per column.
         """
         if self._part is None or len(rows) == 0:
             return
@@ -88,14 +88,14 @@ class LegacyFieldReader:
         last = len(pages.positions)
         if self._container.size > last * self._container.source.gap:
             return
-        # before a page of strings lie their bytes, but no more than behind a page of the last batch
+        # the bytes of strings precede their page, but follow the pages of the previous batch
         borders = np.concatenate(([0], pages.positions, [self._container.column_table[0][0]]))
         touched = np.unique(pages.runs(rows).page)
         for start, stop in zip(borders[touched], borders[touched + 2], strict=True):
             yield int(start), max(int(stop - start), 0)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield the rows: nothing is remembered of what lies in the file as it is."""
+        """Yield all rows without bounds, because values of legacy files are not cached."""
         if rows:
             yield rows, None
 
@@ -104,7 +104,7 @@ class LegacyFieldReader:
         return self._cut(rows, _UNIT_BYTES)
 
     def _cut(self, rows: Rows, most: int) -> Iterator[Rows]:
-        """Yield the rows in parts that lie in about so many bytes of the file."""
+        """Yield the rows in parts that span about `most` bytes of the file."""
         step = max(_UNIT_ROWS, most * self._rows // self._container.size)
         borders = np.arange(step, self._rows, step)
         if self._part is not None:

@@ -1,6 +1,6 @@
-"""What each version of the format cannot hold, found before anything is written.
+"""Checks before writing: values and types that a version of the format cannot store.
 
-The limits are the readers': a file that none could read is refused.
+The limits are the readers': a file that no reader could read is refused.
 
 See docs/format/data-files.md, 4 and 16.
 """
@@ -30,25 +30,24 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
-#: The widest row of booleans of which eight still fit into a chunk of 2.1.
+#: Maximum booleans in a row: 8 such rows fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192
 
-#: The longest row of a packed struct of which eight still fit into a chunk of 2.1.
+#: Maximum bytes of a packed struct: 8 such rows fit into a chunk of 2.1.
 _MAX_PACKED = 4080
 
 _NEWER = "Use data_storage_version 2.2, or another type."
 
 
 def check_field(field: LanceField, version: str) -> None:
-    """Raise unless columns of a field can be written in a version.
+    """Raise unless a version can store the columns of a field.
 
-    Marks that ask for an encoding that nobody knows are not looked at: a table that has them is
-    written on, without what they ask for.
+    Unknown requests for an encoding are ignored: a table that has them can still be written.
 
-    Raises UnsupportedTypeError: no reader could read them.
-    Raises InvalidArgumentError: a struct is packed for some readers and not for others.
+    Raises UnsupportedTypeError: no reader could read the column.
+    Raises InvalidArgumentError: readers disagree whether a struct is packed.
     """
-    if version != "2.0":  # whose readers all read structs packed that may be
+    if version != "2.0":  # readers of 2.0 treat every struct with a mark as packed
         _check_packing(field, (field.name,))
     for problem, hint in _problems(field, version, ()):
         raise UnsupportedTypeError(
@@ -61,9 +60,9 @@ def check_field(field: LanceField, version: str) -> None:
 
 
 def _check_packing(field: LanceField, path: tuple[str, ...] | None) -> None:
-    """Raise if releases do not agree whether a struct is packed.
+    """Raise if releases of the reference disagree whether a struct is packed.
 
-    What is in a list has no ``path``, and goes by its id.
+    Children of lists have ``None`` as ``path``; messages show their field id.
     """
     is_struct = field.logical_type == "struct"
     unclear = unclear_packing(field.metadata)
@@ -86,7 +85,7 @@ def _check_packing(field: LanceField, path: tuple[str, ...] | None) -> None:
 
 
 def check_new_marks(schema: LanceSchema) -> None:
-    """Raise ``InvalidArgumentError`` if marks of columns that are new have values nobody knows."""
+    """Raise ``InvalidArgumentError`` if encoding requests of new columns have unknown values."""
     for part in schema.walk():
         for key, value, choice in unknown_choices(part.metadata):
             hint = f"Choose {', '.join(choice.values)}, or leave out the mark."
@@ -110,7 +109,7 @@ def _refused_mark(
 
 
 def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a field below ``above``, and what helps."""
+    """Yield (problem, hint) for a field whose list and vector parents are ``above``."""
     logical = field.logical_type
     kind = field.to_arrow().type
     if holds_blobs(field.metadata):
@@ -184,7 +183,7 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
 
 
 def too_many_categories(field: pa.Field) -> UnsupportedTypeError:
-    """Return the error that the dictionaries of a column have more values than their keys."""
+    """Return the error for a dictionary column with more values than its keys allow."""
     return UnsupportedTypeError(
         f"Column {field.name!r} of type {field.type} has more values in one file than its keys can "
         "tell apart; no release of the reference could read it.",
@@ -195,9 +194,9 @@ def too_many_categories(field: pa.Field) -> UnsupportedTypeError:
 
 
 def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -> None:
-    """Raise ``UnsupportedTypeError`` if packed or empty structs have nulls they cannot hold.
+    """Raise ``UnsupportedTypeError`` if packed or empty structs have nulls they cannot store.
 
-    ``array`` is nested ``depth`` times above the structs.
+    ``array`` has the structs below ``depth`` levels of nesting.
     """
     for _ in range(depth):
         if pa.types.is_struct(array.type):
@@ -215,9 +214,9 @@ def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -
 
 
 def check_text(array: pa.Array, depth: int, field: LanceField) -> None:
-    """Raise ``InvalidArgumentError`` if strings are not UTF-8, which no reader would take.
+    """Raise ``InvalidArgumentError`` if strings are not UTF-8, which no reader would accept.
 
-    ``array`` is nested ``depth`` times above the strings.
+    ``array`` has the strings below ``depth`` levels of nesting.
     """
     for _ in range(depth):
         array = array.field(0) if isinstance(array, pa.StructArray) else items_of(array)

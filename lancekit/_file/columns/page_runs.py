@@ -1,7 +1,7 @@
-"""Runs of pages that are encoded alike, and read as if they were one.
+"""Runs of pages with the same encoding, which are decoded as if they were one page.
 
-The reference begins a page of lists every few ten thousand values, and what a decoder does once for
-each page soon costs more than the values.
+The reference begins a new page of lists every few ten thousand values, and a decoder's fixed cost
+for each page soon exceeds the cost of its values.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from lancekit._file.container.prefetch import PrefetchedSource
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-#: Encoded bytes that are read as one at most: what one thread takes some milliseconds for.
+#: Maximum encoded bytes of a run: a thread decodes them in some milliseconds.
 _MAX_BYTES = 2 << 20
 
-#: The same, where nothing is done in threads, and what is not wanted is not fetched either.
+#: The same for local pages that are decoded without threads: unrequested bytes are not read.
 _MAX_PLAIN_BYTES = 64 << 20
 
-#: Values that are read as one at most, few as their bytes may be.
+#: Maximum values of a run, however few bytes they take.
 _MAX_ITEMS = 1 << 22
 
-# Where the rows of a page lie is asked of its first buffer: a request before the one for the rows,
-# and often more time than bytes that nobody wants.
+# A page's first buffer has the positions of its rows: reading it is a request before the request
+# for the rows, and often takes more time than fetching bytes that are not needed.
 
-#: Encoded bytes that are fetched at once, few as the rows may be that are wanted.
+#: Up to this many encoded bytes, a run is fetched whole, however few rows are requested.
 _WHOLE_BYTES = 1 << 17
-#: Encoded bytes that are fetched at once if most of them are wanted.
+#: Up to this many encoded bytes, a run is fetched whole if most of it is requested.
 _MOST_BYTES = 4 << 20
-#: Encoded bytes that are fetched for the first rows.
+#: Encoded bytes that are fetched for a run's first rows.
 _FIRST_BYTES = 1 << 15
-#: About what is read for a row that lies apart: a chunk.
+#: Approximate bytes read for one isolated row: a chunk.
 _CHUNK_BYTES = 1 << 13
 
 
 class PageGroup(NamedTuple):
     """Consecutive pages of a column that one decoder reads.
 
-    `encoded_bytes` is the size of all their buffers, `length` how many rows they have, and `whole`
-    a page as long and as large as all are together.
+    `encoded_bytes` is the size of all their buffers, and `length` their number of rows.  `whole` is
+    a substitute page with the length and the size of the group.
     """
 
     pages: tuple[StoredPage, ...]
@@ -51,7 +51,7 @@ class PageGroup(NamedTuple):
 
     @classmethod
     def of(cls, pages: Iterable[StoredPage]) -> PageGroup:
-        """Return pages as a group."""
+        """Group pages."""
         pages = tuple(pages)
         whole, size = pages[0], sum(map(_size, pages))
         length = sum(stored.page.length for stored in pages)
@@ -62,17 +62,17 @@ class PageGroup(NamedTuple):
 
     @property
     def first(self) -> StoredPage:
-        """The only page, or the first."""
+        """First page of the group."""
         return self.pages[0]
 
     @property
     def places(self) -> Iterator[tuple[int, int]]:
-        """The position and size of every buffer."""
+        """Position and size of every buffer."""
         for stored in self.pages:
             yield from zip(stored.page.positions, stored.page.sizes, strict=True)
 
     def ahead_of(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return positions and sizes of what to fetch before some of the rows are read."""
+        """Return the ranges to prefetch before some of the rows are read."""
         size = self.encoded_bytes
         if size <= _WHOLE_BYTES:
             return self.places
@@ -99,7 +99,7 @@ def _items(stored: StoredPage) -> int:
 
 
 def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
-    """Yield all pages of a column, in order, those that are alike together."""
+    """Yield the pages of a column in order, grouped by equal encoding."""
     if len(pages) == 1:
         yield PageGroup.of(pages)
         return
@@ -128,6 +128,6 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
 
 
 def _most_bytes(stored: StoredPage) -> int:
-    """Return how many encoded bytes are read as one, if a page is the first of them."""
+    """Return the maximum encoded bytes of a run that starts with this page."""
     is_remote = isinstance(stored.page.source, PrefetchedSource)
     return _MAX_BYTES if is_remote or is_costly(stored) else _MAX_PLAIN_BYTES

@@ -1,4 +1,4 @@
-"""Which physical columns of a file belong to which field (docs/format/data-files.md, 3)."""
+"""Mapping of fields to a file's physical columns (docs/format/data-files.md, 3)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from lancekit._format.field_marks import PACKED, PACKINGS, Metadata, is_blob, is
 from lancekit._format.paths import show_path
 from lancekit._format.schema import LanceField, LanceSchema
 
-#: What lies in two columns of a file of 2.0's first form, and the id of the second's part, which
-#: no field has: readers find the column behind the first.
+#: Logical types that have two columns in 2.0's first form, and the id of a placeholder for the
+#: second, which is no field's id: readers find this column after the first.
 _TEXTS = ("string", "binary", "large_string", "large_binary")
 _CONTENT = -2
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A top-level field to read, and the physical columns of the file that hold it.
+    """Top-level field to read, with its physical columns.
 
-    Children that are not wanted are left out of the field's type, and so are their columns.  The
-    order is depth-first; in files of 2.0 structs and lists have a column of their own, before
-    those of their children.  Every type that is not nested has exactly one.
+    The field's type and the columns leave out unrequested children.  The order is depth-first.  In
+    2.0 files structs and lists have a column of their own, before the columns of their children.
+    Every type that is not nested has exactly one.
 
     The type decides how blobs (``large_binary`` fields with ``lance-encoding:blob``) are read: as
-    bytes, or as the descriptors that `as_descriptors` asks for.
+    bytes, or as the descriptors that `as_descriptors` selects.
     """
 
     field: pa.Field
@@ -39,8 +39,8 @@ class FileColumn:
 def owning_fields(field: LanceField, version: tuple[int, int]) -> Iterator[LanceField]:
     """Yield the fields that own a physical column, in the order of the columns.
 
-    Up to 2.0 structs and lists own one too; from 2.1 on only leaves do.  The children of packed
-    structs and blobs never do.
+    Up to 2.0 structs and lists own a column, too; from 2.1 on only leaves do.  The children of
+    packed structs and blobs never do.
     """
     if field.children and not _shares_a_column(field):
         if version <= (2, 0):
@@ -52,24 +52,24 @@ def owning_fields(field: LanceField, version: tuple[int, int]) -> Iterator[Lance
 
 
 def _shares_a_column(field: LanceField) -> bool:
-    """Return whether a field's children lie in its own column."""
+    """Return True if a field's children are stored in its own column."""
     marks = field.metadata
     return is_blob(marks) or (field.logical_type == "struct" and is_packed(marks))
 
 
 def packed_where(schema: LanceSchema, packs: Callable[[Metadata], bool]) -> LanceSchema:
-    """Return a schema whose structs are marked as packed where ``packs`` says so."""
+    """Return the schema with structs marked as packed if ``packs`` is True for their metadata."""
     return replace(schema, fields=tuple(_settled(field, packs) for field in schema.fields))
 
 
 def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema:
-    """Return a file's own schema with the marks of packed structs that its columns go by.
+    """Return a file's own schema, with the marks of packed structs that match its columns.
 
-    Writers do not agree on what a mark must say; how many columns there are tells.
+    Writers disagree on the values of a mark, so the number of columns decides.
 
-    Raises Damaged: none of the marks gives so many: a part of the schema is lost.
+    Raises Damaged: no reading of the marks gives this number: a part of the schema is lost.
     """
-    if version == LEGACY:  # nothing is packed, and an id without a field has a column too
+    if version == LEGACY:  # no packed structs; ids without a field have columns, too
         return packed_where(schema, lambda _: False)
     found = _of_columns(schema, version, columns)
     if found is None and version == (2, 0):
@@ -89,7 +89,7 @@ def _of_columns(schema: LanceSchema, version: tuple[int, int], columns: int) -> 
 
 
 def _with_content(field: LanceField) -> LanceField:
-    """Return a field whose strings have a part for the column that the first form of 2.0 had."""
+    """Give strings a child for the second column that they have in 2.0's first form."""
     if field.logical_type not in _TEXTS or is_blob(field.metadata):
         return replace(field, children=tuple(map(_with_content, field.children)))
     content = LanceField(id=_CONTENT, name="bytes", logical_type="uint8", parent_id=field.id)
@@ -102,7 +102,7 @@ def _settled(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField
 
 
 def repacked(field: LanceField, *, packed: bool) -> LanceField:
-    """Return a struct whose marks say whether it lies in one column."""
+    """Set or remove a struct's marks for being packed."""
     marks = field.metadata
     if field.logical_type != "struct" or is_blob(marks) or is_packed(marks) == packed:
         return field
@@ -111,7 +111,7 @@ def repacked(field: LanceField, *, packed: bool) -> LanceField:
 
 
 def in_one_column(field: LanceField, ids: Collection[int]) -> bool:
-    """Return whether a file that has columns for ``ids`` has a leaf, packed struct or blob."""
+    """Return True if a file with columns for ``ids`` stores the field as one column."""
     below = (part.id for child in field.children for part in child.walk())
     return field.id in ids and all(part not in ids for part in below)
 
@@ -119,9 +119,9 @@ def in_one_column(field: LanceField, ids: Collection[int]) -> bool:
 def column_owners(
     schema: LanceSchema, version: tuple[int, int]
 ) -> Iterator[tuple[int, LanceField]]:
-    """Yield the physical columns of a file by its own schema, and the fields that own them.
+    """Yield the physical columns of a file's own schema with the fields that own them.
 
-    In 0.1 a field's id says which is its own.
+    In 0.1 the column's number is the field's id minus the lowest id.
     """
     owners = (owner for field in schema.fields for owner in owning_fields(field, version))
     if version != LEGACY:
@@ -143,7 +143,7 @@ def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileCol
 
 
 def file_column(schema: LanceSchema, wanted: LanceField, version: tuple[int, int]) -> FileColumn:
-    """Return a field of a file's own schema, or what is left of it, with its physical columns."""
+    """Return a field of a file's own schema, possibly pruned, with its physical columns."""
     places = {owner.id: at for at, owner in column_owners(schema, version)}
     owners = (owner.id for owner in owning_fields(wanted, version))
     return FileColumn(wanted.to_arrow(), tuple(places[id_] for id_ in owners if id_ != _CONTENT))

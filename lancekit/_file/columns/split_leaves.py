@@ -1,7 +1,7 @@
-"""Which part of a batch goes to which physical column (docs/format/data-files.md, 3).
+"""Division of a batch into physical columns (docs/format/data-files.md, 3).
 
-From 2.1 on a column is a leaf, with everything above it: `pruned` takes a nested array down to one
-path.  In 2.0 structs and lists have columns of their own, and lists hand their items on:
+From 2.1 on a column is a leaf with all of its parents: `pruned` reduces a nested array to one path.
+In 2.0 structs and lists have columns of their own, and lists pass on their items:
 `columns_of_20`.
 """
 
@@ -32,9 +32,9 @@ from lancekit.errors import UnsupportedTypeError
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A field that owns a column, and the way there: the place of every child on it.
+    """Field that owns a column, and its path: the index of each child on it.
 
-    `items_per_row` is the number of structs that fixed-size lists on the way make of a row.
+    `items_per_row` is the number of structs in a row of the fixed-size lists on the path.
     """
 
     field: LanceField
@@ -43,14 +43,14 @@ class Leaf:
 
 
 def is_whole(field: LanceField) -> bool:
-    """Return whether a field with children is one column nevertheless."""
+    """Return True if a field and its children are stored in one column."""
     if field.logical_type != "struct":  # the mark of a list does not apply to its items
         return False
     return holds_blobs(field.metadata) or is_packed(field.metadata)
 
 
 def leaves_of(field: LanceField) -> Iterator[Leaf]:
-    """Yield the leaves of a field that own a column from 2.1 on, in their order."""
+    """Yield the leaves of a field that own a column from 2.1 on, in order."""
     if not field.children or is_whole(field):
         yield Leaf(field, ())
         return
@@ -63,8 +63,8 @@ def leaves_of(field: LanceField) -> Iterator[Leaf]:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type without what is not stored: extension types, and the names of items."""
-    if isinstance(kind, pa.BaseExtensionType):  # those made in Python cannot be hashed
+    """Return the stored type: without extension types and names of list items."""
+    if isinstance(kind, pa.BaseExtensionType):  # extension types defined in Python cannot be hashed
         return plain_type(kind.storage_type)
     return _plain_nested(kind) if pa.types.is_nested(kind) else kind
 
@@ -87,10 +87,7 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
 def pruned(
     array: pa.Array, path: tuple[int, ...], leaf: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
-    """Return an array with one path from its rows to what ``leaf`` makes of a leaf.
-
-    That is how `shred` takes it.
-    """
+    """Reduce an array to one path, with ``leaf`` applied to the leaf: the input of `shred`."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if not path:
@@ -111,7 +108,7 @@ def _struct_of(child: pa.Array, validity: Bytes | None, count: int) -> pa.Array:
 
 
 def stored(array: pa.Array) -> pa.Array:
-    """Return a leaf as it is stored: no extension types, no nulls among a dictionary's items."""
+    """Return a leaf's storage: no extension types, and no null items in dictionaries."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return stored(array.storage)
@@ -132,7 +129,7 @@ def _without_null_items(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a packed struct or fixed-size lists without extension types inside."""
+    """Remove extension types within a packed struct or fixed-size lists."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_struct(kind):
@@ -148,9 +145,9 @@ def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
-    """Yield what goes to each column of version 2.0.
+    """Yield the arrays for the columns of version 2.0.
 
-    Rows of a struct are nulls, rows of lists are the lists' lengths, null and 0 for a null list.
+    A struct's array has only nulls.  A list's array has its lengths, null and 0 for null lists.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -181,7 +178,7 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
 
 
 def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
-    """Return which nulls values have and their field takes none of, in words; empty without."""
+    """Describe the nulls in values whose field allows none; return "" if there are none."""
     count = 0 if field.nullable else ak.null_count(values)
     if count:
         return f"{count} null{'s'[: count > 1]}"
@@ -192,7 +189,7 @@ def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
 
 
 def _has_forbidden_nulls(array: pa.Array, kind: pa.DataType) -> bool:
-    """Return whether parts of a nested array that must not be null are, where they count."""
+    """Return True if non-nullable parts of a nested array have nulls outside of null parents."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if not _has_required_parts(kind):
@@ -216,7 +213,7 @@ def _has_forbidden_nulls(array: pa.Array, kind: pa.DataType) -> bool:
 
 @lru_cache(maxsize=4096)
 def _has_required_parts(kind: pa.DataType) -> bool:
-    """Return whether some part of a type must not be null; the keys of maps never are."""
+    """Return True if a part of a type is not nullable, apart from the keys of maps."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""Decoding and encoding in threads: NumPy's and Arrow's kernels release the interpreter's lock."""
+"""Threads for decoding and encoding: NumPy's and Arrow's kernels release the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from lancekit._machine import decoding_threads, processors
 
 T = TypeVar("T")
 
-#: What is decoded as one piece, in encoded bytes; a thread takes some milliseconds for it.
+#: Encoded bytes of one piece; a thread decodes them in some milliseconds.
 _PIECE_BYTES = 3 << 19
 
-#: The same where threads do not help: what is read at a time is held twice.
+#: The same without threads: the decoded bytes of a piece are held twice.
 _COPIED_BYTES = 8 << 20
 
-#: Less than this is decoded sooner than threads have begun.
+#: Fewer bytes than this are decoded before threads would have started.
 _THREADED_BYTES = 3 << 20
 
-#: What no thread is asked for, however much there is of it.
+#: Pieces with fewer bytes than this are never decoded in a thread.
 _LEAST_BYTES = 1 << 12
 
-#: What a row costs besides its bytes, such as one of a dictionary, of which it needs few.
+#: Cost of a row in addition to its bytes, e.g. of a dictionary row, which takes few bytes.
 _ROW_BYTES = 2
 
-#: Pieces begin at multiples of this many rows, where most chunks do.
+#: Pieces begin at multiples of this many rows, which most chunks do, too.
 _PIECE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of a page to decode, and their cost in encoded bytes: 0 where threads do not help."""
+    """Rows of a page to decode, and their cost in encoded bytes; 0 if threads do not help."""
 
     page: int
     rows: Rows
@@ -47,7 +47,7 @@ class Piece:
 
 
 def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
-    """Yield what to decode of one page, in order: large ranges in several pieces."""
+    """Yield the pieces of one page's rows, in order; large ranges are divided."""
     size = sum(stored.page.sizes) + _ROW_BYTES * stored.page.length
     cost = size * len(rows) // stored.page.length
     if cost < _LEAST_BYTES:
@@ -57,7 +57,7 @@ def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
     count = cost // (_PIECE_BYTES if is_threaded else _COPIED_BYTES)
     if not is_threaded:
         cost = 0
-    # a page of 2.0 may be compressed as a whole
+    # a page of 2.0 may be compressed as one unit
     of_20 = isinstance(stored.encoding, encodings_v20_pb2.ArrayEncoding)
     if count < 2 or of_20 or not isinstance(rows, range):
         yield Piece(page, rows, cost)
@@ -71,9 +71,10 @@ def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
 
 
 def is_costly(stored: StoredPage) -> bool:
-    """Return whether the time goes into few long calls of Arrow's.
+    """Return True if most time is spent in few long Arrow calls, for which threads help.
 
-    Unpacking bits does not: its many short steps mostly wait for the interpreter's lock.
+    Unpacking bits is not costly: threads would mostly wait for the interpreter's lock between its
+    many short steps.
     """
     encoding = stored.encoding
     if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
@@ -88,19 +89,19 @@ def is_costly(stored: StoredPage) -> bool:
 
 
 def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
-    """Decode pieces, given with their costs, and return them in order.
+    """Decode pieces, given as (cost, function), and return the results in order.
 
-    Costly ones run in threads if there are enough of them.  All callers in a process share the
-    threads, so that callers in threads of their own do not multiply them.
+    Costly pieces run in threads if there are enough of them.  All callers in a process share the
+    threads, so that callers in their own threads do not multiply them.
 
-    Raises LancekitError: the first error in the order of ``work``; what has not begun by then is
-        dropped.
+    Raises LancekitError: the first error in the order of ``work``; pieces that have not begun by
+        then are dropped.
     """
     costly = [cost for cost, _ in work if cost]
     if len(costly) < 2 or sum(costly) < _THREADED_BYTES or processors() == 1:
         return [decode() for _, decode in work]
     pool = _pool(os.getpid())
-    # options of a `with` block hold in the threads too
+    # context variables, such as options of a `with` block, apply in the threads, too
     futures = [pool.submit(copy_context().run, decode) if cost else None for cost, decode in work]
     try:
         return [
@@ -114,10 +115,10 @@ def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
 
 
 def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, None]:
-    """Yield results in order while threads work on the next few; those hold no more than that.
+    """Yield results in order while threads compute the next few.
 
-    Each piece of work says whether a thread may do it; if not, it is done when its result is due.
-    Closing the iterator, or an error, drops what has not begun.
+    Each item is (True if a thread may run it, function).  Others run when their result is due.
+    Closing the iterator, or an error, drops items that have not begun.
     """
     threads = decoding_threads()
     pool = _pool(os.getpid())
@@ -139,7 +140,7 @@ def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, No
 
 @functools.cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Return the threads of this process; those of its parent do not survive a fork."""
+    """Return the thread pool of this process; the parent's threads do not survive a fork."""
     del process
     threads = decoding_threads()
     return ThreadPoolExecutor(threads, thread_name_prefix="lancekit-file")

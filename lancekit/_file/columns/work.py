@@ -1,8 +1,8 @@
-"""What is to be decoded, piece by piece; small pages of several columns become one piece.
+"""Decoding of pieces; small pages of several columns are decoded together.
 
-A wide table has thousands of pages of a few KiB, and what a decoder does once for each page costs
-many times what it does for the values.  Those that are encoded alike are decoded as if they were
-pages of one column, and the result is cut.
+A wide table has thousands of pages of a few KiB, and a decoder's fixed cost for each page is many
+times the cost of its values.  Pages with the same encoding are decoded like pages of one column,
+and the result is sliced.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from lancekit._file.kernels.row_selection import Rows
 from lancekit._file.layouts.field_tree import Path
 from lancekit.errors import FormatError
 
-#: Encoded bytes that cost less than what is done once for each page.
+#: Pages with fewer encoded bytes than this have more fixed cost than decoding cost.
 SMALL_BYTES = 1 << 14
 
-#: Encoded bytes, and rows, that are decoded as one at most: each result holds all of them.
+#: Maximum encoded bytes and rows of a group: each result keeps all of its rows in memory.
 _MOST_BYTES, _MOST_ROWS = 1 << 20, 1 << 20
 
-#: Fewer are decoded sooner one by one.
+#: Smaller groups are faster to decode one by one.
 _FEW = 4
 
 
 class SmallRun(NamedTuple):
-    """Rows of a run of pages that may be decoded with others, and what is made of their array."""
+    """Rows of a run of pages that can be decoded with others, and a function for their array."""
 
     run: PageGroup
-    #: the rows of the run
+    #: number of rows in the run
     length: int
     path: Path
     rows: Rows
@@ -48,7 +48,7 @@ class SmallRun(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Where it begins in the file."""
+        """Position of the run in the file."""
         return self.run.first.page.positions[0]
 
 
@@ -56,7 +56,7 @@ _Placed: TypeAlias = tuple[int, SmallRun]
 
 
 class Work(NamedTuple):
-    """A piece: what decodes it alone, the cost in encoded bytes, 0 where a thread does not help."""
+    """Piece to decode: function, cost in encoded bytes (0 if threads do not help), small run."""
 
     cost: int
     decode: Callable[[], pa.Array]
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 
 def decoded(work: Sequence[Work]) -> list[pa.Array]:
-    """Decode pieces, and return them in order.
+    """Decode pieces and return their arrays in order.
 
     Raises LancekitError: the first error in the order of ``work``.
     """
@@ -77,7 +77,7 @@ def decoded(work: Sequence[Work]) -> list[pa.Array]:
         for (places, _), parts in zip(groups, arrays, strict=True):
             found.update(zip(places, parts, strict=True))
     except FormatError:
-        pass  # one by one, the first error names its column and page
+        pass  # decoded one by one, the first error names column and page
     rest = [place for place in range(len(work)) if place not in found]
     alone = run([(work[place].cost, work[place].decode) for place in rest])
     found.update(zip(rest, alone, strict=True))
@@ -85,9 +85,9 @@ def decoded(work: Sequence[Work]) -> list[pa.Array]:
 
 
 def _groups(work: Sequence[Work]) -> Iterator[tuple[list[int], list[SmallRun]]]:
-    """Yield the places of pieces that are decoded as one, and the pieces, as they lie in the file.
+    """Yield groups to decode as one: indices of the pieces, and their runs in file order.
 
-    Only local files: of others, what is fetched ahead is cut where pages of one column are.
+    Only local files are grouped: prefetched ranges of others end where a column's pages end.
     """
     kinds: dict[object, list[_Placed]] = {}
     for place, piece in enumerate(work):
@@ -108,7 +108,7 @@ def _groups(work: Sequence[Work]) -> Iterator[tuple[list[int], list[SmallRun]]]:
 
 
 def _cut(alike: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]:
-    """Yield groups that are not too large, and whose pages follow each other in the file."""
+    """Yield groups of limited size whose pages ascend in the file."""
     places: list[int] = []
     group: list[SmallRun] = []
     size = rows = end = 0
@@ -131,12 +131,12 @@ def _cost(group: Sequence[SmallRun]) -> int:
 
 
 def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
-    """Decode runs that are alike as one, and return the array of each."""
+    """Decode runs with the same encoding as one, and return the array of each."""
     first = group[0]
     stored = first.run.first
     with (
         located(stored.page.source.name, page=stored.page.index),
-        # no more than the smallest may ask for: what needs more is decoded alone
+        # the limit of the smallest run: decoding that needs more memory is repeated one by one
         allowance(min(small.run.encoded_bytes for small in group), first.memory),
     ):
         rows, borders = _numbered_through(group)
@@ -150,7 +150,7 @@ def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
 
 
 def _numbered_through(group: Sequence[SmallRun]) -> tuple[Rows, list[int]]:
-    """Return which rows of all runs are wanted, and where those of each begin in the result."""
+    """Return the requested rows across all runs, and the borders of the runs in the result."""
     borders = list(accumulate((len(small.rows) for small in group), initial=0))
     firsts = list(accumulate((small.length for small in group), initial=0))
     if borders == firsts:

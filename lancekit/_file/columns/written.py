@@ -1,4 +1,4 @@
-"""The physical columns of a field that is written: how each is encoded, and its rows that wait."""
+"""Physical columns of a field that is written: encoders, and rows that wait for a page."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from lancekit._format.schema import LanceField
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: Logical types of strings, and of dictionaries of them.
+#: Prefixes of the logical types of strings, also within dictionaries.
 _TEXT = ("string", "large_string")
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one version is written: footer and manifest numbers, and the message of a page."""
+    """Format version to write: footer and manifest numbers, and the type of page messages."""
 
     name: str
     footer: tuple[int, int]
@@ -54,9 +54,9 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """One physical column: its field, the way to it, and its rows on their way out.
+    """Physical column to write: its field, its path in a batch, its encoder and waiting rows.
 
-    The pages of blobs are not encoded in threads, because their values go to the file meanwhile.
+    Pages of blobs are not encoded in threads, because encoding writes their values to the file.
     """
 
     owner: LanceField
@@ -79,7 +79,7 @@ def columns_of(
     max_page_bytes: int,
     place: Callable[[Buffer], int],
 ) -> Iterator[WrittenColumn]:
-    """Yield the columns of a top-level field; `place` writes bytes that are in no page."""
+    """Yield the columns of a top-level field; `place` writes bytes outside of pages."""
     old, large = known.name == "2.0", known.name == "2.2"
     leaves = (
         (Leaf(owner, ()) for owner in owning_fields(top, known.manifest)) if old else leaves_of(top)
@@ -139,11 +139,11 @@ def _blob_encoder(
     return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
 
 
-# ---- rows of one physical column: waiting for a page, and the pages that were written
+# ---- rows of one physical column that wait for a page, and the written pages
 
 
 class _PageBuffer:
-    """Rows of one column that wait until they fill a page."""
+    """Buffer for rows of one column until they fill a page."""
 
     def __init__(self, max_page_bytes: int) -> None:
         self._max = max_page_bytes
@@ -151,14 +151,14 @@ class _PageBuffer:
         self._bytes = 0
 
     def add(self, array: pa.Array) -> Iterator[pa.Array]:
-        """Take rows; yield the rows of every page that is full now."""
+        """Add rows; yield the rows of each page that is full."""
         self._pieces.append(array)
         self._bytes += array.nbytes
         if self._bytes >= self._max:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.Array]:
-        """Yield everything that waits, in pages, copying no more than one at a time."""
+        """Yield all buffered rows as pages, with a copy of one page at a time."""
         pieces, size = self._pieces, self._bytes
         self._pieces, self._bytes = [], 0
         rows = sum(map(len, pieces))
@@ -179,17 +179,17 @@ def _joined(pieces: list[pa.Array]) -> list[pa.Array]:
     try:
         return [ak.concat_arrays(pieces)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pieces  # dictionaries that do not go together have pages of their own
+        return pieces  # dictionaries that cannot be unified get separate pages
 
 
 class _ColumnMetadataBuilder:
-    """The pages of one column that have been written.
+    """Metadata of one column's written pages.
 
-    type_url: the message that describes a page.
-    items_per_row: how many rows of a page are one of the file: the items of fixed-size lists of
+    type_url: type of the message that describes a page.
+    items_per_row: number of page rows in a row of the file: the items of fixed-size lists of
         structs.
-    ranked: whether pages say at which row of the file they start.
-    blobs: whether the column says that its values are descriptors of blobs.
+    ranked: True if pages have the number of their first row in the file.
+    blobs: True if the column is marked as having descriptors of blobs.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class _ColumnMetadataBuilder:
         self._pages: list[file2_pb2.Page] = []
 
     def add(self, encoded: Encoded, places: list[int], sizes: list[int]) -> None:
-        """Note a page and where its buffers are."""
+        """Add a page with the positions and sizes of its buffers."""
         per_row = self._items_per_row
         message: bytes = encoded.message.SerializeToString()
         self._pages.append(
@@ -220,12 +220,12 @@ class _ColumnMetadataBuilder:
         return len(self._pages)
 
     def metadata(self) -> bytes:
-        """Return the column's entry in the file."""
+        """Return the column's serialised metadata."""
         message = file2_pb2.ColumnMetadata(encoding=self._encoding, pages=self._pages)
         return message.SerializeToString()
 
 
-# pages of a wide table mostly have encodings that others have too
+# most pages of a wide table share their encoding with others
 @lru_cache
 def _wrap(type_url: str, message: bytes) -> file2_pb2.Encoding:
     wrapped = AnyMessage(type_url=type_url, value=message)

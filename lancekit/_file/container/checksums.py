@@ -1,10 +1,10 @@
-"""Optional checksums of a data file, kept where every other reader ignores them.
+"""Optional checksums of a data file, in metadata that other readers ignore.
 
-The file's schema has metadata of its own, which no manifest repeats.  Under one key there stands a
-text: a hash of the rest, and a JSON object with a hash of the schema and the number of rows, of
-each column's serialised metadata, of each page's buffers, one after the other, and of the bytes
-of blobs.  Nothing that a value depends on is left out: offsets, sizes, constants and symbol tables
-are in the column metadata.
+They are a value in the metadata of the file's own schema, which no manifest repeats.  The value is
+a hash of the rest, then a JSON object.  The object has hashes of the schema and the number of rows,
+of each column's serialised metadata, of each page's buffers in order, and of the blobs' bytes.
+They cover all that a value depends on: offsets, sizes, constants and symbol tables are part of the
+column metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 KEY = "lancekit:checksums"
 _ALGORITHM = "xxh3_64"
 
-#: How every list of checksums begins, behind its own.
+#: Begin of the JSON object in every list of checksums.
 _MARK = b'{"algorithm":"'
 
 
@@ -52,23 +52,23 @@ def _of_schema(descriptor: schema_pb2.FileDescriptor) -> str:
 
 @dataclass(slots=True)
 class ChecksumWriter:
-    """Collects the checksums of a file that is being written."""
+    """Collector of the checksums of a file that is being written."""
 
     _pages: dict[int, list[str]] = field(default_factory=dict)
     _regions: list[tuple[int, int, str]] = field(default_factory=list)
 
     def add_page(self, field_id: int, buffers: Iterable[Buffer]) -> None:
-        """Note the next page of the column that a field owns."""
+        """Add the next page of the column that belongs to a field."""
         self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
 
     def add_region(self, position: int, data: Buffer) -> None:
-        """Note bytes that are in no page: those of blobs."""
+        """Add the bytes of blobs, which are not part of a page."""
         self._regions.append((position, memoryview(data).nbytes, _of_buffers([data])))
 
     def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Mapping[int, bytes]) -> None:
-        """Put the checksums into the file's schema.
+        """Store the checksums in the file's schema.
 
-        ``columns`` are the columns' serialised metadata in their order, by the owners' ids.
+        ``columns`` is the serialised metadata of the columns in order, by the ids of their fields.
         """
         found = {
             "algorithm": _ALGORITHM,
@@ -83,25 +83,25 @@ class ChecksumWriter:
 
 @dataclass(frozen=True, slots=True)
 class Checksums:
-    """What a file should hash to.  Its methods are to be called inside of `located`."""
+    """Expected hashes of a file.  Call its methods within `located`."""
 
     columns: tuple[str, ...]
     pages: tuple[tuple[str, ...], ...]
     regions: tuple[tuple[int, int, str], ...]
     _seen: set[int] = field(default_factory=set, repr=False, compare=False)
-    #: pages that were compared, if each is to be compared once
+    #: pages that have been compared; ``None`` if every read compares
     _pages_seen: set[tuple[int, int]] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
         cls, descriptor: schema_pb2.FileDescriptor, serialised: bytes, *, once: bool = False
     ) -> Checksums | None:
-        """Return the checksums of a file, ``None`` if it has none, after a look at its schema.
+        """Return the checksums of a file, or ``None`` if it has none; verify its schema.
 
-        ``serialised`` are the bytes of the descriptor: damage may have hidden the list in them.
-        With `once` each page is compared once.
+        ``serialised`` are the bytes of the descriptor, in which a damaged key hides the checksums.
+        With `once` each page is compared only once.
 
-        Raises Damaged: the schema, or the list of checksums, is not what was written.
+        Raises Damaged: the schema or the list of checksums differs from the written one.
         """
         stored = descriptor.schema.metadata.get(KEY)
         if stored is None:
@@ -112,7 +112,7 @@ class Checksums:
         if digest != xxh3_64_hexdigest(text).encode():
             raise Damaged("the list of checksums does not fit its own checksum")
         found = json.loads(text)
-        if found["algorithm"] != _ALGORITHM:  # of a later release, which is not known here
+        if found["algorithm"] != _ALGORITHM:  # written by a later release
             return None
         if found["schema"] != _of_schema(descriptor):
             raise Damaged("the schema does not fit its checksum")
@@ -120,18 +120,18 @@ class Checksums:
         return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
 
     def check_column(self, column: int, metadata: Buffer) -> None:
-        """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
+        """Raise ``Damaged`` if a column's serialised metadata do not match their checksum."""
         if self.columns[column] != _of_buffers([metadata]):
             raise Damaged("the column's metadata do not fit their checksum")
 
     def check_regions(self, source: RandomAccess) -> None:
-        """Raise ``Damaged`` if bytes outside of pages are not what was written."""
+        """Raise ``Damaged`` if the bytes of a blob do not match their checksum."""
         self.check_blobs(source, [(position, length) for position, length, _ in self.regions])
 
     def check_blobs(self, source: RandomAccess, ranges: Sequence[tuple[int, int]]) -> None:
-        """Raise ``Damaged`` if a region that one of the ranges touches is not what was written.
+        """Raise ``Damaged`` if a region that overlaps a range does not match its checksum.
 
-        Regions are in the order of their places, and looked at once.
+        Regions are sorted by position, and each is compared once.
         """
         for start, length in ranges if self.regions else ():
             at = max(0, bisect_right(self.regions, start, key=itemgetter(0)) - 1)
@@ -152,9 +152,9 @@ class Checksums:
         page: int,
         places: Sequence[tuple[int, int]],
     ) -> RandomAccess:
-        """Return a file that looks at all of a page's buffers before the first read of any.
+        """Return a source that compares all of a page's buffers before it reads the first one.
 
-        A read raises ``Damaged`` if they are not what was written.
+        A read raises ``Damaged`` if they do not match the checksum.
         """
 
         def check() -> None:
@@ -170,11 +170,11 @@ class Checksums:
 
 
 class BlobSource(SourceWrapper):
-    """A data file of which blobs are read by their places, each looked at before its first read.
+    """Data file from which blobs are read, each compared with its checksum before its first read.
 
-    source, checksums: the file, and what it should hash to.
+    source, checksums: the file, and its expected hashes.
 
-    Raises CorruptFileError: on a read: the bytes are not what was written.
+    Raises CorruptFileError: on a read, if the bytes do not match.
     """
 
     def __init__(self, source: RandomAccess, checksums: Checksums) -> None:
@@ -197,7 +197,7 @@ class BlobSource(SourceWrapper):
 
 
 class _Page(BlobSource):
-    """A file of which a page is read, and what to do before its first read."""
+    """Data file from which one page is read, with a check before the first read."""
 
     def __init__(
         self, source: RandomAccess, checksums: Checksums, check: Callable[[], None]

@@ -32,7 +32,7 @@ MAGIC = b"LANC"
 FOOTER = struct.Struct("<QQQIIHH4s")
 ALIGNMENT = 64
 
-#: (major, minor) of a footer -> the version's name and numbers in manifests
+#: (major, minor) in a footer -> the version's name, and its numbers in manifests
 VERSIONS = {
     (0, 1): ("0.1", LEGACY),
     (0, 2): ("0.1", LEGACY),
@@ -49,21 +49,21 @@ PAGE_LAYOUT = "/lance.encodings21.PageLayout"
 #: One read of this size at the end usually covers footer, tables, metadata and schema.
 _TAIL = 1 << 16
 
-#: Encodings that are kept parsed.
+#: Maximum number of parsed encodings in each cache.
 _CACHED = 512
 
 
 class StoredPage(NamedTuple):
-    """A page, the message that describes its encoding, and what pages alike have in common."""
+    """Page, the message that describes its encoding, and the key for decoding pages together."""
 
     page: Page
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
-    #: ``None`` for pages that are read on their own
+    #: ``None`` for pages that are decoded separately
     alike: bytes | None = None
 
 
 class DescribedPage(NamedTuple):
-    """What column metadata say of a page, whichever handle of the file it is read through."""
+    """Description of a page in the column metadata, independent of any open file handle."""
 
     length: int
     positions: tuple[int, ...]
@@ -74,7 +74,7 @@ class DescribedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frame:
-    """What the end of a file says, and that end from `start` on; equal to nothing but itself."""
+    """Parsed end of a file, and its bytes from `start` on; compares by identity."""
 
     version: tuple[int, int]
     descriptor: schema_pb2.FileDescriptor
@@ -84,14 +84,14 @@ class _Frame:
     data: pa.Buffer
 
     def bytes_held(self) -> int:
-        """Return about how much memory it takes."""
+        """Return an estimate of its memory in bytes."""
         numbers = len(self.column_table) + len(self.global_table)
         return 4 * self.descriptor.ByteSize() + 150 * numbers + self.data.size
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What an opened file says about itself; columns are parsed when asked for."""
+    """Metadata of an open file; columns are parsed on demand."""
 
     source: RandomAccess
     size: int
@@ -101,13 +101,13 @@ class Container:
     global_table: tuple[tuple[int, int], ...]
     tail: _Tail = field(repr=False)
     checksums: Checksums | None = field(default=None, repr=False)
-    #: bytes that any page may take in memory: what `bounds.allowance` begins with
+    #: bytes that any page may take in memory: the floor of `bounds.allowance`
     page_memory: int = field(default_factory=lambda: options.page_memory_bytes, repr=False)
-    #: what stands for the file where something of it is remembered, ``None`` if nothing is
+    #: identifies the file in the cache; ``None`` if nothing of it is cached
     key: object | None = field(default=None, repr=False)
 
     def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """Yield position and size of columns' metadata that opening the file did not read."""
+        """Yield (position, size) of the columns' metadata that opening the file did not read."""
         for column in columns:
             if 0 <= column < len(self.column_table):
                 position, size = self.column_table[column]
@@ -115,9 +115,9 @@ class Container:
                     yield position, size
 
     def pages(self, column: int) -> list[StoredPage]:
-        """Parse the metadata of one physical column.
+        """Return the pages of one physical column, from the cache if possible.
 
-        Raises Damaged, Unsupported: to be called inside of `located`.
+        Raises Damaged, Unsupported: call it within `located`.
         """
         key = None if self.key is None else (self.key, column)
         described = remembered("columns", key, lambda: self.described(column), _described_bytes)
@@ -161,8 +161,8 @@ def _described_bytes(pages: list[DescribedPage]) -> int:
     return sum(200 + 100 * len(page.positions) + 3 * page.encoding.ByteSize() for page in pages)
 
 
-# Columns and pages mostly have encodings that others have too, byte for byte: of a wide table, each
-# is parsed once.  The largest hold an FSST symbol table of 2 KiB.
+# Most columns and pages share their encoding with others, byte for byte: each encoding of a wide
+# table is parsed once.  The largest contain an FSST symbol table of 2 KiB.
 
 
 @functools.lru_cache(_CACHED)
@@ -170,7 +170,7 @@ def _check_column_encoding(stored: bytes) -> None:
     encoding = encodings_v20_pb2.ColumnEncoding()
     _unwrap(stored, COLUMN_ENCODING, encoding)
     kind = encoding.WhichOneof("column_encoding")
-    if kind == "blob":  # in 2.0; its pages say so too
+    if kind == "blob":  # in 2.0; its pages are marked as well
         kind = encoding.blob.inner.WhichOneof("column_encoding")
     if kind != "values":
         raise Unsupported(f"column encoding {kind or 'unknown'!r}")
@@ -191,7 +191,7 @@ def _page_layout(stored: bytes) -> tuple[encodings_v21_pb2.PageLayout, bytes | N
 
 
 def _in_common(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
-    """Return what pages that are decoded as one must have in common."""
+    """Return the key that pages must share to be decoded as one, or ``None`` if they cannot be."""
     if not encoding.HasField("mini_block") or encoding.mini_block.HasField("dictionary"):
         return None
     common = encodings_v21_pb2.MiniBlockLayout()
@@ -217,7 +217,7 @@ def _unwrap(stored: bytes, type_url: str, into: Message) -> None:
 
 
 class _Tail(NamedTuple):
-    """The end of the file in memory, with a way to what lies before it."""
+    """End of the file in memory, with its source for earlier bytes."""
 
     source: RandomAccess
     start: int
@@ -232,7 +232,7 @@ class _Tail(NamedTuple):
         return self.source.read(position, length)
 
     def of_its_own(self, first: int) -> _Tail:
-        """Return the end without what lies before a position, in memory that nothing else holds."""
+        """Return a copy of the end from position `first` on, in separate memory."""
         start = max(self.start, first)
         return _Tail(
             self.source, start, pa.py_buffer(self.data.slice(start - self.start).to_pybytes())
@@ -240,18 +240,18 @@ class _Tail(NamedTuple):
 
 
 def open_container(source: RandomAccess, *, compared: bool = False) -> Container:
-    """Read footer, tables and schema; one read for most files.
+    """Read footer, tables and schema; most files need one read.
 
-    With `compared` each page is compared with its checksum before it is first decoded, and what is
-    decoded is remembered.  The option `verify_checksums` remembers nothing.
+    With `compared` each page is compared with its checksum before it is first decoded, and decoded
+    values are cached.  The option `verify_checksums` caches nothing.
 
-    Raises CorruptFileError: not a Lance file, or a truncated one.
-    Raises UnsupportedFeatureError: a format version that this release does not read.
+    Raises CorruptFileError: the file is truncated or not a Lance file.
+    Raises UnsupportedFeatureError: this release does not read the format version.
     """
     verify = options.verify_checksums
-    # what is to be compared with checksums is read
+    # data that is compared with checksums comes from the file, not from the cache
     identity = None if verify else source.identity
-    memory = options.page_memory_bytes  # which decides what a page may be decoded to
+    memory = options.page_memory_bytes  # limits what a page may decode to
     key = None if identity is None else (identity, memory, compared)
     frame = remembered(
         "files", key, lambda: _read_frame(source, key is not None), _Frame.bytes_held
@@ -276,7 +276,7 @@ def open_container(source: RandomAccess, *, compared: bool = False) -> Container
 
 
 def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
-    """Read the end of a file; what is to be kept owns its memory."""
+    """Read the end of a file; copy its memory if the frame is `kept` in the cache."""
     size = source.size()
     start = max(0, size - _TAIL)
     tail = _Tail(source, start, source.read(start, size - start))
@@ -313,7 +313,7 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
 
 
 def _legacy_frame(source: RandomAccess, tail: _Tail, kept: bool) -> _Frame:
-    """Return what the end of a legacy file says."""
+    """Read the end of a legacy file."""
     descriptor, schema, columns = legacy_tables(tail.read, source.size(), source.name)
     end = tail.of_its_own(columns[0][0]) if kept else tail
     return _Frame(LEGACY, descriptor, columns, (schema,), end.start, end.data)
@@ -331,14 +331,14 @@ def _not_lance(source: RandomAccess, why: str) -> CorruptFileError:
     )
 
 
-# ---- one page of one column: where its buffers lie
+# ---- the pages of a column, with the positions of their buffers
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The place of a page's buffers, checked against the file's size.
+    """Positions and sizes of a page's buffers, checked against the file's size.
 
-    `key` is what the page is remembered by, ``None`` if it is not.
+    `key` identifies the page in the cache; ``None`` if it is not cached.
     """
 
     source: RandomAccess
@@ -361,6 +361,6 @@ class Page:
         return as_bytes(self.source.read(self.positions[buffer], size))
 
     def fetch(self, buffer: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
-        """Return ascending byte ranges of one buffer, and where each starts in the result."""
+        """Read ascending byte ranges of one buffer; return where each starts in the bytes read."""
         require(len(stops) == 0 or stops.max() <= self.size(buffer), "a buffer is too short")
         return fetch(self.source, self.positions[buffer], starts, stops)

@@ -1,4 +1,4 @@
-"""The tables of a legacy file, 0.1, in the form that those of later ones have.
+"""Tables of a legacy file (0.1), in the form of the tables of later versions.
 
 See docs/format/legacy.md, 1.
 """
@@ -16,9 +16,9 @@ from lancekit._format.unknown_fields import parse
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: the version, as manifests name it
+#: version of legacy files in manifests
 LEGACY = (0, 2)
-#: the position of the metadata; major and minor version, which are 0, 1 or 0, 2; the magic bytes
+#: position of the metadata; major and minor version, 0.1 or 0.2; magic bytes
 LEGACY_FOOTER = struct.Struct("<Q2H4s")
 
 _LENGTH = struct.Struct("<I")
@@ -26,7 +26,7 @@ _PAGE_BYTES = 16
 
 
 class LegacyTables(NamedTuple):
-    """The schema and the number of rows, where it lies, and where each field's pages are listed."""
+    """Schema with the number of rows, the schema's place, and the places of the fields' pages."""
 
     descriptor: schema_pb2.FileDescriptor
     schema: tuple[int, int]
@@ -34,16 +34,16 @@ class LegacyTables(NamedTuple):
 
 
 def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> LegacyTables:
-    """Read what a legacy file says of itself.
+    """Read the tables of a legacy file.
 
-    What takes the place of a column's metadata is the part of the page table that is about one
-    field; fields are numbered from the file's lowest id on.
+    A field's part of the page table takes the place of column metadata.  Fields are numbered from
+    the file's lowest id on.
 
-    read: returns bytes from a position on, as many as are asked for.
-    size: of the file.
-    name: for errors.
+    read: returns `length` bytes from `position` on.
+    size: the file's size in bytes.
+    name: the file's name in errors.
 
-    Raises Damaged, Unsupported: to be called inside of `located`.
+    Raises Damaged, Unsupported: call it within `located`.
     """
     metadata = legacy_metadata(read, size, name)
     offsets = metadata.batch_offsets
@@ -57,7 +57,7 @@ def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> L
     first, length = metadata.page_table_position, _PAGE_BYTES * (len(offsets) - 1)
     count = max(ids) - min(ids) + 1
     require(first + count * length <= size, "the page table is cut off")
-    # the first releases began the table with the field of id 0, whatever is in the file
+    # the first releases began the table at field id 0, even if the file does not have that field
     leaf = min((f.id for f in manifest.fields if f.logical_type != "struct"), default=min(ids))
     of_leaf = memoryview(read(first + length * (leaf - min(ids)), length))
     if offsets[-1] and not any(of_leaf):
@@ -73,7 +73,7 @@ def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> L
 def legacy_metadata(
     read: Callable[[int, int], Buffer], size: int, name: str
 ) -> schema_pb2.Metadata:
-    """Read the message that says where all else is, and how many rows each batch has."""
+    """Read the message with the other positions and the number of rows of each batch."""
     (at, *_) = LEGACY_FOOTER.unpack(read(size - LEGACY_FOOTER.size, LEGACY_FOOTER.size))
     metadata = parse(schema_pb2.Metadata, read(*_message(read, at)), f"Metadata of {name}")
     offsets = metadata.batch_offsets
@@ -83,6 +83,6 @@ def legacy_metadata(
 
 
 def _message(read: Callable[[int, int], Buffer], at: int) -> tuple[int, int]:
-    """Return where a message lies that has its length in front of it."""
+    """Return position and size of a message that follows its length."""
     (length,) = _LENGTH.unpack(read(at, _LENGTH.size))
     return at + _LENGTH.size, length

@@ -1,4 +1,4 @@
-"""Many small ranges of a file fetched together, before the code that needs each one asks for it."""
+"""Prefetching of many small ranges of a file with one request."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import pyarrow as pa
 
 from lancekit._storage.base import RandomAccess
 
-# ---- what files that stand before another file have in common
+# ---- base class of sources that wrap another source
 
 
 class SourceWrapper:
-    """A file that answers for another one, except for reading it."""
+    """Source that delegates to another source, except for reads."""
 
     def __init__(self, source: RandomAccess) -> None:
         self._source = source
 
     @property
     def name(self) -> str:
-        """What errors call the file."""
+        """The file's name in errors."""
         return self._source.name
 
     @property
     def gap(self) -> int:
-        """Bytes between two ranges that cost no more than reading them apart."""
+        """Number of bytes between two ranges up to which one read is as cheap as two."""
         return self._source.gap
 
     @property
     def identity(self) -> Hashable | None:
-        """What tells the file from all others."""
+        """Key that distinguishes the file from all others, or ``None``."""
         return self._source.identity
 
     def size(self) -> int:
@@ -40,18 +40,18 @@ class SourceWrapper:
         return self._source.size()
 
 
-#: Ranges no farther apart than this are held as one.
+#: Ranges no further apart than this are fetched as one.
 _GAP = 1 << 12
 
-#: Bytes held at most; what is beyond is read when it is asked for.
+#: Maximum bytes in the prefetch buffer; later ranges are read on demand.
 _MAX_BYTES = 1 << 26
 
 
 class PrefetchedSource(SourceWrapper):
-    """A file in which every read is a request, and what was fetched of it ahead of need.
+    """Source with a prefetch buffer, for files in which every read is a request.
 
-    Readers in several threads may share it: what one holds may be replaced by another's, which
-    costs requests but is never wrong.
+    Threads can share it.  One thread may replace another's prefetched ranges, which costs requests
+    but never returns wrong bytes.
     """
 
     def __init__(self, source: RandomAccess) -> None:
@@ -60,23 +60,23 @@ class PrefetchedSource(SourceWrapper):
         self._whole: pa.Buffer | None = None
 
     def keep(self, whole: pa.Buffer) -> None:
-        """Read from the bytes of the file from now on, all of which one read has brought."""
+        """Serve all later reads from `whole`, the bytes of the complete file."""
         self._whole = whole
 
     def read(self, start: int, length: int) -> pa.Buffer:
-        """Return a range that is held, or read it."""
+        """Return a range from the buffer, or read it."""
         found = self._find(start, length)
         return self._source.read(start, length) if found is None else found
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return ranges if all are held, or read them."""
+        """Return ranges from the buffer if it has all of them, or read them."""
         found = [self._find(start, length) for start, length in ranges]
         held = [data for data in found if data is not None]
         return held if len(held) == len(ranges) else self._source.read_many(ranges)
 
     @contextmanager
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
-        """Fetch ranges and hold them while the block runs."""
+        """Fetch ranges and buffer them while the context is open."""
         spans = _merged(ranges) if self._whole is None else []
         if spans:
             buffers = self._source.read_many([(start, stop - start) for start, stop in spans])
@@ -97,12 +97,12 @@ class PrefetchedSource(SourceWrapper):
 
 
 def shelved(source: RandomAccess) -> RandomAccess:
-    """Return a file to read from: itself if its reads are free, as those of mapped memory are."""
+    """Return a source with a prefetch buffer, or the source itself if its reads are free (mmap)."""
     return source if source.gap == sys.maxsize else PrefetchedSource(source)
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return starts and stops of what to hold, ascending."""
+    """Return the (start, stop) spans to fetch, ascending, up to `_MAX_BYTES`."""
     spans: list[tuple[int, int]] = []
     held = 0
     for start, length in sorted(ranges):

@@ -1,1 +1,1 @@
-"""The values of a page (chapter 11): what they are stored as, and back."""
+"""Encodings of values (chapter 11): one module for each, and the choice between them."""

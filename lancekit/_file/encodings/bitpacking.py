@@ -1,7 +1,7 @@
-"""Unsigned integers of so many bits as the largest of a block of 1024 needs.
+"""Bit-packed unsigned integers: each block of 1024 is packed to the width of its largest value.
 
-Inline, every block stands behind a word that holds its width; out of line, one width that the
-message names holds for all (docs/format/data-files.md, 11.3 to 11.5).
+Inline, a word with the width precedes every block.  Out of line, the message has one width for all
+blocks (docs/format/data-files.md, 11.3 to 11.5).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, Part
 
-#: Chunks packed to one width are unpacked where they lie, if they lie in so few runs each.
+#: Maximum runs of equal widths, per width, for which blocks are unpacked without a copy.
 _RUNS = 4
 
-#: Fewer than one in so many values of the chunks read: each is unpacked on its own.
+#: Below one requested value in this many, each value is unpacked on its own.
 _FEW = 32
 
-#: The lowest bits, by their number.
+#: Masks of the lowest n bits, by n.
 _MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
-#: Fewer blocks than this share the next larger width: each width is a round of NumPy calls.
+#: With fewer blocks than this, a width is raised to the next: each width costs NumPy calls.
 _FEW_BLOCKS = 16
 
 _STEPS = np.array([1 << width for width in range(64)], np.uint64)
@@ -62,7 +62,7 @@ _IMPOSSIBLE = "an impossible packed width"
 def decode_blocks(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Return up to 1024 values of every block, inline."""
+    """Decode inline blocks of up to 1024 values each."""
     bits_per_value = int(encoding.inline_bitpacking.uncompressed_bits_per_value)
     dtype = word_type(bits_per_value)
     total = int(counts.sum())
@@ -79,14 +79,14 @@ def decode_blocks(
     _unpack_by_width(bodies, widths, values.view(dtype).reshape(-1, BLOCK))
     if (counts[:-1] == BLOCK).all():
         return Fixed(size, values[: total * size], total)
-    # levels of chunks may hold fewer values
+    # blocks of levels may have fewer values
     return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
 def _unpacked(
     data: Bytes, dtype: np.dtype, starts: Ints, widths: Ints, counts: Ints
 ) -> Fixed | None:
-    """Unpack blocks with the kernel; ``None`` if that cannot be."""
+    """Unpack blocks with the kernel; return ``None`` if it is not loaded or reports a fault."""
     size, total = dtype.itemsize, int(counts.sum())
     call = unpack.ready(total)
     if call is None or (starts % size).any():
@@ -116,7 +116,7 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return values of all chunks, inline: each on its own if only a few are wanted."""
+    """Decode inline chunks; unpack values one by one if only a few are requested."""
     if rows is None or len(rows) * _FEW > int(counts.sum()):
         return narrowed(decode_blocks(encoding, only(buffers), counts), rows)
     chunk, place = located(counts, rows)
@@ -132,7 +132,7 @@ def decode_chunks(
         _IMPOSSIBLE,
     )
     word, shift = place_of(place, width, bits_per_value)
-    at = np.where(width > 0, size * (word + 1), 0)  # a width of 0 has no words at all
+    at = np.where(width > 0, size * (word + 1), 0)  # a block of width 0 has no words
     values = piece.words(dtype, at).astype(np.uint64) >> shift.astype(np.uint64)
     spill = np.flatnonzero(shift + width > bits_per_value)
     behind = at[spill] + size * (BLOCK // bits_per_value)
@@ -143,7 +143,7 @@ def decode_chunks(
 
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Fixed:
-    """Return the values of one block, inline."""
+    """Decode one inline block."""
     width, words = _block(encoding, data, count)
     size = words.itemsize
     if width == 0:
@@ -155,7 +155,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> F
 def _block(
     encoding: pb.CompressiveEncoding, data: Bytes, count: int
 ) -> tuple[int, NDArray[np.unsignedinteger]]:
-    """Return the width of the values of one block, and the words that hold them."""
+    """Return the width of one block, and its packed words."""
     dtype = word_type(int(encoding.inline_bitpacking.uncompressed_bits_per_value))
     size = dtype.itemsize
     require(count <= BLOCK, _TOO_MANY)
@@ -170,7 +170,7 @@ def _block(
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Return values of one chunk, inline; of a single one no more is looked at than its own."""
+    """Decode one inline chunk; of a single row, unpack only that value."""
     if len(rows) != 1:
         return cut(decode_block(encoding, only(buffers), count), rows)
     width, words = _block(encoding, only(buffers), count)
@@ -181,7 +181,7 @@ def decode_chunk(
 def decode_out_of_line(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Blocks of 1024 values of one width that the message names, then a tail, raw or packed."""
+    """Decode blocks of 1024 values with the message's width, then a raw or packed tail."""
     from lancekit._file.encodings.request import Part, interleave
 
     message = encoding.out_of_line_bitpacking
@@ -221,7 +221,7 @@ def decode_out_of_line(
     values = unpack_blocks(
         _blocks(pieces.head(packed_blocks * block_bytes), dtype, width), width
     ).reshape(-1)
-    # every chunk fills whole blocks of `values`; what a packed tail pads is left out again
+    # `values` has whole blocks for every chunk: the padding of packed tails is dropped
     size = dtype.itemsize
     from_blocks = np.where(raw_tail, full * BLOCK, counts)
     places = starts_of(packed_blocks * BLOCK)[:-1]
@@ -243,7 +243,7 @@ def decode_out_of_line(
 
 
 def out_of_line_message(bits_per_value: int, width: int) -> pb.CompressiveEncoding:
-    """Return the message of values packed out of line."""
+    """Return the protobuf message of out-of-line bit packing."""
     packed = pb.OutOfLineBitpacking(
         uncompressed_bits_per_value=bits_per_value, values=flat.message(width)
     )
@@ -251,7 +251,7 @@ def out_of_line_message(bits_per_value: int, width: int) -> pb.CompressiveEncodi
 
 
 def widths_of(values: NDArray[np.unsignedinteger]) -> Ints:
-    """Return the bits that the largest value of every block of 1024 needs."""
+    """Return the bit width of the largest value in every block of 1024."""
     full = len(values) // BLOCK
     largest = values[: full * BLOCK].reshape(full, BLOCK).max(axis=1).astype(np.uint64)
     if full * BLOCK < len(values):
@@ -260,18 +260,18 @@ def widths_of(values: NDArray[np.unsignedinteger]) -> Ints:
 
 
 def widths_of_largest(largest: NDArray[np.generic]) -> Ints:
-    """Return the bits that each of some numbers needs."""
+    """Return the bit width of each number."""
     widths: Ints = np.searchsorted(_STEPS, largest.astype(np.uint64), side="right")
     return widths.astype(np.int64, copy=False)
 
 
 def packed_size(widths: Ints, itemsize: int) -> int:
-    """Return the bytes of packed blocks: each behind a word that holds its width."""
+    """Return the bytes of packed blocks, including the word in front of each."""
     return int(widths.sum()) * BLOCK // 8 + itemsize * len(widths)
 
 
 def encode(values: NDArray[np.unsignedinteger], widths: Ints) -> EncodedValues:
-    """Pack unsigned integers, every block of 1024 to its width or a little more."""
+    """Pack unsigned integers inline, each block of 1024 to its width or slightly more."""
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
     dtype = values.dtype
@@ -304,7 +304,7 @@ def encode(values: NDArray[np.unsignedinteger], widths: Ints) -> EncodedValues:
 
 
 def _shared(widths: Ints) -> Ints:
-    """Raise the widths that few blocks have to the next that many have."""
+    """Raise the widths of few blocks to the next width that many blocks have."""
     if len(widths) <= _FEW_BLOCKS:
         return np.full(len(widths), widths.max())
     used, numbers = np.unique(widths, return_counts=True)
@@ -331,13 +331,13 @@ def _blocks(packed: Bytes, dtype: np.dtype, width: int) -> NDArray[np.unsignedin
 
 
 def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
-    """Encode 16-bit levels between borders, all of one width."""
+    """Encode the 16-bit levels between borders, all with one width."""
     from lancekit._file.encodings.request import Part, interleave
 
     starts, counts = borders[:-1], np.diff(borders)
     whole = counts // BLOCK * BLOCK
     tails = counts - whole
-    # a tail is packed if that is shorter than raw words
+    # a tail is packed if that takes fewer bytes than raw words
     raw = width * (BLOCK - tails) >= (16 - width) * tails
     to_pack, as_words = np.where(raw, 0, tails), np.where(raw, tails, 0)
     block_bytes = width * BLOCK // 8
@@ -360,7 +360,7 @@ def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
 
 
 def _pack_levels(levels: Bytes, width: int) -> Bytes:
-    """Pack whole blocks."""
+    """Pack whole blocks of levels."""
     if width == 1 and pack.ready(levels.size) is None:
         return _pack_flags(levels)
     words = pack_blocks(levels.astype("<u2").reshape(-1, BLOCK), width)
@@ -370,7 +370,7 @@ def _pack_levels(levels: Bytes, width: int) -> Bytes:
 def _pack_flags(flags: Bytes) -> Bytes:
     """Pack blocks of 1024 flags, one byte each, as 16-bit integers of width 1.
 
-    In a block value ``128 * s + 64 * o + l`` is bit ``8 * o + s`` of word ``l``.
+    In a block, value ``128 * s + 64 * o + l`` is bit ``8 * o + s`` of word ``l``.
     """
     block = np.packbits(flags.reshape(-1, 8, 2, 64), axis=1, bitorder="little")
     return np.ascontiguousarray(block.reshape(-1, 2, 64).transpose(0, 2, 1)).reshape(-1)

@@ -1,9 +1,9 @@
-"""The buffers of chunks that decoders are given, and what all of them ask of these.
+"""Buffers of chunks, the input of decoders, and helpers that all decoders share.
 
-A decoder of many chunks gets `ChunkBuffers`, one for each of a chunk's buffers, how many values
-each chunk holds, and which of them are wanted: ``None`` for all, or ascending positions.  A block
-is a buffer of levels or of a dictionary's items.  With one chunk, plain integers take the place of
-arrays: that is all that a small table or a small range needs.
+A decoder of many chunks gets a `ChunkBuffers` for each of a chunk's buffers, the number of values
+in each chunk, and the requested rows: ``None`` for all, or ascending positions.  A block is a
+buffer of levels or of a dictionary's items.  A decoder of one chunk gets plain integers instead of
+arrays, which is enough for a small table or a short range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOO_SHORT = "a chunk's buffer is too short"
 
 @dataclass(frozen=True, slots=True)
 class ChunkBuffers:
-    """One buffer of each of several chunks, all inside ``data``, ascending."""
+    """One buffer of each of several chunks, all within ``data``, ascending."""
 
     data: Bytes
     starts: Ints
@@ -36,23 +36,23 @@ class ChunkBuffers:
     def __post_init__(self) -> None:
         if len(self.starts):
             left = self.data.size - self.starts - self.lengths
-            require(  # none of the three is negative
+            require(  # none of the three may be negative
                 (self.starts | self.lengths | left).min() >= 0,
                 "a chunk's buffer reaches outside of its page",
             )
 
     @classmethod
     def of(cls, data: Bytes) -> ChunkBuffers:
-        """Return a single buffer."""
+        """Return the buffer of a single chunk."""
         return cls(data, np.zeros(1, np.int64), np.array([data.size]))
 
     def head(self, lengths: Ints) -> Bytes:
-        """Return the first ``lengths`` bytes of every piece, back to back."""
+        """Concatenate the first ``lengths`` bytes of every piece."""
         require((lengths <= self.lengths).all(), TOO_SHORT)
         return gather(self.data, self.starts, lengths)
 
     def table(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
-        """Return the first ``count`` words of every piece as a row each; no copy if it can be."""
+        """Return the first ``count`` words of every piece as a row; a view if possible."""
         size = np.dtype(dtype).itemsize
         require((count * size <= self.lengths).all(), TOO_SHORT)
         if len(self.starts):
@@ -76,12 +76,12 @@ class ChunkBuffers:
         return unaligned
 
     def some(self, which: Ints | NDArray[np.bool_] | slice) -> ChunkBuffers:
-        """Return the pieces of some chunks."""
+        """Select the pieces of some chunks."""
         return ChunkBuffers(self.data, self.starts[which], self.lengths[which])
 
 
 def kind_of(encoding: pb.CompressiveEncoding) -> str:
-    """Return the name of the encoding; `Damaged` if none is set."""
+    """Return the name of the encoding; raise `Damaged` if it is not set."""
     name = encoding.WhichOneof("compression")
     require(name is not None, "a buffer has no encoding")
     return str(name)
@@ -95,30 +95,30 @@ def word_type(bits_per_value: int) -> np.dtype[np.unsignedinteger]:
 
 
 def require_flat(encoding: pb.CompressiveEncoding, what: str) -> int:
-    """Return the bits of each value; ``what`` is `Unsupported` over another encoding."""
+    """Return the bits of each value of a flat encoding; raise `Unsupported` for other encodings."""
     if kind_of(encoding) != "flat":
         raise Unsupported(f"{what} over another encoding")
     return int(encoding.flat.bits_per_value)
 
 
 def only(buffers: Sequence[Buffer]) -> Buffer:
-    """Return the one value buffer of each chunk."""
+    """Return the only value buffer of a chunk; raise `Damaged` for another number of buffers."""
     require(len(buffers) == 1, f"a chunk has {len(buffers)} value buffers, not 1")
     return buffers[0]
 
 
 def located(counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the chunk of every row, and its place in the chunk."""
+    """Return the chunk of every row, and its position in the chunk."""
     firsts = starts_of(counts)
     chunk = np.searchsorted(firsts, rows, "right") - 1
     return chunk, rows - firsts[chunk]
 
 
 def narrowed(values: DecodedValues, rows: Ints | None) -> DecodedValues:
-    """Return the values that are wanted of those of many chunks."""
+    """Select rows from the values of many chunks; all of them if `rows` is ``None``."""
     return values if rows is None else select(values, rows)
 
 
 def cut(values: DecodedValues, rows: range) -> DecodedValues:
-    """Return the values that are wanted of those of one chunk."""
+    """Select a range of rows from the values of one chunk."""
     return values if len(rows) == values.count else select(values, slice(rows.start, rows.stop))

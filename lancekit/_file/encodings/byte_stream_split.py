@@ -1,4 +1,4 @@
-"""Values byte by byte: byte 0 of all values of a chunk, then byte 1, and so on.
+"""Byte stream split: byte 0 of all values of a chunk, then byte 1, and so on.
 
 See docs/format/data-files.md, 11.8.
 """
@@ -27,7 +27,7 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return values of all chunks."""
+    """Decode the values of all chunks."""
     width, odd = divmod(require_flat(encoding.byte_stream_split.values, "a byte stream split"), 8)
     if odd or width not in {2, 4, 8}:
         raise Unsupported(f"a byte stream split of {8 * width + odd}-bit values")
@@ -47,7 +47,7 @@ def decode_chunks(
 
 
 def encode(data: Bytes, width: int, chunk: int) -> EncodedValues:
-    """Encode values of ``width`` bytes, ``chunk`` of them in each chunk."""
+    """Encode values of ``width`` bytes, with ``chunk`` values in each chunk."""
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
     rows = len(data) // width

@@ -1,9 +1,9 @@
-"""How values become the buffers of mini-block chunks (docs/format/data-files.md, 11).
+"""Choice of the encoding for the values of mini-block chunks (docs/format/data-files.md, 11).
 
-Knows nothing of levels or pages: `layouts/choose` says which values there are and how many a chunk
-may hold, and gets the buffers of all chunks at once.
+Independent of levels and pages: `layouts/choose` passes the values and the maximum number of values
+in a chunk, and gets the buffers of all chunks at once.
 
-Flat values are the fastest to read, so another encoding has to save a good part to be chosen.
+Flat values are the fastest to read, so another encoding must save a good part of their bytes.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from lancekit._file.kernels.bitpacking import BLOCK, bits_needed
 from lancekit._file.kernels.memory import Bytes, Ints
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-#: Another encoding than flat values takes at most so much of their bytes.
+#: Maximum share of the flat values' bytes that another encoding may take.
 _WORTH = 0.8
 
-#: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
+#: Smaller values stay flat: saving their space costs more time than it is worth.
 _TINY = 1024
 
-#: Bytes of the numbers that get a dictionary in 2.2.
+#: Bytes of a number that may get a dictionary in 2.2.
 _DICTIONARY_WIDTH = 8
 
-#: How many pairs of neighbours are looked at to see whether there are runs.
+#: Number of neighbouring pairs that are sampled to detect runs.
 _NEIGHBOURS = 4096
 
 
 def mini_values(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> EncodedValues:
     """Encode the values of one page.
 
-    values: at least one value of a leaf column; nulls where ``valid`` has them, or none.
-    valid: the bitmap of ``values``, from bit 0 on; ``None`` if all count.
+    values: at least one value of a leaf column; if there are nulls, ``valid`` marks them.
+    valid: validity bitmap of ``values`` from bit 0 on, or ``None`` without nulls.
     """
     kind = values.type
     if isinstance(values, pa.DictionaryArray):
@@ -90,14 +90,14 @@ def mini_values(values: pa.Array, valid: Bytes | None, request: EncodingRequest)
 def long_values(
     values: pa.Array, valid: Bytes | None, request: EncodingRequest
 ) -> EncodedValues | None:
-    """Encode strings of which some are long; ``None`` if chunks do not suit them."""
+    """Encode strings of which some are long; return ``None`` if chunks do not suit them."""
     offsets, data = string_buffers(values)
     coded = _dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)
 
 
 def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> EncodedValues:
-    """Encode numbers, decimals, temporal values: as the smallest of several encodings."""
+    """Encode numbers, decimals and temporal values with the smallest of several encodings."""
     data = fixed_bytes(values)
     width = byte_width(values.type) or 0
     plain = flat.encode(data, len(values), width * 8, request)
@@ -112,7 +112,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     if width in {1, 2, 4, 8}:
         words: NDArray[np.unsignedinteger] = data.view(f"<u{width}")
         if valid is not None:
-            words = words * bits.unpack(valid, len(values))  # null slots may hold anything
+            words = words * bits.unpack(valid, len(values))  # null slots can contain any value
         widths = bitpacking.widths_of(words)
         size = bitpacking.packed_size(widths, width)
         if size < best and request.max_values >= min(BLOCK, len(words)):
@@ -121,7 +121,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         if starts is not None:
             ran, best = starts, _WORTH * len(starts) * (width + 1)
     if width == 16 or (width == _DICTIONARY_WIDTH and request.large):
-        # as plain bytes, whose equality is that of their bits
+        # as plain bytes or integers: equality then compares bits
         coded = _dictionary_values(_bits_of(values, width), valid, request, int(best / _WORTH))
         if coded is not None:
             return coded
@@ -131,9 +131,9 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
 
 
 def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
-    """Return which pages of numbers are surely written as they are, if no option says otherwise.
+    """Return True for each page of numbers that is certainly written flat, unless options differ.
 
-    table: unsigned integers without nulls, in each line the values of a page.
+    table: unsigned integers without nulls; each row has the values of one page.
     """
     rows, width = table.shape[1], table.itemsize
     differ = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)
@@ -151,44 +151,44 @@ def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
 
 
 def _bits_of(values: pa.Array, width: int) -> pa.Array:
-    """Return values as integers or bytes that are equal where all bits are."""
+    """Reinterpret values as integers or binary, which are equal if all bits are."""
     kind = pa.uint64() if width == 8 else pa.binary(width)
     validity, data = values.buffers()
     return pa.Array.from_buffers(kind, len(values), [validity, data], offset=values.offset)
 
 
 def _starts_of_runs(words: NDArray[np.unsignedinteger], most: float) -> Ints | None:
-    """Return where runs begin; ``None`` if there are more than ``most``."""
+    """Return the starts of runs, or ``None`` if there are more than ``most``."""
     step = max(1, (len(words) - 1) // _NEIGHBOURS)
     left, right = words[:-1:step], words[1::step]
     if np.count_nonzero(left != right) * step > 1.5 * most + _NEIGHBOURS // 64:
         return None
     starts = rle.starts_of_runs(words)
-    # a run is cut where its chunk ends, and a long one after each 255 values
+    # each chunk border starts a new run, and so does every 255th value of a long run
     cuts = len(words) // rle.CHUNK_VALUES + len(words) // rle.LONGEST_RUN
-    number = len(starts) + cuts  # at most
+    number = len(starts) + cuts  # an upper bound
     return starts if number < most else None
 
 
-# ---- dictionary pages: values that occur often, as indices into the distinct ones
+# ---- dictionary pages: frequent values as indices into the distinct values
 
-#: Fewer values, or bytes, are not worth a dictionary.
+#: Fewer values, or fewer bytes, do not get a dictionary.
 _MIN_VALUES = 100
 _MIN_BYTES = 2048
 
 _MAX_ITEMS = 100_000
 
-#: How many values are looked at to see whether many are equal.
+#: Number of values that are sampled to detect repetition.
 _SAMPLE = 4096
 
-#: A dictionary page takes at most so much of the bytes of the plain values.
+#: Maximum share of the plain values' bytes that a dictionary page may take.
 _DICTIONARY_WORTH = 0.7
 
 
 def _dictionary_values(
     values: pa.Array, valid: Bytes | None, request: EncodingRequest, plain: int
 ) -> EncodedValues | None:
-    """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
+    """Encode values as dictionary indices; return ``None`` if that saves less than 30%."""
     if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
         return None
     coded = pc.dictionary_encode(values)
@@ -201,24 +201,24 @@ def _dictionary_values(
 
 
 def _repeats(values: pa.Array) -> bool:
-    """Guess from a sample whether the distinct values are few enough.
+    """Estimate from a sample if the number of distinct values is small enough for a dictionary.
 
-    Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
+    A sample of ``s`` values out of ``n`` distinct ones has about ``s * s / 2n`` repetitions.
     """
     most = min(_MAX_ITEMS, len(values) // 2)
     return _again(values, *_first_look(most)) and _again(values, _SAMPLE, most)
 
 
 def _first_look(most: int) -> tuple[int, int]:
-    """Return the size of a sample, and of how many distinct values it is thought to be.
+    """Return the size of a first sample, and the number of distinct values that it tests for.
 
-    Where sixteen should be seen again, and not four are, no larger sample has to be looked at.
+    16 repetitions are expected.  With fewer than 4, a larger sample is not needed.
     """
     return math.isqrt(32 * most), 4 * most
 
 
 def _may_repeat(table: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Return of each line of a table of numbers whether it may get a dictionary."""
+    """Return True for each row of a table of numbers that may get a dictionary."""
     rows = table.shape[1]
     if rows < _MIN_VALUES or rows * table.itemsize < _MIN_BYTES:
         return np.zeros(len(table), bool)
@@ -234,16 +234,16 @@ def _may_repeat(table: NDArray[np.generic]) -> NDArray[np.bool_]:
 
 @lru_cache
 def _places(size: int, rows: int) -> Ints:
-    """Return which rows a sample of so many is.
+    """Return the row numbers of a sample.
 
-    Not at even distances: values that repeat in a cycle would not be seen to.
+    The distances are random: at even distances, values that repeat in a cycle would look distinct.
     """
     jitter = np.random.default_rng(0).random(_SAMPLE)[:size]
     return ((np.arange(size) + jitter) * (rows / size)).astype(np.int64)
 
 
 def _again(values: pa.Array, size: int, distinct: int) -> bool:
-    """Tell whether a sample has as many values again as one of so many distinct ones would."""
+    """Return True if a sample repeats at least as often as a sample of `distinct` values would."""
     if len(values) >= 2 * size:
         values, all_of = ak.take(values, _places(size, len(values))), False
     else:
@@ -256,11 +256,11 @@ def _again(values: pa.Array, size: int, distinct: int) -> bool:
 def _indexed(
     coded: pa.DictionaryArray, valid: Bytes | None, request: EncodingRequest
 ) -> EncodedValues:
-    """Encode an array of indices whose items are not null."""
+    """Encode a dictionary array; its items have no nulls."""
     width = byte_width(coded.indices.type) or 0
     words: NDArray[np.unsignedinteger] = fixed_bytes(coded.indices).view(f"<u{width}")
     if valid is not None:
-        words = words * bits.unpack(valid, len(words))  # null slots may hold anything
+        words = words * bits.unpack(valid, len(words))  # null slots can contain any value
     if request.max_values >= min(BLOCK, len(words)):
         stored = bitpacking.encode(words, bitpacking.widths_of(words))
     else:
@@ -269,7 +269,7 @@ def _indexed(
 
 
 def _items(items: pa.Array, request: EncodingRequest) -> tuple[pb.CompressiveEncoding, int, bytes]:
-    """Encode the items as one buffer; in 2.2 compressed where that pays."""
+    """Encode the dictionary's items as one buffer, compressed in 2.2 if that saves bytes."""
     if is_variable(items.type):
         offsets, data = string_buffers(items)
         encoding = variable.message(offsets.itemsize * 8)

@@ -1,10 +1,10 @@
-"""Which encoding the strings of a mini-block page get, and their chunks.
+"""Choice of the encoding for the strings of mini-block pages, and of their chunks.
 
-Plain strings are the fastest to read and to look up, so what is chosen, on a sample, has to save a
-good part of them, in chunks that are small enough for a look-up.  FSST, which the reference
-prefers, is read by NumPy at a third of the speed of LZ4: it is written where that was asked for, or
-rows here and there, for which it is the best of all that save space.  The docs of data files have
-what was measured.
+Plain strings are the fastest to scan and to look up.  Another encoding must save a good part of a
+sample, in chunks that are small enough for a lookup.  NumPy decodes FSST, which the reference
+prefers, at a third of the speed of LZ4.  FSST is written if the column requests it or if the goal
+is "take": for lookups of single rows it is the best encoding that saves space.  The docs of data
+files have the measurements.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 #: Pages of fewer bytes stay plain.
 _MIN_BYTES = 32 << 10
 
-#: Bytes of a sample, spread over the page: as many chunks as they make.
+#: Bytes of a sample, in chunks spread over the page.
 _SAMPLE = 128 << 10
 
-#: Strings of so many bytes on average are compressed one by one where chunks do not hold them,
-#: if that saves enough.
+#: Strings with at least this mean size are compressed one by one if chunks cannot hold them and
+#: a sample of `_SINGLES` strings shrinks to `_WORTH`.
 _SINGLE_BYTES = 4096
 _WORTH = 0.8
 _SINGLES = 8
 
-#: The most bytes of a chunk before compression in 2.1, whose levels need room too.
+#: Maximum bytes of a chunk before compression in 2.1, whose levels need space, too.
 _SMALL = 12_000
 
-#: A chunk of long strings may be so large, if some of them are.
+#: Maximum bytes of a chunk in 2.2 whose strings are partly long.
 _LARGEST = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to encode strings: with which chunks, before compression, and those of long strings.
+    """Compressed encoding of strings, with the chunk sizes before compression.
 
-    It is taken if it leaves no more than `worth` of the bytes.
+    `long_chunk` is the size for long strings.  The encoding is chosen if it leaves at most the
+    share `worth` of the bytes.
     """
 
     scheme: str
@@ -56,18 +57,18 @@ class Way:
     worth: float = 0
 
     def limit(self, request: EncodingRequest, *, long: bool) -> int:
-        """Return the bytes of a chunk before compression."""
+        """Return the maximum bytes of a chunk before compression."""
         limit = self.long_chunk if long else self.chunk
         return limit if request.large else min(limit, _SMALL)
 
     @property
     def least(self) -> int:
-        """The bytes of a chunk below which compressing them is not worth the time."""
+        """Mean bytes of a chunk below which compression is not worth the time."""
         return min(self.chunk // 4, general.MIN_COMPRESSED)
 
     def left(self, pieces: list[tuple[Offsets, Bytes]]) -> float:
-        """Return the share of some strings' bytes that it leaves."""
-        if self.scheme == "fsst":  # by one table for all
+        """Return the compressed share of some strings' bytes."""
+        if self.scheme == "fsst":  # one symbol table for all
             lengths = np.concatenate([np.diff(offsets) for offsets, _ in pieces])
             data = np.concatenate([data for _, data in pieces])
             offsets, codes, _ = fsst.encode_each(starts_of(lengths).astype(np.int32), data)
@@ -77,7 +78,7 @@ class Way:
         return sum(len(compress(piece)) for piece in plain) / sum(piece.size for piece in plain)
 
 
-#: by what text is written for: the ways that are tried after plain strings, in this order
+#: encodings to try for each goal, in this order, before strings stay plain
 WAYS = {
     "balance": (
         Way("lz4", None, 4 << 10, 8 << 10, 0.8),
@@ -88,12 +89,12 @@ WAYS = {
     "size": (Way("zstd", 3, 32 << 10, 32 << 10, 0.95),),
 }
 
-#: Bytes of chunks of strings that a column's metadata has compressed.
+#: Chunk bytes (short, long strings) if the column's metadata requests the compression.
 _ASKED = (16 << 10, 32 << 10)
 
 
 def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
-    """Encode strings, none of them 256 bytes or more."""
+    """Encode strings that are all shorter than 256 bytes."""
     offsets, data = string_buffers(values)
     way = _way(values.type, offsets, data, request, long=False)
     if way is None:
@@ -107,7 +108,7 @@ def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
 
 
 def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | None:
-    """Encode longer strings in compressed chunks; ``None`` if these do not hold or shrink them."""
+    """Encode long strings in compressed chunks; ``None`` if chunks cannot hold or shrink them."""
     offsets, data = string_buffers(values)
     way = _way(values.type, offsets, data, request, long=True)
     if way is None or way.scheme == "fsst":
@@ -130,9 +131,9 @@ def _way(
     *,
     long: bool,
 ) -> Way | None:
-    """Return what a column's metadata ask for, or what pays; ``None`` for plain strings.
+    """Return the requested or the most suitable encoding; ``None`` for plain strings.
 
-    Binary is mostly compressed already, and the reference leaves it alone too.
+    Binary values stay plain, as in the reference: they are usually compressed already.
     """
     asked = request.option("compression")
     if asked == "none":
@@ -152,12 +153,12 @@ def _way(
 
 
 def _pieces(offsets: Offsets, data: Bytes, limit: int) -> Iterator[tuple[Offsets, Bytes]]:
-    """Yield chunks of a page's strings: the offsets of each, from 0 on, and its bytes."""
+    """Yield sample chunks of a page's strings: their offsets, from 0 on, and their bytes."""
     rows = len(offsets) - 1
     each = max(1, min(rows, int(limit / variable.mean_size(offsets))))
     for first in np.linspace(0, rows - each, _SAMPLE // limit).astype(np.int64).tolist():
         part = offsets[first : first + each + 1]
-        # of a string that is longer than a chunk, the beginning will do
+        # of a string longer than a chunk, its first bytes are enough
         yield np.minimum(part - part[0], limit), data[int(part[0]) : int(part[-1])][:limit]
 
 
@@ -168,7 +169,7 @@ def single_strings(
 
     Returns
     -------
-    The offsets of the encoded strings, their bytes, and what describes them.
+    The offsets of the encoded strings, their bytes, and their encoding message.
     """
     request = replace(request, large=True)
     offsets, data = string_buffers(values)
@@ -181,7 +182,7 @@ def single_strings(
             return fsst.encode_each(offsets, data)
     if request.scheme is None and request.goal == "scan":
         return offsets, data, encoding
-    # the reference takes Zstd here whatever the scheme, so any reader knows it
+    # the reference always writes Zstd here, whatever the scheme, so every reader knows it
     level = request.scheme[1] if request.scheme else 1
     present = np.ones(len(values), bool) if valid is None else bits.unpack(valid, len(values)) == 1
     rows = np.flatnonzero(present)

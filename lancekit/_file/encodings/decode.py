@@ -1,6 +1,6 @@
-"""Values of any encoding: of all chunks of a page at once, or of the one that is needed.
+"""Decoding of values in any encoding, of all chunks of a page or of one chunk.
 
-Each encoding decodes its own; those that hold another one are put together here.
+Each encoding's module decodes its own values; encodings that wrap another one are combined here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Chunk = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, range], DecodedV
 def decode_blocks(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Decode blocks, of levels or a dictionary, of all chunks at once."""
+    """Decode blocks of levels or of a dictionary, one for each chunk."""
     name = kind_of(encoding)
     decode = _BLOCKS.get(name)
     if decode is None:
@@ -69,7 +69,7 @@ def decode_chunks(
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Decode values of one chunk."""
+    """Decode a range of rows of one chunk."""
     decode = _CHUNK.get(kind_of(encoding))
     if decode is not None:
         return decode(encoding, buffers, count, rows)
@@ -106,7 +106,7 @@ def _fixed_size_list(
     validity, below = fixed_size_list.take_validity(message, buffers, counts)
     if rows is not None and validity is None and kind_of(message.values) == "flat":
         width = flat.check(message.values)
-        if size * width:  # whole lists, from where they lie
+        if size * width:  # copies whole lists, without decoding the others
             data = flat.take(size * width, only(below), counts, rows)
             return Lists(size, None, Fixed(width, data, size * len(rows)), len(rows))
     items = decode_chunks(message.values, below, counts * size)
@@ -119,7 +119,7 @@ def _constant(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Only found below fixed-size lists whose items are all null: there is no value."""
+    """Decode a constant, which only occurs below fixed-size lists with only null items."""
     del buffers
     if encoding.constant.HasField("value"):
         raise Unsupported("a constant inside of a chunk")
@@ -154,7 +154,7 @@ _CHUNKS: dict[str, Chunks] = {
     "byte_stream_split": byte_stream_split.decode_chunks,
     "general": _general,
     "fixed_size_list": _fixed_size_list,
-    # rows of the fields' bytes
+    # each row has the bytes of all fields
     "packed_struct": lambda encoding, *rest: decode_chunks(encoding.packed_struct.values, *rest),
 }
 

@@ -1,4 +1,4 @@
-"""Lists of a fixed size: their items, behind a bit for each (docs/format/data-files.md, 11.10)."""
+"""Fixed-size lists: an optional validity bitmap, then items (docs/format/data-files.md, 11.10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def message(parts: ListParts) -> pb.CompressiveEncoding:
-    """Return the message of fixed-size lists, which may nest."""
+    """Return the protobuf message of fixed-size lists, possibly nested."""
     encoding = flat.message(parts.item_bits)
     for level in reversed(parts.levels):
         lists = pb.FixedSizeList(
@@ -36,7 +36,7 @@ def message(parts: ListParts) -> pb.CompressiveEncoding:
 def take_validity(
     lists: pb.FixedSizeList, buffers: Sequence[ChunkBuffers], counts: Ints
 ) -> tuple[Bytes | None, Sequence[ChunkBuffers]]:
-    """Return the bits of the items of chunks, if there are any, and the buffers behind them."""
+    """Return the validity bits of the chunks' items, or ``None``, and the remaining buffers."""
     size = int(lists.items_per_value)
     total = int(counts.sum())
     claim(size * total // 8, f"{total:,} lists of {size:,} items")
@@ -49,7 +49,7 @@ def take_validity(
 
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
-    """Encode lists, which may nest."""
+    """Encode fixed-size lists, possibly nested."""
     from lancekit._file.encodings.request import (
         CHUNK,
         EncodedValues,

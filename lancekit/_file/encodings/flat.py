@@ -1,4 +1,4 @@
-"""Values back to back, each of so many bits (docs/format/data-files.md, 11.1)."""
+"""Flat values: back to back, with a fixed number of bits (docs/format/data-files.md, 11.1)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def message(bits_per_value: int) -> pb.CompressiveEncoding:
-    """Return the message of values of so many bits."""
+    """Return the protobuf message of flat values."""
     return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=bits_per_value))
 
 
 def check(encoding: pb.CompressiveEncoding) -> int:
-    """Return the bytes of a value, 0 if it is a bit."""
+    """Return the bytes of a value, or 0 for single bits."""
     if encoding.flat.HasField("data"):
         raise Unsupported("compression inside of a flat encoding")
     width = int(encoding.flat.bits_per_value)
@@ -39,7 +39,7 @@ def check(encoding: pb.CompressiveEncoding) -> int:
 def decode_blocks(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Return all values of all blocks."""
+    """Decode all values of all blocks."""
     width, total = check(encoding), int(counts.sum())
     if not width:
         require(((counts + 7) // 8 <= pieces.lengths).all(), TOO_SHORT)
@@ -53,7 +53,7 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return values of all chunks; a few are taken where they lie."""
+    """Decode values of all chunks; copy only the requested rows."""
     width, piece = check(encoding), only(buffers)
     if rows is None or not width:
         return narrowed(decode_blocks(encoding, piece, counts), rows)
@@ -61,23 +61,23 @@ def decode_chunks(
 
 
 def take(width: int, piece: ChunkBuffers, counts: Ints, rows: Ints) -> Bytes:
-    """Return a few values of so many bytes, or lists of fixed size, from where they lie."""
+    """Copy values, or fixed-size lists, of ``width`` bytes at the positions ``rows``."""
     require((counts * width <= piece.lengths).all(), TOO_SHORT)
     if not len(rows):
         return np.empty(0, np.uint8)
     chunk, place = located(counts, rows)
-    if width in {1, 2, 4, 8}:  # buffers start on multiples of eight
+    if width in {1, 2, 4, 8}:  # buffers are aligned to 8 bytes
         words = view(piece.data, f"u{width}")
         taken: Bytes = words[piece.starts[chunk] // width + place].view(np.uint8)
         return taken
-    # one element for each byte that a value could begin at
+    # overlapping elements, one for each byte at which a value can begin
     slots: NDArray[np.void] = np.ndarray(piece.data.size - width + 1, f"V{width}", piece.data, 0, 1)
     lists: Bytes = slots[piece.starts[chunk] + place * width].view(np.uint8)
     return lists
 
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
-    """Return the values of one block."""
+    """Decode the values of one block."""
     width = check(encoding)
     if not width:
         return decode_blocks(encoding, ChunkBuffers.of(data), np.array([count]))
@@ -88,12 +88,12 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Return values of one chunk."""
+    """Decode a range of values of one chunk."""
     return cut(decode_block(encoding, only(buffers), count), rows)
 
 
 def encode(data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest) -> EncodedValues:
-    """Encode values as they are."""
+    """Encode values without compression."""
     from lancekit._file.encodings.request import (
         CHUNK,
         EncodedValues,

@@ -1,4 +1,4 @@
-"""FSST: strings whose frequent pieces are codes of one byte (docs/format/data-files.md, 11.7)."""
+"""FSST: strings as one-byte codes of frequent substrings (docs/format/data-files.md, 11.7)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
-    """Return the encoding of the codes, which are strings themselves."""
+    """Return the encoding of the codes, which are stored as strings."""
     if kind_of(encoding.fsst.values) != "variable":
         raise Unsupported("FSST over another encoding")
     return encoding.fsst.values
@@ -31,7 +31,7 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return strings of all chunks of a page."""
+    """Decode strings of all chunks of a page."""
     codes = variable.decode_chunks(check(encoding), buffers, counts, rows)
     return symbol_table(encoding.fsst.symbol_table).decode(codes)
 
@@ -39,13 +39,13 @@ def decode_chunks(
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Return strings of one chunk."""
+    """Decode strings of one chunk."""
     codes = variable.decode_chunk(check(encoding), buffers, count, rows)
     return symbol_table(encoding.fsst.symbol_table).decode(codes)
 
 
 def encode(offsets: Offsets, data: Bytes, request: EncodingRequest) -> EncodedValues:
-    """Encode strings in chunks, by symbols learned from them."""
+    """Encode strings in chunks, with a symbol table trained on them."""
     from lancekit._file.encodings.request import CHUNK
 
     borders, codes, table = _coded(offsets, data)
@@ -55,7 +55,7 @@ def encode(offsets: Offsets, data: Bytes, request: EncodingRequest) -> EncodedVa
 
 
 def encode_each(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes, pb.CompressiveEncoding]:
-    """Encode strings one by one: where the codes of each begin, these, and what they are."""
+    """Encode strings one by one; return the offsets of their codes, the codes, and the message."""
     borders, codes, table = _coded(offsets, data)
     return borders, codes, _message(table, variable.message(offsets.itemsize * 8))
 

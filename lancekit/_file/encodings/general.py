@@ -1,4 +1,4 @@
-"""Another encoding's first buffer, compressed as a whole (docs/format/data-files.md, 11.9)."""
+"""General compression of an encoding's first buffer (docs/format/data-files.md, 11.9)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues
 
-#: Bytes that a compressed buffer may have besides its values: its padding.
+#: Bytes of padding that a compressed buffer may have in addition to its values.
 _PADDING = 64
 
-#: Smaller buffers are not worth a general compression.
+#: Smaller buffers are not compressed.
 MIN_COMPRESSED = 4096
 
-#: The most bytes of a compressed chunk of 2.1, whose levels need room too.
+#: Maximum bytes of a compressed chunk in 2.1, whose levels need space, too.
 _MAX_SMALL_CHUNK = 28_000
 
 
 def message(
     scheme: str, level: int | None, values: pb.CompressiveEncoding
 ) -> pb.CompressiveEncoding:
-    """Return the message of another encoding's buffer, compressed with ``lz4`` or ``zstd``."""
+    """Return the message of an encoding whose buffer is compressed with ``lz4`` or ``zstd``."""
     number = pb.LZ4 if scheme == "lz4" else pb.ZSTD
     compression = pb.BufferCompression(scheme=number, level=level)
     return pb.CompressiveEncoding(general=pb.General(compression=compression, values=values))
 
 
 def check(general: pb.General) -> str:
-    """Return the name of the compression."""
+    """Return the name of the compression scheme."""
     scheme = SCHEMES.get(general.compression.scheme)
     if scheme is None:
         raise Unsupported(f"compression scheme {general.compression.scheme}")
@@ -52,7 +52,7 @@ def check(general: pb.General) -> str:
 
 
 def decompressed(general: pb.General, pieces: ChunkBuffers, counts: Ints) -> ChunkBuffers:
-    """Return the pieces uncompressed, each the first buffer of so many values."""
+    """Decompress the first buffer of every chunk, which has ``counts`` values."""
     most = _most_bytes(general.values, counts)
     if most is not None:
         most = most + _PADDING
@@ -75,9 +75,9 @@ def compressed(
     large: bool,
     least: int = MIN_COMPRESSED,
 ) -> EncodedValues:
-    """Compress the first buffer of every chunk, unless they do not shrink.
+    """Compress the first buffer of every chunk if that saves bytes.
 
-    Nor are buffers compressed that have less than ``least`` bytes on average.
+    Buffers with a mean of less than ``least`` bytes stay uncompressed.
     """
     from lancekit._file.encodings.request import Part, interleave
 
@@ -100,7 +100,7 @@ def compressed(
 def compressed_unit(
     encoding: pb.CompressiveEncoding, data: bytes, scheme: str
 ) -> tuple[pb.CompressiveEncoding, bytes]:
-    """Compress one buffer as a whole, unless it is small or does not shrink."""
+    """Compress one buffer, unless it is small or does not shrink."""
     if len(data) < MIN_COMPRESSED:
         return encoding, data
     unit = compressor(scheme, None)(pa.py_buffer(data))
@@ -108,7 +108,7 @@ def compressed_unit(
 
 
 def _most_bytes(encoding: pb.CompressiveEncoding, counts: Ints) -> Ints | None:
-    """Return how long the first buffer of so many values may be; ``None`` if they do not tell."""
+    """Return the maximum bytes of each chunk's first buffer, or ``None`` if they have no limit."""
     name = kind_of(encoding)
     message = getattr(encoding, name)
     if name in ("packed_struct", "byte_stream_split"):
@@ -121,12 +121,12 @@ def _most_bytes(encoding: pb.CompressiveEncoding, counts: Ints) -> Ints | None:
         return (counts * int(message.bits_per_value) + 7) // 8
     if name in ("inline_bitpacking", "out_of_line_bitpacking"):
         return (blocks * BLOCK + 1) * int(message.uncompressed_bits_per_value) // 8
-    if name == "rle":  # a run has at least one value, and a byte for its length
+    if name == "rle":  # each run has at least one value, and a length byte
         return 8 + counts * (int(message.values.flat.bits_per_value) // 8 + 1)
     return None
 
 
 def _bare_frames(pieces: ChunkBuffers) -> bool:
-    """Return whether Zstd frames come without their uncompressed sizes."""
+    """Return True if Zstd frames lack the prefix with their uncompressed size."""
     first = pieces.data[pieces.starts[0] : pieces.starts[0] + 4] if len(pieces.starts) else b""
     return bytes(first) == ZSTD_MAGIC

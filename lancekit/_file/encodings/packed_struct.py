@@ -1,4 +1,4 @@
-"""Packed structs: the fields of a row back to back, in one column.
+"""Packed structs: the fixed-width fields of a row back to back, in one column.
 
 See docs/format/data-files.md, 11.11.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def message(widths: Sequence[int]) -> pb.CompressiveEncoding:
-    """Return the message of structs that are rows of fields of so many bytes."""
+    """Return the protobuf message of packed structs whose fields have these byte widths."""
     packed = pb.PackedStruct(
         bits_per_value=[width * 8 for width in widths], values=flat.message(8 * sum(widths))
     )
@@ -31,7 +31,7 @@ def message(widths: Sequence[int]) -> pb.CompressiveEncoding:
 
 
 def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
-    """Encode structs whose fields are all of fixed width."""
+    """Encode structs that have only fixed-width fields."""
     from lancekit._file.kernels.arrow_buffers import packed_rows
 
     table, widths = packed_rows(values)
@@ -40,7 +40,7 @@ def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
 
 
 def width_of(kind: pa.DataType) -> int:
-    """Return the bytes of one value of fixed width."""
+    """Return the bytes of one value of a fixed-width type."""
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size) * width_of(kind.value_type)
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
@@ -51,12 +51,12 @@ def width_of(kind: pa.DataType) -> int:
 
 
 def struct_array(kind: pa.DataType, children: list[pa.Array], count: int) -> pa.Array:
-    """Return a struct without nulls."""
+    """Return a struct array without nulls."""
     return pa.Array.from_buffers(kind, count, [None], children=children)
 
 
 def values_to_arrow(values: raw.DecodedValues, kind: pa.DataType) -> pa.Array:
-    """Return values as an array of exactly type ``kind``; structs come as rows of bytes."""
+    """Convert values to an array of exactly type ``kind``; structs are decoded as rows of bytes."""
     if not pa.types.is_struct(kind):
         return raw.to_arrow(values, kind)
     fields = [kind.field(place).type for place in range(kind.num_fields)]
@@ -75,7 +75,7 @@ def values_to_arrow(values: raw.DecodedValues, kind: pa.DataType) -> pa.Array:
 
 
 def _fixed(data: Bytes, kind: pa.DataType, count: int) -> raw.DecodedValues:
-    """Return values of fixed width, nested as their type is."""
+    """Return fixed-width values, nested like their type."""
     if pa.types.is_fixed_size_list(kind):
         size = int(kind.list_size)
         return raw.Lists(size, None, _fixed(data, kind.value_type, count * size), count)

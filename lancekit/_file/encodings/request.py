@@ -1,4 +1,4 @@
-"""What the values of a mini-block page become: one set of buffers for every chunk."""
+"""Input and output of the value encoders of mini-block pages: options, and buffers of chunks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from lancekit._format.field_marks import COMPRESSION_LEVEL, level, option
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_GOAL
 
-#: Bytes of values in a chunk, for 16-bit and 32-bit chunk sizes.
+#: Bytes of values in a chunk, by whether chunk sizes are 32-bit (2.2) or 16-bit numbers.
 CHUNK = {False: 8192, True: 16384}
 
 MAX_CHUNK_VALUES = 1 << 15
 
-#: A chunk of single bits never has fewer values, so that it ends on a byte.
+#: A chunk of single bits has at least this many values, so that it ends on a byte.
 MIN_CHUNK_VALUES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedValues:
-    """The values of all chunks of a page.
+    """Encoded values of all chunks of a page.
 
-    `counts` are the values of every chunk, the same power of two but for the last.  `buffers` are
-    the value buffers of a chunk, each as parts that follow each other without padding.
-    `dictionary` is the encoding, the number and the bytes of the items that the values index.
+    `counts` are the numbers of values in the chunks: equal powers of two, except for the last.
+    `buffers` are the value buffers of a chunk, each as consecutive parts without padding.
+    `dictionary` has the encoding, the number and the bytes of the items that the values index.
     """
 
     encoding: pb.CompressiveEncoding
@@ -40,18 +40,18 @@ class EncodedValues:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all buffers, and of the dictionary."""
+        """Bytes of all buffers and of the dictionary."""
         stored = sum(part.data.size for parts in self.buffers for part in parts)
         return stored + (len(self.dictionary[2]) if self.dictionary else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodingRequest:
-    """How a page's values are to be encoded.
+    """Options for encoding a page's values.
 
-    `large` stands for version 2.2, with its 32-bit chunk sizes; `max_values` is the most that a
-    chunk may hold, a power of two; `options` is the column's metadata; `goal` is what text is to
-    be written for, one of `lancekit.options.GOALS`.
+    `large` is True for version 2.2, which has 32-bit chunk sizes.  `max_values` limits the values
+    of a chunk and is a power of two.  `options` is the column's metadata.  `goal` is the reading
+    pattern that strings are optimised for, one of `lancekit.options.GOALS`.
     """
 
     large: bool
@@ -60,12 +60,12 @@ class EncodingRequest:
     goal: str = DEFAULT_GOAL
 
     def option(self, name: str) -> str:
-        """Return an option of the column's metadata, such as ``compression``; empty if unset."""
+        """Return an option of the column's metadata, such as ``compression``, or ""."""
         return option(self.options, f"lance-encoding:{name}")
 
     @property
     def scheme(self) -> tuple[str, int | None] | None:
-        """The general compression that the column's metadata asks for, with its level."""
+        """General compression that the column's metadata requests, with its level."""
         name = self.option("compression")
         if name not in {"lz4", "zstd"}:
             return None
@@ -75,30 +75,30 @@ class EncodingRequest:
 def chunk_size(
     bytes_per_value: float, limit: int, max_values: int, smallest: int = MIN_CHUNK_VALUES
 ) -> int:
-    """Return the power of two of values that fit into ``limit`` bytes."""
+    """Return the largest power of two of values that fits into ``limit`` bytes."""
     fitting = int(limit / max(bytes_per_value, 1 / 8))
     size = 1 << max(0, fitting.bit_length() - 1)
     return min(MAX_CHUNK_VALUES, max_values, max(smallest, size))
 
 
 def split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
-    """Return values back to back as one buffer of every chunk."""
+    """Return back-to-back values as one buffer of every chunk."""
     return Part(data, (counts * bits_per_value + 7) // 8)
 
 
-# ---- the buffers of chunks that encoders make, of all chunks at once
+# ---- buffers that encoders create for all chunks at once
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One buffer of every chunk, back to back: `lengths` bytes each, without padding."""
+    """One buffer of every chunk: `lengths` bytes each, back to back without padding."""
 
     data: Bytes
     lengths: Ints
 
 
 def chunk_counts(rows: int, size: int) -> Ints:
-    """Return the values of every chunk: ``size`` each, and what is left in the last."""
+    """Return the number of values in every chunk: ``size``, and the rest in the last."""
     full = max(0, -(-rows // size) - 1)
     return np.array([size] * full + [rows - full * size], np.int64)
 
@@ -109,7 +109,7 @@ def _nothing() -> pa.Scalar:
 
 
 def interleave(parts: Sequence[Part]) -> Bytes:
-    """Return the first pieces of all parts, then the second ones, and so on."""
+    """Concatenate the first pieces of all parts, then the second pieces, and so on."""
     arrays = [strings_of(starts_of(part.lengths), part.data) for part in parts]
     joined = pc.binary_join_element_wise(*arrays, _nothing()).buffers()[2]
     total = sum(int(part.lengths.sum()) for part in parts)

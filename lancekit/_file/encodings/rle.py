@@ -1,4 +1,4 @@
-"""Runs: every value once, with how often it is repeated (docs/format/data-files.md, 11.6)."""
+"""Run-length encoding: values and their repeat counts (docs/format/data-files.md, 11.6)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, Part
 
-#: Values that the writer puts into a chunk of runs: a power of two, as of every chunk but the
-#: last, and at most `MAX_CHUNK_VALUES` (`request.py`).  Level streams follow the value chunks.
-#: Before 2.2 a chunk has at most 32 KiB, and the page of a larger one is halved (`ChunkOverflow`).
-#: Runs of one value each are the most: 20 KiB of 4 bytes, where 8,192 values would be 40; of 8
-#: bytes, 36 KiB, which only a page with runs elsewhere can have.  No other 4,096 of this room is
-#: meant to be the same.
+#: Values in a written chunk of runs: a power of two, as in every chunk but the last, and at most
+#: `MAX_CHUNK_VALUES` (`request.py`).  Level streams follow the value chunks.  Before 2.2 a chunk
+#: has at most 32 KiB, and a page with a larger one is halved (`ChunkOverflow`).  The worst case is
+#: a run for each value: 20 KiB of 4-byte values, where 8,192 values would take 40 KiB.  8-byte
+#: values would take 36 KiB, but only in a page that has runs elsewhere.  The value is unrelated to
+#: other constants of 4,096 in these modules.
 CHUNK_VALUES = 4096
 
-#: the length of a run is one byte
+#: a run length is stored in one byte
 LONGEST_RUN = 255
 
-#: The run of a row is found as fast as so many values are written.
+#: A lookup of one row's run takes as long as writing this many values.
 _LOOK_UP = 8
 
 _WRONG_SIZE = "runs of the wrong size"
@@ -46,13 +46,13 @@ _WRONG_SUM = "runs do not add up to the chunk's values"
 
 
 def message(bits_per_value: int) -> pb.CompressiveEncoding:
-    """Return the message of runs of values of so many bits."""
+    """Return the protobuf message of runs."""
     runs = pb.Rle(values=flat.message(bits_per_value), run_lengths=flat.message(8))
     return pb.CompressiveEncoding(rle=runs)
 
 
 def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
-    """Return the bytes of a run's value, and the type by which it is repeated."""
+    """Return the byte width of a run's value, and the NumPy type for repeating it."""
     message, what = encoding.rle, "run-length encoding"
     bits_per_value = require_flat(message.values, what)
     width, odd = divmod(bits_per_value, 8)
@@ -64,7 +64,7 @@ def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
 def decode_blocks(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Return the values of blocks: run values behind their size in bytes, then the lengths."""
+    """Decode blocks: the size of the run values in bytes, the run values, the lengths."""
     zeros = np.zeros(len(counts), np.int64)
     sizes = pieces.words(np.uint64, zeros).astype(np.int64)
     require((sizes >= 0).all() and (sizes + 8 <= pieces.lengths).all(), _WRONG_SIZE)
@@ -79,13 +79,13 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return values of all chunks, which have run values and lengths in two buffers."""
+    """Decode values of all chunks, which have run values and run lengths in two buffers."""
     values, runs = _two(buffers)
     return _expanded(encoding, values, runs, counts, rows, clip=True)
 
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
-    """Return the values of one block."""
+    """Decode the values of one block."""
     size = int.from_bytes(data[:8].tobytes(), "little")
     require(8 + size <= data.size, _WRONG_SIZE)
     return _expanded_one(encoding, data[8 : 8 + size], data[8 + size :], count)
@@ -94,13 +94,13 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Return values of one chunk."""
+    """Decode a range of values of one chunk."""
     values, lengths = _two(buffers)
     return cut(_expanded_one(encoding, values, lengths, count, clip=True), rows)
 
 
 def starts_of_runs(values: NDArray[np.generic]) -> Ints:
-    """Return where a value differs from the one before it; the first one does."""
+    """Return the positions of values that differ from their predecessor, and position 0."""
     changes = np.empty(len(values), bool)
     changes[0] = True
     np.not_equal(values[1:], values[:-1], out=changes[1:])
@@ -108,9 +108,9 @@ def starts_of_runs(values: NDArray[np.generic]) -> Ints:
 
 
 def encode(values: NDArray[np.unsignedinteger], starts: Ints, chunk: int) -> EncodedValues:
-    """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
+    """Encode runs: their values in one buffer, their one-byte lengths in another.
 
-    Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
+    Runs end with their chunk; longer runs than `LONGEST_RUN` are split.
     """
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts
 
@@ -126,7 +126,7 @@ def encode(values: NDArray[np.unsignedinteger], starts: Ints, chunk: int) -> Enc
 
 
 def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | None:
-    """Encode 16-bit levels between borders; ``None`` if that takes more bytes than it may."""
+    """Encode the 16-bit levels between borders; ``None`` if that takes over ``at_most`` bytes."""
     from lancekit._file.encodings.request import Part
 
     changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
@@ -143,15 +143,15 @@ def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | No
 
 
 def _union(some: Ints, others: Ints) -> Ints:
-    """Return what is in any of two ascending arrays; NumPy's own function hashes every number."""
+    """Return the union of two ascending arrays, faster than NumPy's function, which hashes."""
     both = np.concatenate((some, others))
-    both.sort(kind="stable")  # which merges what is sorted
+    both.sort(kind="stable")  # merges the sorted halves
     kept: Ints = both[np.append(True, both[1:] != both[:-1])]
     return kept
 
 
 def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
-    """Cut runs into those whose lengths are bytes: where each begins among them, and these."""
+    """Split runs to one-byte lengths; return the first piece of each run, and all lengths."""
     pieces = -(-lengths // LONGEST_RUN)
     stops = starts_of(pieces)
     stored: Bytes = np.full(int(stops[-1]), LONGEST_RUN, np.uint8)
@@ -173,10 +173,11 @@ def _expanded(
     *,
     clip: bool = False,
 ) -> DecodedValues:
-    """Repeat run values, and return ``rows``; the runs of every chunk must add up to its count.
+    """Repeat run values, and select ``rows``.
 
-    With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
-    its runs where the last of them ends, and begin the next chunk with the same values again.
+    The runs of every chunk must add up to its count.  With ``clip`` they may exceed it: releases up
+    to 8 write the runs whole, although the chunk ends at a power of two, and repeat the last values
+    in the next chunk.
     """
     width, dtype = check(encoding)
     per_chunk = values.lengths // width
@@ -213,7 +214,7 @@ def _expanded_one(
     *,
     clip: bool = False,
 ) -> Fixed:
-    """Repeat the run values of one chunk, as `_expanded` does."""
+    """Repeat the run values of one chunk; like `_expanded`."""
     width, dtype = check(encoding)
     runs = values.size // width
     require(lengths.size >= runs, _NO_LENGTH)
@@ -227,9 +228,9 @@ def _expanded_one(
     return Fixed(width, whole.view(np.uint8), count)
 
 
-# ---- runs of equal values, written out
+# ---- expansion of runs
 
-#: NumPy repeats as fast where runs are so long.
+#: From this mean run length on, NumPy repeats as fast as the kernel.
 _LONG = 64
 
 
@@ -237,9 +238,9 @@ _LONG = 64
 def repeat(
     values: Values, lengths: Values, runs: Values, counts: Values, clip: int, out: Values
 ) -> int:
-    """Repeat values, of which each chunk has so many; it holds so many when they are repeated.
+    """Repeat values; each chunk has ``runs`` of them and ``counts`` repeated values.
 
-    With ``clip`` its runs may reach beyond that.  There is room for eight more than all values.
+    With ``clip`` the runs of a chunk may exceed its count.  ``out`` has room for eight more values.
     """
     run, after = 0, 0
     for chunk in range(counts.size):
@@ -257,7 +258,7 @@ def repeat(
                 length = end - after
             value = values[np.uint64(run)]
             for at in range(after, after + length, 8):
-                for step in range(8):  # what is too much is written over, or room
+                for step in range(8):  # excess values are overwritten, or go to the spare room
                     out[np.uint64(at + step)] = value
             after += length
             run += 1
@@ -269,9 +270,9 @@ def repeat(
 def repeated(
     values: NDArray[np.generic], lengths: Bytes, runs: Ints, counts: Ints, *, clip: bool
 ) -> NDArray[np.generic] | None:
-    """Return the values of all chunks, each as often as its length says.
+    """Repeat each value as often as its length says, for all chunks, with the kernel.
 
-    ``None`` if that is not compiled, or not worth it, or if something is wrong: NumPy says what.
+    ``None`` if the kernel is not loaded, not faster or reports a fault, which NumPy then raises.
     """
     total = int(counts.sum())
     if values.dtype.kind != "u" or total > _LONG * len(values):

@@ -1,4 +1,4 @@
-"""Strings: offsets, then bytes (docs/format/data-files.md, 11.2)."""
+"""Plain strings: offsets, then bytes (docs/format/data-files.md, 11.2)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SHORT_BLOCK = "a block of strings is too short"
 
 
 def message(bits_per_offset: int) -> pb.CompressiveEncoding:
-    """Return the message of strings behind their offsets."""
+    """Return the protobuf message of plain strings."""
     return pb.CompressiveEncoding(variable=pb.Variable(offsets=flat.message(bits_per_offset)))
 
 
 def check(encoding: pb.CompressiveEncoding) -> int:
-    """Return the bytes of an offset in a chunk."""
+    """Return the byte width of the offsets in chunks."""
     compressed = "compressed offsets or bytes of strings"
     if encoding.variable.HasField("values"):
         raise Unsupported(compressed)
@@ -41,8 +41,8 @@ def check(encoding: pb.CompressiveEncoding) -> int:
 def decode_blocks(
     encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
 ) -> DecodedValues:
-    """Return the strings of a block: bits of an offset, where bytes start, offsets, bytes."""
-    del encoding  # the buffer says itself how wide its offsets are
+    """Decode a block of strings: bits of an offset, position of the bytes, offsets, bytes."""
+    del encoding  # the buffer itself states the width of its offsets
     require(len(counts) == 1, "a block of strings in chunks")
     count = int(counts[0])
     begin = int(pieces.starts[0])
@@ -66,7 +66,7 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> Variable:
-    """Return strings of all chunks, whose offsets count from their buffer's start."""
+    """Decode strings of all chunks; offsets count from the start of their buffer."""
     piece = only(buffers)
     dtype = np.dtype(f"<i{check(encoding)}")
     if rows is not None:
@@ -106,7 +106,7 @@ def decode_chunks(
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> Variable:
-    """Return strings of one chunk."""
+    """Decode strings of one chunk."""
     data, width = only(buffers), check(encoding)
     head = (count + 1) * width
     require(head <= data.size, TOO_SHORT)
@@ -119,13 +119,13 @@ def decode_chunk(
 def encode(
     offsets: Offsets, data: Bytes, limit: int, most: int, request: EncodingRequest
 ) -> EncodedValues:
-    """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
+    """Encode chunk-relative offsets, then bytes; no chunk exceeds ``most`` bytes if possible."""
     from lancekit._file.encodings.request import EncodedValues, Part, chunk_counts, chunk_size
 
     rows = len(offsets) - 1
     width = offsets.dtype.itemsize
     size = chunk_size(mean_size(offsets), limit, request.max_values, smallest=2)
-    # one power of two for the page, such that its largest chunk fits too
+    # one power of two for the page, small enough for its largest chunk
     while size > 2 and largest_chunk(offsets, size) > most:
         size //= 2
     counts = chunk_counts(rows, size)
@@ -143,7 +143,7 @@ def encode(
     places = (counts + 1) * width
     borders = offsets[firsts].astype(np.int64)
     content = borders[1:] - borders[:-1]
-    padding = -(places + content) % 8  # readers want whole offsets, so it counts as content
+    padding = -(places + content) % 8  # readers expect whole offsets, so padding counts as content
     parts = [
         Part(relative.view(np.uint8), places),
         Part(data, content),
@@ -153,18 +153,18 @@ def encode(
 
 
 def encode_block(offsets: Offsets, data: Bytes) -> bytes:
-    """Encode strings as one buffer that tells itself what it is."""
+    """Encode strings as one self-describing buffer."""
     width = offsets.dtype.itemsize
     head = np.array([width * 8, width * (len(offsets) + 2)], offsets.dtype)
     return b"".join((head.tobytes(), offsets.tobytes(), data.tobytes()))
 
 
 def mean_size(offsets: NDArray[np.generic]) -> float:
-    """Return the mean bytes of a string with its offset."""
+    """Return the mean bytes of a string, including its offset."""
     return float(offsets[-1]) / (len(offsets) - 1) + offsets.dtype.itemsize
 
 
 def largest_chunk(offsets: NDArray[np.generic], size: int) -> int:
-    """Return the bytes of the largest chunk of ``size`` strings, with its offsets."""
+    """Return the bytes of the largest chunk of ``size`` strings, including its offsets."""
     borders = np.append(offsets[::size], offsets[-1])
     return int(np.diff(borders).max()) + (size + 1) * offsets.dtype.itemsize

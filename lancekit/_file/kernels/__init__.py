@@ -1,1 +1,1 @@
-"""Work on plain buffers, which knows neither pages nor files."""
+"""Operations on plain buffers, independent of pages and files."""

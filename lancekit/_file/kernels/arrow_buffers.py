@@ -1,4 +1,4 @@
-"""Taking Arrow arrays apart for writing: plain buffers without offsets."""
+"""Conversion of Arrow arrays to plain buffers without array offsets, for writing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A page ready to be written: its buffers and the message that describes them."""
+    """Encoded page: its buffers and the protobuf message that describes them."""
 
     rows: int
     message: Message
     buffers: tuple[Buffer, ...] = ()
 
 
-#: Types by their ids: looking one up costs less than asking for it.
+#: Type ids: a set lookup is faster than the predicates of ``pyarrow.types``.
 _VARIABLE = frozenset(
     kind.id for kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 )
@@ -48,18 +48,18 @@ _FIXED = frozenset(
 
 
 def is_variable(kind: pa.DataType) -> bool:
-    """Return whether values are strings or binary."""
+    """Return True for string and binary types."""
     return kind.id in _VARIABLE
 
 
 def byte_width(kind: pa.DataType) -> int | None:
-    """Return the bytes of one value, ``None`` for types that are not whole bytes."""
+    """Return the bytes of one value, or ``None`` unless it has a fixed number of whole bytes."""
     kind = storage_type(kind)
     return int(kind.byte_width) if kind.id in _FIXED else None
 
 
 def validity_bits(array: pa.Array) -> Bytes | None:
-    """Return the validity bitmap moved to bit 0; ``None`` if there are no nulls."""
+    """Return the validity bitmap, shifted to start at bit 0, or ``None`` without nulls."""
     if array.null_count == 0:
         return None
     if pa.types.is_null(array.type):
@@ -69,7 +69,7 @@ def validity_bits(array: pa.Array) -> Bytes | None:
 
 
 def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return which values are null; ``None`` if there are none."""
+    """Return a flag for each value, True if it is null, or ``None`` without nulls."""
     if array.null_count == 0:
         return None
     if pa.types.is_null(array.type):
@@ -82,7 +82,7 @@ def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def list_offsets(array: pa.Array) -> Offsets:
-    """Return the offsets of lists into their values, one more than lists."""
+    """Return the offsets of lists into their items: one more than there are lists."""
     dtype: type[np.signedinteger] = np.int64 if pa.types.is_large_list(array.type) else np.int32
     stored = array.buffers()[1]
     if stored is None or stored.size == 0:
@@ -91,7 +91,7 @@ def list_offsets(array: pa.Array) -> Offsets:
 
 
 def list_items(array: pa.Array, lengths: NDArray[np.integer]) -> pa.Array:
-    """Return the items of lists, without those of lists whose length is given as 0."""
+    """Return the items of lists, without the items of lists whose given length is 0."""
     offsets = list_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     items = items_of(array).slice(first, last - first)
@@ -101,7 +101,7 @@ def list_items(array: pa.Array, lengths: NDArray[np.integer]) -> pa.Array:
 
 
 def fixed_bytes(array: pa.Array) -> Bytes:
-    """Return the values of a fixed-width array, booleans as bits; null slots are as they come."""
+    """Return the values of a fixed-width array, booleans as bits; null slots keep any content."""
     data = array.buffers()[1]
     width = byte_width(array.type)
     if width is None:
@@ -112,7 +112,7 @@ def fixed_bytes(array: pa.Array) -> Bytes:
 
 
 def _ending_clean(bitmap: Bytes, count: int) -> Bytes:
-    """Clear the bits behind the last value: they belong to other rows."""
+    """Clear the bits after the last value, which belong to other rows."""
     if count % 8 and bitmap[-1] >> (count % 8):
         bitmap = bitmap.copy()
         bitmap[-1] &= (1 << count % 8) - 1
@@ -120,9 +120,9 @@ def _ending_clean(bitmap: Bytes, count: int) -> Bytes:
 
 
 def string_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:
-    """Return offsets that start at 0, one more than values, and the bytes they delimit.
+    """Return offsets that start at 0 (one more than values) and the bytes that they delimit.
 
-    Null values are empty.
+    Null values get length 0.
     """
     _, offset_buffer, data = array.buffers()
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
@@ -133,7 +133,7 @@ def string_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:
     if offsets[0]:
         offsets = offsets - offsets[0]
     if array.null_count and _nulls_hold_bytes(array, offsets):
-        # take copies values only, and leaves nothing behind nulls
+        # take copies no bytes of null values
         return string_buffers(ak.take(array, np.arange(len(array))))
     return offsets, content
 
@@ -145,7 +145,7 @@ def _nulls_hold_bytes(array: pa.Array, offsets: Offsets) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ListLevel:
-    """One level of fixed-size lists: its dimension, and the validity of its items.
+    """Nesting level of fixed-size lists: its dimension, and the validity of its items.
 
     `items` is the number of items in a row of the column.
     """
@@ -157,7 +157,7 @@ class ListLevel:
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """Fixed-size lists, which may nest: outermost level first, and the innermost items."""
+    """Fixed-size lists, possibly nested: levels from the outside in, and the innermost items."""
 
     levels: tuple[ListLevel, ...]
     item_bits: int
@@ -165,12 +165,12 @@ class ListParts:
 
     @property
     def bits_per_row(self) -> int:
-        """The bits of one row, without validity."""
+        """Bits of one row, without validity."""
         return self.levels[-1].items * self.item_bits
 
 
 def taken_apart(array: pa.Array) -> ListParts:
-    """Return the levels and the items of fixed-size lists; items that are all null are zeros."""
+    """Split fixed-size lists into levels and items; return zeros if all items are null."""
     levels: list[ListLevel] = []
     rows = len(array)
     while isinstance(array, pa.FixedSizeListArray):
@@ -189,7 +189,7 @@ def taken_apart(array: pa.Array) -> ListParts:
 
 
 def packed_rows(array: pa.Array) -> tuple[NDArray[np.uint8], list[int]]:
-    """Return the rows of a packed struct, of shape (rows, bytes), and the bytes of each field."""
+    """Return a packed struct's rows, of shape (rows, bytes), and the bytes of each field."""
     columns = []
     for index in range(array.type.num_fields):
         child = child_of(array, index)

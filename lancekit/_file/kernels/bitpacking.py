@@ -1,4 +1,4 @@
-"""Bit-packed blocks of 1024 integers, in the order of FastLanes.
+"""Bit-packed blocks of 1024 integers in the FastLanes order.
 
 A block of T-bit integers packed to W bits is W rows of ``1024 / T`` lanes.  Logical row r of lane l
 holds value ``16 * _ORDER[r // 8] + 128 * (r % 8) + l`` at bits ``r * W`` and up of the lane's
@@ -21,18 +21,19 @@ BLOCK = 1024
 
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
-#: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
+#: Bytes of values processed together: they fit the cache and amortise the NumPy calls.
 _TILE = 1 << 19
 
-#: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
+#: One row of all lanes, 128 bytes for every type; NumPy moves each row as one element.
 _LANES = np.dtype("V128")
 
 
 @kernel("T i8 i8 i8 =T", over="u1 u2 u4 u8", saves=1)
 def unpack(packed: Values, starts: Values, widths: Values, counts: Values, out: Values) -> int:
-    """Unpack so many values of the block at each of the starts, in words, to its width.
+    """Unpack one block for each entry of `starts`, `widths` and `counts`.
 
-    A width of -1 is for values that are not packed.  There is room for 1024 more than all values.
+    `starts` are positions in words.  A width of -1 marks values that are not packed.  `out` has
+    room for 1024 more values than all counts together.
     """
     bits = 8 * packed.itemsize
     lanes = 1024 // bits
@@ -78,7 +79,7 @@ def unpack(packed: Values, starts: Values, widths: Values, counts: Values, out: 
 
 @kernel("T int =T", over="u1 u2 u4 u8", saves=1)
 def pack(values: Values, width: int, out: Values) -> int:
-    """Pack blocks of 1024 values, all below ``2 ** width``; one block's words follow another's."""
+    """Pack blocks of 1024 values below ``2 ** width``; the words of the blocks are contiguous."""
     bits = 8 * values.itemsize
     lanes = 1024 // bits
     word_of = values.dtype.type
@@ -106,21 +107,21 @@ def pack(values: Values, width: int, out: Values) -> int:
 
 
 def bits_needed(largest: int) -> int:
-    """Return the width that holds every value up to ``largest``."""
+    """Return the bit width of values up to ``largest``."""
     return int(largest).bit_length()
 
 
 class _Plan(NamedTuple):
-    """How to unpack one width.
+    """Instructions to unpack one width.
 
-    Every row of the result comes from one *word row*: a row of words as stored, or, for a value
-    that two words share, one that is made of both.  `source` names the word row of each, in the
-    order of the values.  `left` multiplies a word so that its value ends at its highest bit; a
-    shift to the right by all unused bits then leaves the value alone.
+    Every row of the result comes from one *word row*.  A word row is a row of words as stored or,
+    for values that span two words, a row computed from both.  `source` is the word row of each
+    result row, in the order of the values.  `left` multiplies a word so that its value ends at the
+    highest bit; a right shift by all unused bits then isolates the value.
 
-    Values of at most half a word (and a bit) that lie over a border are whole in the word that
-    starts in the middle of the first: `middle`.  Larger ones are joined: the word row `first`
-    shifted right by `down`, and the next one multiplied by `up`.
+    A value of at most half a word plus one bit that crosses a word border lies within the word
+    that starts in the middle of the first: `middle`.  A larger value is the bitwise or of word row
+    `first` shifted right by `down` and of the next word row multiplied by `up`.
     """
 
     source: Ints
@@ -132,7 +133,7 @@ class _Plan(NamedTuple):
 
     @property
     def made(self) -> int:
-        """The word rows that are not stored."""
+        """Number of word rows that are computed, not stored."""
         return len(self.first)
 
 
@@ -174,11 +175,11 @@ def unpack_blocks(
 ) -> NDArray[np.generic]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
-    The word type is the unpacked type; ``width`` is not 0.  Only the words of a block need to be
-    contiguous.  The values go ``into`` a table of their shape, if one is given.
+    The word type is the unpacked type, and ``width`` is not 0.  Only the words within a block must
+    be contiguous.  ``into`` is an optional output array of the result's shape.
 
-    All steps but the last stay in the cache: a tile is brought into the order of the values first,
-    a row of all lanes as one element, and then shifted as a whole.
+    All steps but the last stay in the cache.  Each tile is first reordered to the order of the
+    values, one row of all lanes as one element, and then shifted as a whole.
     """
     dtype = packed.dtype
     bits = dtype.itemsize * 8
@@ -221,13 +222,13 @@ def unpack_blocks(
 
 
 def _table(rows: int, columns: int, dtype: np.dtype) -> NDArray[Any]:
-    """Return an uninitialised table that starts on a multiple of 64 bytes."""
+    """Return an uninitialised two-dimensional array, aligned to 64 bytes."""
     table: NDArray[np.generic] = scratch(rows * columns * dtype.itemsize).view(dtype)
     return table.reshape(rows, columns)
 
 
 def pack_blocks(values: NDArray[np.unsignedinteger], width: int) -> NDArray[np.unsignedinteger]:
-    """Pack values of shape (blocks, 1024), all below ``2 ** width``; mirrors `unpack_blocks`."""
+    """Pack values of shape (blocks, 1024), all below ``2 ** width``: inverse of `unpack_blocks`."""
     dtype = values.dtype
     bits = dtype.itemsize * 8
     lanes = BLOCK // bits
@@ -260,11 +261,11 @@ def pack_blocks(values: NDArray[np.unsignedinteger], width: int) -> NDArray[np.u
 
 
 def place_of(positions: Ints, width: Ints | int, bits: int) -> tuple[Ints, Ints]:
-    """Return the word, within its block, and the shift at which values start.
+    """Return the first word of each value, relative to its block, and the bit shift in that word.
 
-    positions: places of the values in their blocks, 0 to 1023.
-    width: their packed width, one for all or one for each.
-    bits: the unpacked width.
+    positions: positions of the values in their blocks, 0 to 1023.
+    width: packed width, one for all values or one for each.
+    bits: unpacked width.
     """
     lanes = BLOCK // bits
     word, shift = np.divmod(_rows_of(bits)[positions] * width, bits)
@@ -272,7 +273,7 @@ def place_of(positions: Ints, width: Ints | int, bits: int) -> tuple[Ints, Ints]
 
 
 def value_at(words: NDArray[np.generic], place: int, width: int) -> int:
-    """Return the value at a place of a block, whose words are given; ``width`` is not 0."""
+    """Return the value at position `place` of a block of words; ``width`` is not 0."""
     bits = words.dtype.itemsize * 8
     word, shift = divmod(int(_rows_of(bits)[place]) * width, bits)
     lanes = BLOCK // bits
@@ -285,7 +286,7 @@ def value_at(words: NDArray[np.generic], place: int, width: int) -> int:
 
 @functools.cache
 def _rows_of(bits: int) -> Ints:
-    """Return for each place of a block in which row of its lane the value is."""
+    """Return the row within its lane of each position of a block."""
     lanes = BLOCK // bits
     row_of = np.empty(BLOCK, np.int64)
     for row in range(bits):

@@ -1,4 +1,4 @@
-"""Bitmaps in Arrow's order, least significant bit first."""
+"""Bitmaps in Arrow's bit order, least significant bit first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lancekit._file.kernels.memory import Bytes, Ints, gather
 
 
 def pack(flags: NDArray[np.bool_ | np.integer]) -> Bytes:
-    """Return one bit for each flag."""
+    """Pack flags into a bitmap, one bit for each."""
     return np.packbits(flags, bitorder="little")
 
 
@@ -21,7 +21,7 @@ def unpack(bitmap: Bytes, count: int) -> Bytes:
 
 
 def slice_bits(bitmap: Bytes, start: int, count: int) -> Bytes:
-    """Return ``count`` bits from bit ``start`` on, moved to the front."""
+    """Return ``count`` bits from bit ``start`` on, shifted to start at bit 0."""
     require(bitmap.size * 8 >= start + count, "a bitmap is too short")
     first, shift = divmod(start, 8)
     size = -(-count // 8)
@@ -34,12 +34,12 @@ def slice_bits(bitmap: Bytes, start: int, count: int) -> Bytes:
 
 
 def gather_bits(data: Bytes, starts: Ints, counts: Ints) -> Bytes:
-    """Join bitmaps that each start on a byte: ``counts`` bits from each of ``starts``."""
+    """Concatenate bitmaps that each start on a byte: ``counts`` bits from each of ``starts``."""
     sizes = -(-counts // 8)
     joined = gather(data, starts, sizes)
     if (counts[:-1] % 8 == 0).all():
         return joined
     flags = np.unpackbits(joined, bitorder="little")
-    # where each bit of the result lies among the padded bitmaps
+    # position of each result bit among the padded bitmaps
     before = np.concatenate(([0], np.cumsum(sizes * 8 - counts)[:-1]))
     return pack(flags[np.arange(int(counts.sum())) + np.repeat(before, counts)])

@@ -1,8 +1,8 @@
-"""How much memory the bytes of a page may ask for, and how much a value of a type takes.
+"""Limits on the memory that decoding a page may allocate, and size estimates of Arrow types.
 
-Numbers take what their count and width come to.  Of strings nobody knows that beforehand, and a few
-bytes can stand for gigabytes: compressed ones, items of a dictionary that every row repeats, levels
-without bytes.  Whoever sets memory aside for such claims it first.
+The size of numbers follows from count and width.  The size of strings is unknown in advance, and a
+few stored bytes can expand to gigabytes: compressed strings, a dictionary item that every row
+repeats, levels without bytes.  Code that allocates memory for such data calls `claim` first.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from lancekit import _arrow_kernels as ak
 from lancekit._file.kernels.faults import TooLarge
 from lancekit.options import DEFAULT_PAGE_MEMORY, options
 
-#: A page may always take so many times its bytes.
+#: A page may always expand to this many times its stored bytes.
 MOST_TIMES = 64
 
-#: Wider rows are claimed even where there are as many as there should be.
+#: Rows with more bytes than this are claimed even if their number is correct.
 _WIDE = 1 << 10
 
-#: Validity, offsets and bytes.
+#: Number of buffers of a string array: validity, offsets and bytes.
 _STRING_BUFFERS = 3
 
 _current = threading.local()
 
 
 class allowance:  # noqa: N801  # used as if it were a function
-    """Within the block, this thread decodes pages of so many bytes, with at least ``floor``.
+    """Memory limit of this thread while it decodes a page of `encoded` bytes; at least `floor`.
 
-    Entered for every page that is read, so it costs nothing.
+    A plain class, because it is entered for every page that is read.
     """
 
     __slots__ = ("_before", "_now")
@@ -48,18 +48,18 @@ class allowance:  # noqa: N801  # used as if it were a function
 
 
 def _limits() -> tuple[int, int]:
-    """Return the bytes that this thread may claim at once, and what the option says of them."""
+    """Return the bytes that this thread may claim at once, and the value of the option."""
     limits: tuple[int, int] | None = getattr(_current, "limits", None)
     return limits or (options.page_memory_bytes, options.page_memory_bytes)
 
 
 def allowed() -> int:
-    """Return the bytes that this thread may claim at once."""
+    """Return the number of bytes that this thread may claim at once."""
     return _limits()[0]
 
 
 def claim(size: int, what: str) -> None:
-    """Raise `TooLarge` if what is to be set aside is more than the page may ask for."""
+    """Raise `TooLarge` if an allocation of `size` bytes exceeds the page's limit."""
     most, option = _limits()
     if size > most:
         raise TooLarge(
@@ -70,21 +70,21 @@ def claim(size: int, what: str) -> None:
 
 
 def written() -> int:
-    """Return what a page may expand to that is written: what is read without being asked to.
+    """Return the bytes that a written page may expand to, so that default settings can read it.
 
-    The option may be set higher here, but not where the file will be read.
+    A higher option in this process does not count, because readers may not have it.
     """
     limit: int = min(options.page_memory_bytes, DEFAULT_PAGE_MEMORY)
     return limit
 
 
 def is_readable(size: int, encoded: int, most: int) -> bool:
-    """Return whether a page expands to no more than ``most``, or to what its bytes allow."""
+    """Return True if a page of `encoded` bytes may expand to `size` bytes; ``most`` always may."""
     return size <= max(encoded * MOST_TIMES, most)
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
-    """Return an array of nulls, unless its rows are so wide that they must not be made."""
+    """Return an array of nulls; claim memory first if its rows are wide."""
     width = null_bytes(kind)
     if width > _WIDE:
         claim(width * count, f"{count:,} nulls of type {kind}")
@@ -92,9 +92,9 @@ def nulls(count: int, kind: pa.DataType) -> pa.Array:
 
 
 def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
-    """Return items by their places, unless all rows together are more than the page may take."""
+    """Return the items at the positions in `index`; claim memory first if the rows are large."""
     if items.type.num_buffers == _STRING_BUFFERS:
-        if items.nbytes * len(index) > allowed():  # else none is that long
+        if items.nbytes * len(index) > allowed():  # an upper bound, cheaper than the lengths
             sizes = pc.binary_length(items)
             if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
                 size = pc.sum(ak.take(sizes, index)).as_py() or 0
@@ -104,18 +104,18 @@ def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
     return ak.take(items, index)
 
 
-# ---- how many bytes a value of a type takes in memory, as far as the type tells
+# ---- estimates of the bytes of one value in memory, from its type
 
-#: assumed bytes of a value of variable length
+#: assumed bytes of a variable-length value
 _VARIABLE_BYTES = 64
 #: assumed items of a list or map
 _ITEMS = 4
-#: an offset, which is all that a null of variable length has
+#: an offset: all that a null of variable length takes
 _OFFSET_BYTES = 8
 
 
 def value_bytes(kind: pa.DataType) -> int:
-    """Estimate the bytes of one value; those of a type of fixed width are known.
+    """Estimate the bytes of one value; exact for fixed-width types.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def value_bytes(kind: pa.DataType) -> int:
 
 
 def null_bytes(kind: pa.DataType) -> int:
-    """Return about how many bytes a null of a type takes: all, unless its length varies.
+    """Estimate the bytes of a null: the full width for fixed-width types, else an offset.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def null_bytes(kind: pa.DataType) -> int:
     return _bytes(kind, _OFFSET_BYTES, 0)
 
 
-#: the numbers, by their types' ids: most columns are some, and asking a type takes long
+#: bytes of numbers by type id: the most frequent types, and faster than Arrow's attributes
 _NUMBERS = {
     kind.id: kind.bit_width // 8
     for kind in (
@@ -162,7 +162,7 @@ def _bytes(kind: pa.DataType, variable: int, items: int) -> int:
         children = (kind.field(place).type for place in range(kind.num_fields))
         least = 1 if pa.types.is_struct(kind) else _OFFSET_BYTES
         return max(times * sum(_bytes(child, variable, items) for child in children), least)
-    if pa.types.is_fixed_size_binary(kind):  # its number of bits may be more than Arrow counts
+    if pa.types.is_fixed_size_binary(kind):  # its number of bits can overflow Arrow's integer
         return max(int(kind.byte_width), 1)
     try:
         return max(int(kind.bit_width) // 8, 1)

@@ -1,4 +1,4 @@
-"""General compression: the framing of one compressed unit (docs/format/data-files.md, 11.9)."""
+"""General compression: the framing of compressed units (docs/format/data-files.md, 11.9)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: scheme -> (Arrow's codec, bytes of the uncompressed size before the data)
+#: scheme -> (Arrow's codec, bytes of the uncompressed size in front of the data)
 _CODECS = {"lz4": ("lz4_raw", 4), "zstd": ("zstd", 8)}
 
 SCHEMES = {pb.LZ4: "lz4", pb.ZSTD: "zstd"}
@@ -28,26 +28,26 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HEAD = 15
 
-#: Bytes that a block in a frame of LZ4 may have, by the number of the kind of frame less 4.
+#: Maximum block bytes of an LZ4 frame, by the frame's block size code minus 4.
 _LZ4_BLOCKS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)
 
-#: No codec here shrinks better than this; a larger claim is a damaged size.
+#: No codec here compresses better than this; a higher ratio means that the size is damaged.
 _MAX_RATIO = 1 << 16
 
-#: Bytes of a frame of unknown size that are decompressed at a time.
+#: Bytes decompressed at a time from a frame of unknown size.
 _STEP = 1 << 20
 
 _WHAT = "compressed bytes"
 
 
 def decompress(scheme: str, data: Buffer, most: int | None = None) -> Bytes:
-    """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all.
+    """Decompress one unit with scheme ``lz4`` or ``zstd``; ``none`` returns the data.
 
-    With ``most`` they are known to be no more than that; else no more than the page may take.
+    The result must have at most `most` bytes, or fit the page's memory limit if `most` is None.
     """
     try:
         return _decompress(scheme, data, most)
-    except OSError as error:  # what Arrow's codecs raise
+    except OSError as error:  # raised by Arrow's codecs
         raise Damaged(str(error)) from error
 
 
@@ -71,7 +71,7 @@ def _decompress(scheme: str, data: Buffer, most: int | None = None) -> Bytes:
 
 
 def _stated_size(scheme: str, unit: Buffer, prefix: int) -> int | None:
-    """Return the size that a unit says it has; ``None`` for a bare frame of Zstd."""
+    """Return the uncompressed size in a unit's header, or ``None`` for a bare Zstd frame."""
     view = memoryview(unit)
     if scheme == "zstd" and view[:4] == ZSTD_MAGIC:
         return None
@@ -89,7 +89,7 @@ def _check_size(size: int, most: int | None) -> None:
 
 
 def _frame(view: memoryview, most: int | None) -> Bytes:
-    """Return the bytes of a bare frame of Zstd; what is too much is not waited for."""
+    """Decompress a bare Zstd frame; stop as soon as the size limit is exceeded."""
     stream = pa.CompressedInputStream(pa.BufferReader(view), "zstd")
     parts, size = [], 0
     while part := stream.read(_STEP):
@@ -104,9 +104,9 @@ def decompress_all(
 ) -> tuple[Bytes, Ints]:
     """Decompress many units; return their bytes back to back, and the size of each.
 
-    With ``most`` no unit is larger than it says; else all of them no more than the page may take.
-    It takes one call of the codec for all of them, not one each: these would be so short that
-    threads spent their time on handing the interpreter's lock to each other.
+    `most` limits the size of each unit.  Without it, all units together must fit the page's memory
+    limit.  One codec call decompresses all units: calls for short units would spend the threads'
+    time on passing the interpreter's lock around.
     """
     known = _CODECS.get(scheme)
     if known is None:
@@ -126,7 +126,7 @@ def decompress_all(
         require((sizes <= most).all(), "a compressed buffer larger than its values")
     largest = int(np.maximum(sizes, lengths).max()) if len(sizes) else 0
     try:
-        if scheme == "zstd":  # takes frames that follow each other as one
+        if scheme == "zstd":  # decompresses consecutive frames as one
             frames = gather(data, starts + prefix, lengths - prefix)
             joined = pa.Codec(scheme).decompress(pa.py_buffer(frames), decompressed_size=total)
         elif len(starts) > 1 and largest <= _LZ4_BLOCKS[-1] and lengths[0] >= _LZ4_HEAD:
@@ -145,12 +145,12 @@ def decompress_all(
 def decompress_each(
     scheme: str, data: Bytes, places: Iterable[tuple[int, int, int | None]]
 ) -> list[Bytes]:
-    """Decompress units one by one, each from where to where, and to how many bytes at most.
+    """Decompress units one by one: places are (start, stop, maximum size or ``None``).
 
-    Those of unknown size must be no more together than the page may take.
+    All units without maximum size must together fit the page's memory limit.
     """
     units, unknown, known = [], 0, list(places)
-    if scheme in _CODECS:  # so that an error says how much all of them need
+    if scheme in _CODECS:  # claimed together first: an error then states the total
         free = (data[start:stop] for start, stop, most in known if most is None and start < stop)
         sizes = (_stated_size(scheme, unit, _CODECS[scheme][1]) for unit in free)
         claim(sum(size or 0 for size in sizes), _WHAT)
@@ -164,24 +164,24 @@ def decompress_each(
 
 
 def _lz4_frame(data: Bytes, starts: Ints, lengths: Ints, largest: int, total: int) -> Bytes:
-    """Return a frame of LZ4 whose blocks are the units.
+    """Return an LZ4 frame whose blocks are the units.
 
-    In a frame a block follows its *compressed* size, of as many bytes as a unit's prefix has.
+    A block in a frame follows its *compressed* size, which has as many bytes as a unit's prefix.
     """
     kind = 4 + int(np.searchsorted(_LZ4_BLOCKS, largest))
-    # version 1, independent blocks, the size of the content; the largest size of a block
+    # version 1, independent blocks, content size; maximum block size
     descriptor = struct.pack("<BBQ", 0x68, kind << 4, total)
     head = _LZ4_MAGIC + descriptor + bytes([xxh32_intdigest(descriptor) >> 8 & 0xFF])
     frame = gather(data, starts, lengths, room=_LZ4_HEAD)
     frame[:_LZ4_HEAD] = np.frombuffer(head, np.uint8)
     places = starts_of(lengths) + _LZ4_HEAD
-    sizes = np.append(lengths - 4, 0)  # a size of 0 is the end
+    sizes = np.append(lengths - 4, 0)  # size 0 marks the end
     frame[places[:, None] + np.arange(4)] = sizes.astype("<u4")[:, None].view(np.uint8)
     return frame[: places[-1] + 4]
 
 
 def compressor(scheme: str, level: int | None) -> Callable[[pa.Buffer], bytes]:
-    """Return what makes one unit of a buffer: its size, then the compressed bytes."""
+    """Return a function that compresses a buffer to one unit: its size, then the bytes."""
     name, prefix = _CODECS[scheme]
     codec = pa.Codec(name, compression_level=level if scheme == "zstd" else None)
 

@@ -1,7 +1,7 @@
-"""What goes wrong deep inside a decoder, and the boundary that says in which file and page.
+"""Exceptions of decoders, and a context that adds file and page and makes them public errors.
 
-Kernels know neither file nor column, so they raise `Damaged` or `Unsupported` with the bare facts;
-`located` turns these into the public errors.
+Kernels know neither file nor column.  They raise `Damaged`, `TooLarge` or `Unsupported` with the
+bare facts, and `located` translates them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lancekit.errors import (
 
 
 class Damaged(Exception):  # noqa: N818  # never leaves this package
-    """Bytes that contradict the format."""
+    """The bytes contradict the format."""
 
 
 class TooLarge(Exception):  # noqa: N818  # never leaves this package
-    """Bytes that may be well, and stand for more than is set aside unasked."""
+    """The bytes may be valid, but decoding needs more memory than the limit allows."""
 
     def __init__(self, problem: str, needed: int) -> None:
         super().__init__(problem)
@@ -44,14 +44,14 @@ def require(condition: object, message: str) -> None:
         raise Damaged(message)
 
 
-# What NumPy, Arrow and protobuf raise when damaged bytes slip past the explicit checks.
+# Exceptions of NumPy, Arrow and protobuf for damaged bytes that no explicit check found.
 _SLIPPED = ValueError | IndexError | OverflowError | MemoryError | TypeError | struct.error
 
 
 class located:  # noqa: N801  # used as if it were a function
-    """Translate failures inside the block to public errors that name the place.
+    """Context that translates failures to public errors with file, column and page.
 
-    Entered for every page that is read, so it costs nothing until something fails.
+    A plain class, because it is entered for every page that is read.
     """
 
     __slots__ = ("_column", "_file", "_page")

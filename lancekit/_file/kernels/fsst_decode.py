@@ -1,4 +1,4 @@
-"""FSST: strings as codes of a table of up to 255 symbols (docs/format/data-files.md, 11.7)."""
+"""FSST decoder, for tables of up to 255 symbols (docs/format/data-files.md, 11.7)."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _MAGIC = 0x46535354
 _EVERY_BYTE = bytes(range(256))
 _CROSSES = "an FSST escape crosses a value"
 
-#: A length that no symbol has.
+#: Length that marks an escape; no symbol is that long.
 _NEVER = 255
 
-#: Codes decoded at a time, an even number.
+#: Codes decoded at a time; an even number.
 _BLOCK = 1 << 19
 
-#: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
+#: For fewer codes, decoding one by one is faster than building the table of pairs.
 _MANY = 1 << 18
 
 
-#: Codes that are decoded before their strings are told apart.
+#: Codes that the kernel decodes before it looks up where their strings begin.
 _STRETCH = 1 << 12
 
-#: Bytes behind what codes stand for: as if all of a stretch stood for 8, and what the copy of the
-#: last may write behind it.
+#: Spare bytes of the output buffer: the kernel reserves 8 bytes for each code of a stretch, and
+#: the copy of the last symbol may write 8 bytes past its end.
 _SLACK = 8 * _STRETCH + 8
 
-#: Codes of which it is guessed how many bytes all of them stand for, and how far off that may be.
+#: Number of codes sampled to estimate the decoded size, and the safety factor of the estimate.
 _SAMPLE, _MARGIN = 1 << 12, 1.1
 
-#: More codes than this may stand for more than 2 GiB.
+#: More codes than this may decode to more than 2 GiB.
 _MOST = 1 << 28
 
 
 @kernel("u1 u1", saves=0)
 def most_bytes(codes: Values, lengths: Values) -> int:
-    """Return the bytes that codes stand for at most: as if none were a literal."""
+    """Return an upper bound of the decoded bytes, as if no code were a literal byte."""
     size = 0
     for at in range(codes.size):
         size += lengths[np.uint64(codes[np.uint64(at)])]
@@ -67,15 +67,15 @@ def decode_codes(
     out: Values,
     places: Values,
 ) -> int:
-    """Decode the codes between offsets; return how many bytes that gives.
+    """Decode the codes between offsets; return the number of decoded bytes.
 
-    A symbol is copied as 8 bytes, however many it has, so ``out`` has `_SLACK` more than they
-    need; if it has not, that is said as if they were damaged.  An escape has the length 1 in
-    ``lengths``, and codes without a symbol 0.
+    The kernel copies 8 bytes for each symbol, whatever its length, so ``out`` needs `_SLACK` spare
+    bytes.  Too small an ``out`` is reported like damage.  In ``lengths`` an escape has length 1,
+    and codes without a symbol have length 0.
 
-    Strings are short: a loop over the codes of each ends at a place that the processor does not
-    foresee.  So codes are decoded in stretches, with ``marks`` of where each begins in ``out``, -1
-    for literal bytes, of which those of the strings are picked.
+    A loop over the codes of each short string would end at a branch that the processor
+    mispredicts.  So codes are decoded in stretches.  ``marks`` records where each code begins in
+    ``out``, -1 for literal bytes, and the strings' begins in ``places`` are picked from it.
     """
     at = 0
     value = 0
@@ -101,7 +101,7 @@ def decode_codes(
                 if length == 0:
                     return -1
                 symbol = 8 * np.int64(code)
-                # all are read before any is written, so that it is one load and one store
+                # all loads come before all stores, so that they compile to one load and one store
                 b0, b1 = symbols[np.uint64(symbol)], symbols[np.uint64(symbol + 1)]
                 b2, b3 = symbols[np.uint64(symbol + 2)], symbols[np.uint64(symbol + 3)]
                 b4, b5 = symbols[np.uint64(symbol + 4)], symbols[np.uint64(symbol + 5)]
@@ -125,16 +125,15 @@ def decode_codes(
 
 @lru_cache(maxsize=16)
 def symbol_table(table: bytes) -> SymbolTable:
-    """Return the symbols, parsed; pages are read in pieces, so they are kept for a while."""
+    """Parse a symbol table; cached, because pages are read in pieces."""
     return SymbolTable(table)
 
 
 class SymbolTable:
-    """The symbols of one page.
+    """Symbol table of one page.
 
-    Arrow does the decoding: codes index a binary array of what they stand for, and ``take``
-    concatenates.  Its cost is per element, so codes are decoded in pairs, over an array of all
-    pairs, where there are enough of them to make up for building it.
+    Arrow decodes: codes index a binary array of their symbols, and ``take`` concatenates.  Its cost
+    is per element.  With enough codes to pay for an array of all pairs, codes are decoded in pairs.
     """
 
     def __init__(self, table: bytes) -> None:
@@ -154,7 +153,7 @@ class SymbolTable:
         self._count = count
         self._symbols = np.zeros(2048, np.uint8)
         self._symbols[: 8 * count] = symbols.reshape(-1)
-        # what single codes stand for: symbols, then what stands behind an escape
+        # entries of single codes: the symbols, then the literal bytes that follow an escape
         self._lengths = np.ones(512, np.uint8)
         self._lengths[:count], self._lengths[count:256] = sizes, 0
         data = symbols[np.arange(8) < sizes[:, None]].tobytes() + _EVERY_BYTE
@@ -164,9 +163,9 @@ class SymbolTable:
 
     @cached_property
     def _pairs(self) -> pa.Array:
-        """What pairs of codes stand for, by ``first + 256 * second``.
+        """Decoded bytes of all pairs of codes, at index ``first + 256 * second``.
 
-        As far again behind them are the pairs whose first code is a literal byte.
+        A second block of the same size holds the pairs whose first code is a literal byte.
         """
         codes = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).astype(np.uint16)
         table = np.tile(codes, 2).reshape(2, -1, 2)
@@ -179,19 +178,19 @@ class SymbolTable:
 
     @cached_property
     def _firsts(self) -> NDArray[np.uint8]:
-        """How many bytes the first code of every pair stands for; `_NEVER` for an escape."""
+        """Number of bytes of each pair's first code; `_NEVER` for an escape."""
         lengths = self._lengths[:256].copy()
         lengths[_ESCAPE] = _NEVER
         return np.concatenate((np.tile(lengths, 256), np.ones(1 << 16, np.uint8)))
 
     def decode(self, codes: Variable) -> Variable:
-        """Return the strings behind the codes."""
+        """Return the strings that the codes stand for."""
         if not self.compressed or codes.count == 0:
             return codes
         return self._compiled(codes) or self._decoded(codes)
 
     def _compiled(self, codes: Variable) -> Variable | None:
-        """Decode with the kernel; ``None`` if there is none, or if something is wrong."""
+        """Decode with the kernel; return ``None`` if it is not loaded or reports a fault."""
         begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
         if end - begin >= _MOST or (call := decode_codes.ready(end - begin)) is None:
             return None
@@ -218,9 +217,9 @@ class SymbolTable:
         require(not literals.size or literals[-1] < data.size, _CROSSES)
         if self._count < _ESCAPE:
             unknown = np.flatnonzero((data >= self._count) & (data < _ESCAPE))
-            # literal bytes may be anything
+            # literal bytes can have any value
             require(not unknown.size or np.isin(unknown, literals).all(), "a code has no symbol")
-        # a code stands for 8 bytes at most
+        # each code stands for 8 bytes at most
         kind: type[np.signedinteger] = np.int32 if data.size < 1 << 28 else np.int64
         places = np.zeros(len(offsets), kind)
         if data.size == 0:
@@ -245,7 +244,7 @@ class SymbolTable:
     def _singly(
         self, data: Bytes, literals: Ints, offsets: Ints
     ) -> tuple[Bytes, NDArray[np.generic]]:
-        """Decode codes; return the bytes, and where in them the codes at ``offsets`` begin."""
+        """Decode codes one by one; return the bytes, and where the codes at ``offsets`` begin."""
         index = data.astype(np.uint16)
         index[literals] |= 256
         part, borders = _taken(self._entries, index)
@@ -256,10 +255,10 @@ class SymbolTable:
     def _in_pairs(
         self, data: Bytes, literals: Ints, offsets: Ints
     ) -> tuple[Bytes, NDArray[np.generic]]:
-        """Do the same by pairs of codes."""
+        """Decode codes in pairs; return the bytes, and where the codes at ``offsets`` begin."""
         size = data.size
         if size % 2:
-            data = np.append(data, np.uint8(_ESCAPE))  # stands for nothing
+            data = np.append(data, np.uint8(_ESCAPE))  # an escape at the end decodes to no bytes
         index: NDArray[np.unsignedinteger] = data.view("<u2")
         if literals.size:
             index = index.astype(np.uint32)
@@ -269,7 +268,7 @@ class SymbolTable:
         part, borders = _taken(self._pairs, index)
         pair, second = offsets >> 1, (offsets & 1).astype(np.uint8)
         pairs = index.take(pair, mode="clip")
-        # a value that begins with the second code of a pair begins behind the first
+        # a value that starts at the second code of a pair begins after the first code's bytes
         before = self._firsts.take(pairs) * second
         literal = (pairs >> 16 > second) & (offsets < size)
         require(not ((before == _NEVER) | literal).any(), _CROSSES)
@@ -277,7 +276,7 @@ class SymbolTable:
 
 
 def _most_bytes(codes: Bytes, lengths: NDArray[np.uint8]) -> Iterator[int]:
-    """Yield what codes may stand for: by some of them, and, if that was too little, by all."""
+    """Yield bounds of the decoded bytes: an estimate from a sample, then a guaranteed bound."""
     sample = codes[:: max(1, codes.size // _SAMPLE)]
     if sample.size:
         yield int(_MARGIN * codes.size * lengths[sample].mean())
@@ -286,7 +285,7 @@ def _most_bytes(codes: Bytes, lengths: NDArray[np.uint8]) -> Iterator[int]:
 
 
 def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Variable:
-    """Return the strings of several pages, each of which has so many and a table of its own."""
+    """Decode the strings of several pages; each page has a count and a symbol table."""
     parts = []
     first = 0
     for table, count in zip(tables, counts.tolist(), strict=True):
@@ -312,7 +311,7 @@ def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Va
 def _taken(
     entries: pa.Array, index: NDArray[np.unsignedinteger]
 ) -> tuple[Bytes, NDArray[np.int32]]:
-    """Join entries; return the bytes, and where each entry begins."""
+    """Concatenate entries; return the bytes, and where each entry begins."""
     _, borders, data = ak.take(entries, index).buffers()
     joined = viewed(data)
     places = viewed(borders, np.int32)[: len(index) + 1]
@@ -328,11 +327,11 @@ def _join(parts: list[Bytes], size: int) -> Bytes:
 
 
 def _literals(data: Bytes) -> Ints:
-    """Return the places of literal bytes: those behind an escape."""
+    """Return the positions of literal bytes, which follow an escape."""
     escapes: Ints = np.flatnonzero(data == _ESCAPE)
     if escapes.size == 0:
         return escapes
-    # in a run of 255s every second one is a literal
+    # in a run of 255s every second byte is a literal
     first = np.ones(escapes.size, bool)
     first[1:] = np.diff(escapes) != 1
     if first.all():

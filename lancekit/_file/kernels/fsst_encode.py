@@ -1,9 +1,9 @@
-"""Writing FSST: training a symbol table, and encoding strings with it.
+"""FSST encoder: trains a symbol table and encodes strings with it.
 
 See docs/format/data-files.md, 11.7.
 
-Encoding is greedy: at every place the longest symbol that fits.  That is a chain of steps, each as
-far as the symbol before was long, so many lanes of the data take their steps together.
+Encoding is greedy: it takes the longest symbol that fits at each position.  Each step depends on
+the length of the previous symbol, so the data is divided into lanes that step in parallel.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _TABLE_BYTES = 2312
 _MAGIC = 0x46535354
 _COMPRESSED = 1 << 24
 
-#: Bytes that one lane encodes; no symbol crosses the border between two.
+#: Bytes that one lane encodes; no symbol crosses the border between two lanes.
 _LANE = 512
 
-#: Bytes whose lanes step together: enough of them to make a NumPy call worth it.
+#: Bytes whose lanes step together, enough to amortise a NumPy call.
 _TILE = 1 << 22
 
-#: Steps between two looks at which lanes are through.
+#: Steps between two checks for finished lanes.
 _STEPS = 8
 
-#: What lanes may touch behind the data, and what a window needs.
+#: Bytes past the data that lanes may touch, including a full window.
 _MARGIN = (_STEPS + 1) * _LONGEST
 
-#: Symbols of 3 bytes and more are found by a hash of their first 3; one for each slot.
+#: Symbols of 3 bytes and more are found by a hash of their first 3 bytes; one for each slot.
 _SLOT_BITS = 13
 _PRIME = np.uint64(2971215073)
 
-#: Bytes that symbols are chosen from, and how often they are chosen anew.
+#: Bytes of the training sample, and the number of training rounds.
 _SAMPLE = 1 << 15
 _ROUNDS = 5
 _PAIRS = 2000
 
-#: The lowest bytes of a word, by their number.
+#: Masks of the lowest n bytes of a word, by n.
 _LOW = np.array([(1 << 8 * n) - 1 for n in range(_LONGEST)] + [2**64 - 1], np.uint64)
 
 
@@ -55,7 +55,7 @@ def _slot(words: np.uint64) -> np.int64: ...
 @overload
 def _slot(words: NDArray[np.uint64]) -> Ints: ...
 def _slot(words: np.uint64 | NDArray[np.uint64]) -> np.int64 | Ints:
-    """Return the slot of symbols that begin with the lowest three bytes."""
+    """Return the hash slot of the symbols that start with a word's lowest three bytes."""
     mixed = (words & np.uint64(0xFFFFFF)) * _PRIME >> np.uint64(15)
     slots: np.int64 | Ints = (mixed & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
     return slots
@@ -63,10 +63,10 @@ def _slot(words: np.uint64 | NDArray[np.uint64]) -> np.int64 | Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """Codes as they follow each other, before escaped bytes are put behind them.
+    """Codes in order, before the escaped bytes are inserted.
 
-    `steps` are length * 256 + code; `places` where each begins in the data, `firsts` which of them
-    begin a string, by number.
+    `steps` are length * 256 + code.  `places` are the positions in the data where codes begin.
+    `firsts` are the numbers of the codes that begin a string.
     """
 
     steps: NDArray[np.uint16]
@@ -88,10 +88,10 @@ def step_through(
     codes: Values,
     borders: Values,
 ) -> int:
-    """Find the codes of strings, of which ``padded`` has 8 bytes behind the last.
+    """Encode strings; ``padded`` has 8 spare bytes at its end.
 
-    Where there is room in ``codes`` they are written with their literal bytes, and ``borders`` are
-    places there; else their ``steps`` and ``places`` are, and ``borders`` are their numbers.
+    If ``codes`` is not empty, it gets the codes with their literal bytes, and ``borders`` are
+    positions in it.  Otherwise ``steps`` and ``places`` are filled; ``borders`` are code numbers.
     """
     written = codes.size > 0
     size = offsets[np.uint64(offsets.size - 1)]
@@ -117,7 +117,7 @@ def step_through(
             else:
                 step = short[word & np.uint64(0xFFFF)]
             if written:
-                # what the next code writes over, unless this one is an escape
+                # the next code overwrites this byte, unless this code is an escape
                 codes[np.uint64(found)] = step & 255
                 codes[np.uint64(found + 1)] = word & np.uint64(255)
                 found += int((step & 255) == 255)
@@ -131,10 +131,9 @@ def step_through(
 
 
 class SymbolEncoder:
-    r"""Encodes strings with up to 255 symbols of 1 to 8 bytes, none of which holds a NUL.
+    r"""Encoder with up to 255 symbols of 1 to 8 bytes, none of which contains a NUL byte.
 
-    The bytes behind a string's end read as NUL while it is encoded, so such symbols never match
-    across it.
+    Bytes past the end of a string read as NUL during encoding, so no symbol matches across it.
 
     Examples
     --------
@@ -149,7 +148,7 @@ class SymbolEncoder:
     def __init__(self, symbols: Sequence[bytes]) -> None:
         self._symbols = tuple(symbols)
         slots = 1 << _SLOT_BITS
-        # an empty slot: no word without its bits is all ones
+        # an empty slot: no masked word equals all ones
         self._long = np.full(slots, 2**64 - 1, np.uint64)
         self._mask = np.zeros(slots, np.uint64)
         self._long_step = np.zeros(slots, np.uint16)
@@ -168,14 +167,14 @@ class SymbolEncoder:
         self._short = short.reshape(-1)
 
     def table(self) -> bytes:
-        """Return the symbol table as pages store it: header, symbols, their lengths, padding."""
+        """Return the stored symbol table: header, symbols, their lengths, padding."""
         header = _MAGIC << 32 | _COMPRESSED | len(self._symbols)
         symbols = b"".join(symbol.ljust(_LONGEST, b"\0") for symbol in self._symbols)
         stored = struct.pack("<Q", header) + symbols + bytes(map(len, self._symbols))
         return stored.ljust(_TABLE_BYTES, b"\0")
 
     def encode(self, data: Bytes, offsets: Offsets) -> tuple[Bytes, Ints]:
-        """Encode the strings between ``offsets``, which cover ``data`` from its start to its end.
+        """Encode the strings between ``offsets``, which cover all of ``data``.
 
         Returns
         -------
@@ -214,7 +213,7 @@ class SymbolEncoder:
         return _Codes(steps[:found], places[:found], firsts)
 
     def _tables(self, data: Bytes, offsets: Offsets) -> tuple[NDArray[np.generic], ...]:
-        """Return what the kernel reads."""
+        """Return the kernel's input arrays."""
         padded = np.zeros(len(data) + _LONGEST, np.uint8)
         padded[: len(data)] = data
         borders = offsets.astype(np.int64, copy=False)
@@ -224,7 +223,7 @@ class SymbolEncoder:
         size = len(data)
         padded = np.zeros(size + _MARGIN + _LONGEST, np.uint8)
         padded[:size] = data
-        # the eight bytes from every place on
+        # eight-byte words, one from each position
         words: NDArray[np.uint64] = np.ndarray(
             (size + _MARGIN,), np.dtype("<u8"), buffer=padded, strides=(1,)
         )
@@ -235,7 +234,7 @@ class SymbolEncoder:
             end = np.minimum(place + _LANE, size)
             while len(place):
                 for _ in range(_STEPS):
-                    # a lane that is through steps on into the next: the same steps again
+                    # a finished lane continues into the next lane and repeats the same steps
                     word = words[place] & _LOW.take(left.take(place))
                     slot = _slot(word)
                     fits = (word & self._mask.take(slot)) == self._long.take(slot)
@@ -252,7 +251,7 @@ class SymbolEncoder:
 
 
 def _bytes_left(offsets: Offsets, size: int) -> Bytes:
-    """Return how many bytes a symbol may cover from every place on: 8, or up to the next border."""
+    """Return the bytes that a symbol may cover from each position: 8, or up to the next border."""
     left = np.full(size + _MARGIN, _LONGEST, np.uint8)
     lanes = np.arange(_LANE, size + 1, _LANE)
     ends = offsets[1:]
@@ -265,10 +264,10 @@ def _bytes_left(offsets: Offsets, size: int) -> Bytes:
 
 
 def train(data: Bytes, offsets: Offsets) -> SymbolEncoder:
-    """Choose symbols for strings, from a sample spread over them.
+    """Train a symbol table on a sample spread over the strings.
 
-    Every round encodes the sample and makes symbols of the codes, and pairs of codes, that cover
-    most of it.
+    Every round encodes the sample.  The codes and pairs of codes that cover most of it become the
+    next symbols.
     """
     sample, borders = _sample(data, offsets)
     symbols: list[bytes] = []
@@ -297,7 +296,7 @@ def _sample(data: Bytes, offsets: Offsets) -> tuple[Bytes, Ints]:
 
 
 def _gains(sample: Bytes, found: _Codes, symbols: Sequence[bytes]) -> dict[bytes, int]:
-    """Return what each code and pair of codes covers, in bytes; literal bytes count more."""
+    """Return the bytes that each code and each pair of codes covers; literal bytes weigh more."""
     codes = (found.steps & 0xFF).astype(np.int64)
     codes = np.where(codes == _ESCAPE, 256 + sample[found.places].astype(np.int64), codes)
 
@@ -313,7 +312,7 @@ def _gains(sample: Bytes, found: _Codes, symbols: Sequence[bytes]) -> dict[bytes
     singles = np.bincount(codes, minlength=512)
     for code in np.flatnonzero(singles).tolist():
         symbol = text(code)
-        # an escape takes two bytes where a symbol takes one
+        # an escape takes two bytes where a symbol would take one
         count(symbol, int(singles[code]) * (8 if len(symbol) == 1 else 1))
     inside = np.ones(len(codes), bool)
     inside[found.firsts] = False
@@ -325,7 +324,7 @@ def _gains(sample: Bytes, found: _Codes, symbols: Sequence[bytes]) -> dict[bytes
 
 
 def _best(gains: dict[bytes, int]) -> list[bytes]:
-    """Return up to 255 symbols that gain most; of those that share a slot, the best."""
+    """Return the up to 255 symbols with the highest gain, at most one for each hash slot."""
     chosen: list[bytes] = []
     taken: set[int] = set()
     for symbol in sorted(gains, key=lambda s: (-gains[s], s)):

@@ -1,4 +1,4 @@
-"""Moving bytes: aligned views, pieces gathered into one buffer, ranges fetched from a file."""
+"""Buffers: aligned allocation, gathering of pieces, and reads of byte ranges from a file."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
-#: of strings or lists: int32 or int64
+#: offsets of strings or lists: int32 or int64
 Offsets = NDArray[np.signedinteger]
 
-#: Bytes of a buffer that Arrow's pool is asked for at most.
+#: Maximum bytes of a buffer that Arrow's default pool allocates.
 _POOLED = 1 << 20
 
-#: Bytes of pieces that lie evenly, for each of which a few steps of Python are no loss.
+#: Bytes that each run of evenly spaced pieces must have to pay for its Python steps.
 _RUN_BYTES = 1 << 14
 
 _OUTSIDE = "a chunk reaches outside of its page"
 
-#: the address and the size of memory
+#: address and size of a block of memory
 Room: TypeAlias = tuple[int, int]
 
 _noted: ContextVar[list[Room] | None] = ContextVar("set_aside", default=None)
 
 
 def scratch(size: int) -> Bytes:
-    """Return uninitialised memory that starts on a multiple of 64 bytes.
+    """Return uninitialised memory that is aligned to 64 bytes.
 
-    What is small comes from Arrow's pool, which reuses pages that are mapped already: the faults of
-    fresh ones cost as much as a decoder.  Of large buffers that pool takes, and keeps, far more
-    memory than they need.
+    Small blocks come from Arrow's pool, which reuses mapped pages: page faults of fresh memory cost
+    as much as a decoder.  For large blocks the pool takes, and keeps, far more memory than needed,
+    so these come from the system.
     """
     pool = pa.system_memory_pool() if size > _POOLED else None
     buffer = pa.allocate_buffer(size, memory_pool=pool)
@@ -55,7 +55,7 @@ def scratch(size: int) -> Bytes:
 
 @contextmanager
 def set_aside() -> Iterator[list[Room]]:
-    """Note what `scratch` returns while the block runs, in this thread."""
+    """Record the blocks that `scratch` returns to this thread while the context is open."""
     rooms: list[Room] = []
     token = _noted.set(rooms)
     try:
@@ -65,9 +65,9 @@ def set_aside() -> Iterator[list[Room]]:
 
 
 def as_bytes(data: Buffer) -> Bytes:
-    """Return a byte view of a buffer that starts on a multiple of 8, copied only if it must be.
+    """Return a byte view of a buffer, aligned to 8 bytes; copy the bytes only if misaligned.
 
-    Decoders view it as 64-bit words, and Arrow's consumers in other languages rely on alignment.
+    Decoders view it as 64-bit words, and Arrow consumers in other languages rely on alignment.
     """
     out: Bytes = np.frombuffer(data, np.uint8)
     if out.size and out.ctypes.data % 8:
@@ -78,15 +78,15 @@ def as_bytes(data: Buffer) -> Bytes:
 
 
 def view(data: Bytes, dtype: DTypeLike) -> NDArray[Any]:
-    """View whole elements of ``dtype``; odd bytes at the end are left out."""
+    """View the whole elements of ``dtype``; ignore odd bytes at the end."""
     size = np.dtype(dtype).itemsize
     return data[: data.size // size * size].view(dtype)
 
 
 def owned(array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
-    """Return an array in memory of its own: no view of a file, or of a larger block.
+    """Return the array in its own memory, not a view of a file or of a larger block.
 
-    It is copied, unless it fills ``rooms`` that were set aside for it.
+    The array is copied, unless its buffers fill blocks in ``rooms``, which `scratch` allocated.
     """
     if isinstance(array, pa.DictionaryArray):
         return pa.DictionaryArray.from_arrays(
@@ -97,13 +97,13 @@ def owned(array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
         )
     if all(_fills(buffer, rooms) for buffer in array.buffers() if buffer is not None):
         return array
-    # Of a single array it would make no copy.  The default pool takes several times as long for
-    # fresh memory of this size, and gives it back late.
+    # A single array would not be copied.  For fresh memory of this size the default pool takes
+    # several times as long, and it frees the memory late.
     return ak.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
 
 
 def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
-    """Return whether a buffer lies in memory that is hardly larger."""
+    """Return True if a buffer fills at least 16/17 of a block in `rooms`."""
     begin, size = buffer.address, buffer.size
     return any(
         start <= begin and begin + size <= start + room <= start + size + size // 16
@@ -112,7 +112,7 @@ def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
 
 
 def starts_of(lengths: NDArray[np.generic]) -> Ints:
-    """Return the running total with a leading zero: starts, and the end of the last."""
+    """Return the start of each piece, and the end of the last, from their lengths."""
     out = np.empty(len(lengths) + 1, np.int64)
     out[0] = 0
     np.add.accumulate(lengths, out=out[1:])
@@ -126,10 +126,10 @@ def ranges(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ints:
 
 
 def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
-    """Copy pieces of ``data``, in the order given, back to back.
+    """Concatenate pieces of ``data``, which must ascend and not overlap.
 
-    The pieces must ascend and not overlap.  With ``room``, so many bytes of any content lie before
-    them and behind them, the result is writable, and the first piece must not be shorter.
+    With ``room``, the result is writable and has this many bytes of any content at both ends.  The
+    first piece must then have at least ``room`` bytes.
     """
     if len(starts) == 0:
         return np.empty(0, np.uint8)
@@ -148,13 +148,13 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     if not room and (starts[1:] == stops[:-1]).all():
         return data[starts[0] : stops[-1]]
     total = int(lengths.sum())
-    # chunks of a page are as long and as far apart as its first, but for the last
+    # all chunks of a page, except the last, usually have the length and distance of the first
     stride = int(starts[1] - starts[0]) if len(starts) > 1 else 0
     odd = (lengths[1:] != lengths[:-1]) | (starts[1:] - starts[:-1] != stride)
     if np.count_nonzero(odd) * _RUN_BYTES <= total:
         return _gather_runs(data, starts, lengths, stride, np.flatnonzero(odd) + 1, room)
-    # Arrow copies the pieces: seen as a binary array whose elements are gap, first bytes of the
-    # first piece, its rest, gap, piece, gap, piece ...
+    # Arrow copies the pieces as elements of a binary array: gap, first bytes of the first piece,
+    # its rest, gap, piece, gap, piece ...
     borders = np.empty(2 * len(starts) + 2, np.int64)
     borders[0] = 0
     borders[1] = starts[0]
@@ -174,7 +174,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
 def _gather_runs(
     data: Bytes, starts: Ints, lengths: Ints, stride: int, breaks: Ints, room: int
 ) -> Bytes:
-    """Copy pieces that are in runs: in one, all begin ``stride`` bytes apart and are as long."""
+    """Concatenate runs of pieces that have equal lengths and start ``stride`` bytes apart."""
     out = scratch(int(lengths.sum()) + 2 * room)
     place = room
     firsts = [0, *breaks.tolist()]
@@ -187,23 +187,23 @@ def _gather_runs(
 
 
 def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
-    """Read ascending byte ranges, relative to ``base``, with nearby ones merged.
+    """Read ascending byte ranges relative to ``base``; merge nearby ranges into one read.
 
     Returns
     -------
-    The bytes read, and where in them each range starts.  Ranges that start on a multiple of 8
-    do so in the result too.
+    The bytes read, and the start of each range in them.  Ranges that start on a multiple of 8 do
+    so in the result, too.
     """
     if len(starts) == 0:
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     begins = starts & ~np.int64(7)
-    # bytes at odd places are copied, so no more of them than must be
+    # misaligned bytes are copied, so bytes in gaps are not read
     gap = source.gap if base % 8 == 0 else 0
     breaks = np.flatnonzero(begins[1:] - stops[:-1] > gap) + 1
     if len(breaks) == 0:
         first = int(begins[0])
         span = base + first, int(stops[-1]) - first
-        # what is here and there in a long range is not read as a whole, and not let go of as such
+        # a mapped file counts a long `read` as memory in use and drops it: wrong if sparse
         sparse = int((stops - starts).sum()) < span[1] // 2
         data = source.read_many([span])[0] if sparse else source.read(*span)
         return as_bytes(data), starts - first

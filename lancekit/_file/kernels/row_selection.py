@@ -1,4 +1,4 @@
-"""Which rows of a file are wanted, and how they fall on pages and chunks."""
+"""Selected rows of a file, and their distribution over pages and chunks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lancekit._file.kernels.memory import Ints
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 
-#: Rows of a file, a page or a chunk: some that follow each other, or strictly ascending positions.
+#: Rows of a file, page or chunk: a contiguous range, or strictly ascending positions.
 Rows = range | Ints
 
 
 def parse_rows(rows: object, num_rows: int) -> Rows:
-    """Check a caller's rows against the file.
+    """Check the rows that a caller passed against the number of rows in the file.
 
     Raises RowOutOfRangeError: a position lies outside of the file.
     Raises InvalidArgumentError: a step other than 1, or positions that do not strictly ascend.
@@ -54,9 +54,9 @@ def parse_rows(rows: object, num_rows: int) -> Rows:
 
 
 def split(selection: Rows, firsts: Ints) -> Iterator[tuple[int, Rows]]:
-    """Yield (page, rows within it) for every page that holds a selected row.
+    """Yield (page, rows within the page) for every page with a selected row.
 
-    ``firsts`` is the first row of every page, and behind it the number of rows.
+    ``firsts`` are the first rows of all pages, followed by the total number of rows.
     """
     if len(selection) == 0:
         return
@@ -76,7 +76,7 @@ def split(selection: Rows, firsts: Ints) -> Iterator[tuple[int, Rows]]:
 
 
 def grouped(selection: Rows, size: int) -> Rows:
-    """Return the entries of the selected rows, each of which has ``size`` of them."""
+    """Return the positions of the selected rows' items, with ``size`` items in each row."""
     if size == 1:
         return selection
     if isinstance(selection, range):

@@ -1,4 +1,4 @@
-"""Decoded values before they get their Arrow type, and the way to an Arrow array."""
+"""Decoded values without an Arrow type, and their conversion to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Values of one bit."""
+    """Values of one bit each."""
 
     data: Bytes
     count: int
@@ -42,7 +42,7 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Byte strings between ``offsets`` (int32 or int64, one more than values)."""
+    """Byte strings delimited by ``offsets`` (int32 or int64, one more than values)."""
 
     offsets: Offsets
     data: Bytes
@@ -57,13 +57,13 @@ class Variable:
 
     @property
     def count(self) -> int:
-        """The number of values."""
+        """Number of values."""
         return len(self.offsets) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Lists of ``dimension`` items each; ``validity`` is the items' own bitmap."""
+    """Fixed-size lists of ``dimension`` items; ``validity`` is the bitmap of the items."""
 
     dimension: int
     validity: Bytes | None
@@ -78,7 +78,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """Nothing but nulls; where values are lists of a fixed size, nothing but null items."""
+    """Only nulls; for types of fixed-size lists, lists that contain only null items."""
 
     count: int
 
@@ -87,7 +87,7 @@ DecodedValues = Fixed | Bits | Variable | Lists | Nulls
 
 
 def select(raw: DecodedValues, rows: slice | Ints) -> DecodedValues:
-    """Return some of the values: a contiguous slice, or ascending positions."""
+    """Select values by a contiguous slice or by ascending positions."""
     if isinstance(rows, slice):
         return _slice(raw, rows.start, rows.stop - rows.start)
     return _take(raw, rows)
@@ -148,12 +148,12 @@ def _variable_of(array: pa.Array) -> Variable:
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type whose buffers hold the values: extension types are stored as another."""
+    """Return the type of the stored buffers: extension types resolve to their storage type."""
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
-    """Return the array, which has no nulls of its own, with a bitmap."""
+    """Return an array that has no nulls with a validity bitmap added."""
     if validity is None or pa.types.is_null(array.type):
         return array
     require(validity.size * 8 >= len(array), "a validity bitmap is too short")
@@ -170,14 +170,14 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
 
 
 def to_arrow(raw: DecodedValues, kind: pa.DataType, validity: Bytes | None = None) -> pa.Array:
-    """Return an array of exactly type ``kind``; `Damaged` if the values cannot be of that type."""
+    """Convert values to an array of exactly type ``kind``; raise `Damaged` if they do not fit."""
     buffer = None if validity is None else pa.py_buffer(validity)
     if validity is not None:
         require(validity.size * 8 >= raw.count, "a validity bitmap is too short")
     if isinstance(raw, Nulls):
         array = nulls(raw.count, kind)
         if pa.types.is_fixed_size_list(kind):
-            # it is the items that are null: which of the lists are is said elsewhere
+            # only the items are null here; `validity` says which lists are null
             items = nulls(raw.count * kind.list_size, kind.value_type)
             array = pa.Array.from_buffers(kind, raw.count, [buffer], children=[items])
         return array
@@ -214,14 +214,14 @@ def _variable_to_arrow(raw: Variable, kind: pa.DataType, validity: pa.Buffer | N
 
 
 def words_of(raw: DecodedValues, *widths: int) -> NDArray[np.unsignedinteger]:
-    """Return values as unsigned integers; `Damaged` unless they have one of ``widths`` bytes."""
+    """Return values as unsigned integers; raise `Damaged` if their width is not in ``widths``."""
     if not isinstance(raw, Fixed) or raw.width not in widths:
         raise Damaged(f"{_describe(raw)} where integers belong")
     return raw.data[: raw.count * raw.width].view(f"<u{raw.width}")
 
 
 def byte_width(kind: pa.DataType) -> int:
-    """Return the bytes of a value, 0 for those of less, -1 for those of no fixed width."""
+    """Return the bytes of one value, 0 for types below a byte, -1 for types without fixed width."""
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         return int(kind.byte_width)
     if pa.types.is_primitive(kind):
@@ -243,14 +243,14 @@ def _describe(raw: DecodedValues) -> str:
             return "nulls"
 
 
-# ---- whether strings are text
+# ---- UTF-8 validation
 
 
 @kernel("u1 T", over="i4 i8", saves=1.1)
 def are_characters(data: Values, offsets: Values) -> int:
-    """Return 0 if strings are UTF-8, seen as one in which none of them begins in a character.
+    """Return 0 if strings are UTF-8 as one text, and no string begins within a character.
 
-    What a byte has to be follows from the three before it, so that many are looked at at once.
+    Each byte is checked against the three before it, so the loop vectorises.
     """
     begin, end = offsets[np.uint64(0)], offsets[np.uint64(offsets.size - 1)]
     if begin < 0 or end < begin or end > data.size:
@@ -275,13 +275,13 @@ def are_characters(data: Values, offsets: Values) -> int:
             data[np.uint64(at - 2)],
             data[np.uint64(at - 3)],
         )
-        # follows a byte that says so, and only then
+        # a continuation byte must follow a lead byte, and only then
         bad |= ((one & 0xC0) == 0x80) != ((last >= 0xC0) | (second >= 0xE0) | (third >= 0xF0))
         bad |= (one == 0xC0) | (one == 0xC1) | (one >= 0xF5)
-        # longer than it needs to be, a surrogate, or beyond the last character
+        # overlong encodings, surrogates, and code points above U+10FFFF
         bad |= ((last == 0xE0) & (one < 0xA0)) | ((last == 0xED) & (one > 0x9F))
         bad |= ((last == 0xF0) & (one < 0x90)) | ((last == 0xF4) & (one > 0x8F))
-    for back in range(1, 4):  # what the last bytes say must follow does not
+    for back in range(1, 4):  # the last lead byte announces more bytes than follow
         if end - back >= begin:
             bad |= data[np.uint64(end - back)] >= 256 - (128 >> back)
     for value in range(offsets.size - 1):
@@ -294,11 +294,11 @@ def are_characters(data: Values, offsets: Values) -> int:
 
 
 def is_text(array: pa.Array, offsets: Offsets, data: Bytes) -> bool:
-    """Return whether strings, between ``offsets`` of ``data``, are UTF-8; binary always is well.
+    """Return True if the strings between ``offsets`` of ``data`` are UTF-8; always True for binary.
 
-    Most text is ASCII, of which that is seen ten times as fast.  Other text is looked at as one
-    string, in which none of the many may begin inside of a character; Arrow takes three times as
-    long for them one by one, and is asked only where that fails, as it may for bytes behind nulls.
+    Most text is ASCII, which a scan finds ten times as fast.  Other text is validated as one
+    string, in which no string may begin within a character.  Validation of each string by Arrow
+    takes three times as long.  It runs only if the rest fails, e.g. for bytes under nulls.
     """
     kind = array.type
     begin, end = int(offsets[0]), int(offsets[-1])

@@ -1,1 +1,1 @@
-"""The layouts of a page (chapters 7 to 10), to be written and to be read."""
+"""Layouts of pages (chapters 7 to 10): encoders and decoders."""

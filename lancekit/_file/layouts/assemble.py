@@ -1,8 +1,8 @@
-"""Decoded leaves to nested Arrow arrays.
+"""Assembly of nested Arrow arrays from decoded leaves.
 
-Every leaf column first becomes an array of its *path*: the type of the whole field with that leaf
-only, such as ``struct<l: list<struct<x>>>``.  The paths of one field are then merged.  Their pages
-begin at different rows, so they are cut where any of them does; cutting copies nothing.
+Each leaf column first becomes an array of its *path*: the type of the whole field with only that
+leaf, such as ``struct<l: list<struct<x>>>``.  Then the paths of a field are merged.  Their pages
+begin at different rows, so all paths are sliced at all page borders, without copies.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lancekit._file.layouts.repdef import Items, Layers, Lists, Shape, unravel
 from lancekit._format.arrow_parts import child_of, fixed_items, item_field, items_of
 from lancekit._format.pb import encodings_v21_pb2 as pb
 
-#: Fewer bytes than this are copied into one chunk.
+#: Fewer bytes than this are concatenated into one chunk.
 _SMALL = 1 << 20
 
 
 def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
-    """Return rows as an array of the path's outermost type.
+    """Nest a leaf's rows in an array of the path's outermost type.
 
     Raises Damaged: the levels do not fit the type or the values.
     """
@@ -49,8 +49,8 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
     if len(array) != shapes[0].count:
         raise Damaged(f"{len(array)} values for {shapes[0].count} entries")
     validity = shapes[0].validity
-    # a page of nulls has no values that levels could call valid, and of empty structs, which the
-    # reference marks as null, it has no others
+    # a page of nulls has no values to mark as valid; a page of empty structs, which the reference
+    # marks as null, has only such values
     if validity is not None and not array.null_count and kinds[0] != pa.struct([]):
         array = with_validity(array, validity)
     for kind, shape in zip(kinds[1:], shapes[1:], strict=True):
@@ -59,7 +59,7 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
 
 
 def _without_values_layer(layers: Layers, kinds: tuple[pa.DataType, ...]) -> Layers:
-    """Drop a layer for the values of packed structs: releases up to 8 write one, of no meaning."""
+    """Drop the meaningless layer for values that releases up to 8 write for packed structs."""
     packed = pa.types.is_struct(kinds[0]) and len(layers.kinds) == len(kinds) + 1
     if packed and layers.kinds[0] == pb.ALL_VALID_ITEM:
         return Layers.of(layers.kinds[1:])
@@ -67,7 +67,7 @@ def _without_values_layer(layers: Layers, kinds: tuple[pa.DataType, ...]) -> Lay
 
 
 def _enclose(kind: pa.DataType, shape: Shape, inner: pa.Array) -> pa.Array:
-    """Return the structs or lists of ``kind`` around an array."""
+    """Wrap an array in the structs or lists of type ``kind``."""
     if is_list(kind):
         if not isinstance(shape, Lists):
             raise Damaged(f"items where {kind} has lists")
@@ -81,7 +81,7 @@ def _enclose(kind: pa.DataType, shape: Shape, inner: pa.Array) -> pa.Array:
 
 
 def nested_in(kind: pa.DataType, lists: Lists, items: pa.Array) -> pa.Array:
-    """Return lists of ``kind``; `Damaged` if the items are not as many as the lists hold."""
+    """Build lists of type ``kind``; raise `Damaged` if the number of items does not match."""
     require(lists.offsets[0] == 0 and lists.offsets[-1] == len(items), "lists without their items")
     large = pa.types.is_large_list(kind)
     require(large or len(items) < 2**31, f"more than 2^31 items in a page of {kind}")
@@ -94,7 +94,7 @@ def nested_in(kind: pa.DataType, lists: Lists, items: pa.Array) -> pa.Array:
 
 
 def aligned(columns: Sequence[Sequence[pa.Array]]) -> Iterator[list[pa.Array]]:
-    """Cut columns of the same length, each in chunks, at the borders of all of them."""
+    """Slice chunked columns of equal length at the chunk borders of all columns."""
     if len(columns) == 1:
         for array in columns[0]:
             yield [array]
@@ -117,7 +117,7 @@ def aligned(columns: Sequence[Sequence[pa.Array]]) -> Iterator[list[pa.Array]]:
 
 
 def struct_of(kind: pa.DataType, children: Sequence[pa.Array], like: pa.Array | None) -> pa.Array:
-    """Return a struct over children, at least one, that is null where ``like`` is."""
+    """Build a struct array from one or more children, null where ``like`` is null."""
     require(len({len(child) for child in children}) == 1, "children of a struct differ in length")
     fields = [kind.field(place) for place in range(kind.num_fields)]
     mask = pc.is_null(like) if like is not None and like.null_count else None
@@ -125,7 +125,7 @@ def struct_of(kind: pa.DataType, children: Sequence[pa.Array], like: pa.Array | 
 
 
 def shape_of(lists: pa.Array) -> tuple[Offsets, pa.Array]:
-    """Return offsets from 0, and the items between them, of a possibly sliced array of lists."""
+    """Return offsets from 0 on, and their items, of a list array that may be sliced."""
     offsets = numbers_of(cast("pa.ListArray", lists).offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     items = items_of(lists)
@@ -137,10 +137,10 @@ def shape_of(lists: pa.Array) -> tuple[Offsets, pa.Array]:
 def lists_over(
     kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], items: list[pa.Array]
 ) -> list[pa.Array]:
-    """Return lists of ``kind`` over items that come in chunks.
+    """Build lists of type ``kind`` over chunked items.
 
-    Lists are cut into chunks where their items are, so that these need not be copied; one that
-    lies across a border is a chunk of its own.
+    The lists are divided at the chunk borders of the items, which avoids copies.  A list that
+    crosses a border becomes a chunk of its own.
     """
     stops = np.cumsum(lengths)
     borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))
@@ -158,7 +158,7 @@ def lists_over(
 def texts_over(
     kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], content: list[pa.Array]
 ) -> list[pa.Array]:
-    """Return strings of ``kind`` over bytes that come in chunks, cut as lists are."""
+    """Build strings of type ``kind`` over chunked bytes; like `lists_over`."""
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     lists = lists_over((pa.large_list if large else pa.list_)(pa.uint8()), lengths, null, content)
     return [_text(kind, cast("pa.ListArray", chunk)) for chunk in lists]
@@ -173,7 +173,7 @@ def _text(kind: pa.DataType, lists: pa.ListArray) -> pa.Array:
 def _cut_lists(
     kind: pa.DataType, lengths: Ints, null: NDArray[np.bool_], items: list[pa.Array], cuts: Ints
 ) -> list[pa.Array]:
-    """Return lists of ``kind``, a chunk between any two of ``cuts``."""
+    """Build lists of type ``kind``, one chunk between each two of ``cuts``."""
     borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))
     before = starts_of(lengths)
     chunks = []
@@ -188,7 +188,7 @@ def _cut_lists(
 def _between(
     chunks: list[pa.Array], borders: Ints, start: int, stop: int, kind: pa.DataType
 ) -> pa.Array:
-    """Return items of chunks that begin at ``borders`` as one array."""
+    """Concatenate the items from ``start`` to ``stop`` of chunks that begin at ``borders``."""
     first = int(np.searchsorted(borders, start, "right")) - 1
     last = int(np.searchsorted(borders, stop, "left"))
     parts = []
@@ -203,9 +203,9 @@ def _between(
 
 
 def joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """Return arrays of one type as one; dictionaries that differ are unified.
+    """Concatenate arrays of one type; unify dictionaries that differ.
 
-    Raises Unsupported: there are more values than keys or offsets of the type can tell apart.
+    Raises Unsupported: there are more values than the type's keys or offsets can address.
     """
     if len(parts) == 1:
         return parts[0]
@@ -216,7 +216,7 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
         except pa.ArrowInvalid:
             if not pa.types.is_dictionary(kind):
                 raise
-        # all values together are too many; those in use may not be
+        # the type may still fit the values that are in use
         coded = cast("Sequence[pa.DictionaryArray]", parts)
         used = ak.concat_arrays([ak.take(part.dictionary, part.indices) for part in coded])
         return pc.cast(pc.dictionary_encode(used), kind)
@@ -225,12 +225,12 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) -> pa.Array:
-    """Join arrays of the same rows, one for each leaf's path, to an array of the node's type.
+    """Merge arrays of the same rows, one for each leaf's path, to an array of the node's type.
 
-    above: where the structs around these values are valid; ``None`` if all are.  Below a null
-        struct each leaf says what its page could: the paths need not agree there.
+    above: validity of the enclosing structs; ``None`` if all are valid.  Under a null struct the
+        paths may differ, because each page stores there what its layout allows.
 
-    Raises Damaged: the paths disagree about lengths or nulls of what they share.
+    Raises Damaged: the paths differ in the lengths or nulls of a shared parent.
     """
     first = parts[0]
     if len(parts) == 1 and first.type.equals(node.kind):
@@ -260,7 +260,7 @@ def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) 
 
 
 def _agree(first: pa.Array, other: pa.Array, above: pa.Array | None) -> bool:
-    """Return whether two paths have as many nulls, where that counts."""
+    """Return True if two paths have the same nulls, ignoring rows under null structs."""
     if other.null_count == first.null_count:
         return True
     if above is None:
@@ -280,7 +280,7 @@ def _fixed_like(kind: pa.DataType, items: pa.Array, like: pa.Array) -> pa.Array:
 
 
 def wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array of storage types as ``kind``, which may hold extension types anywhere."""
+    """Convert an array of storage types to ``kind``, which may contain extension types."""
     if array.type.equals(kind):
         return array
     if isinstance(kind, pa.BaseExtensionType):
@@ -301,7 +301,7 @@ def wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def lists_like(kind: pa.DataType, offsets: Offsets, items: pa.Array, like: pa.Array) -> pa.Array:
-    """Return lists of ``kind`` that are null where ``like`` is."""
+    """Build lists of type ``kind`` that are null where ``like`` is null."""
     buffer = None
     if like.null_count:
         buffer = pa.py_buffer(bits.pack(flags_of(pc.is_valid(like))))

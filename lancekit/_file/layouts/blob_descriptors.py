@@ -1,4 +1,4 @@
-"""What columns of blobs store of each blob: where it is.
+"""Descriptors of blobs: the position and size of each blob, as stored in its column.
 
 See docs/format/data-files.md, 10.
 """
@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit._format import field_marks as marks
 from lancekit._format.schema import LanceField
 
-#: Where a value lies in its file, and its size, in bytes: before 2.2.
+#: Position and size of a blob in its file, in bytes, in versions before 2.2.
 DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 
 _PARTS = (
@@ -23,12 +23,12 @@ _PARTS = (
     ("blob_uri", "string", pa.string()),
 )
 
-#: The parts of a descriptor of 2.2, as Arrow fields.
+#: Blob descriptor of 2.2.
 DESCRIPTOR_V2 = pa.struct([pa.field(name, kind, nullable=False) for name, _, kind in _PARTS])
 
 
 def descriptor_field(field: LanceField) -> LanceField:
-    """Return the field that a file stores for blobs of 2.2."""
+    """Return the field that a file of 2.2 stores for a blob field."""
     parts = tuple(
         LanceField(id=-1, name=name, logical_type=logical, nullable=False)
         for name, logical, _ in _PARTS

@@ -1,4 +1,4 @@
-"""Blobs: values on their own in the file, described in the column by their place.
+"""Blobs: values outside of pages, whose column has descriptors with their positions.
 
 See docs/format/data-files.md, 10.
 """
@@ -41,22 +41,22 @@ from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._storage.base import RandomAccess
 
-#: Where blobs start.
+#: Alignment of the start of each blob, in bytes.
 _ALIGNMENT = 64
 
 _ROWS_PER_CHUNK = 512
 
-#: Kinds of descriptors: the bytes are in this file, or at a place outside of the dataset.
+#: Kinds of descriptors: the bytes are in this file, or outside of the dataset.
 _INLINE, _EXTERNAL = 0, 3
 
-#: Writes bytes to an aligned place of the file, and returns it.
+#: Function that writes bytes at an aligned position of the file and returns the position.
 Place = Callable[[Bytes], int]
 
 
 def unified(array: pa.Array) -> pa.Array:
-    """Return blobs as structs of data, uri, position and size; without data and uri they are null.
+    """Convert blobs to structs of data, uri, position and size, null without data and uri.
 
-    They come as large binary values, or as structs that may lack the last two.
+    The input is large binary values, or structs that may lack position and size.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -75,7 +75,7 @@ def unified(array: pa.Array) -> pa.Array:
 
 
 def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
-    """Encode large binary values of version 2.0."""
+    """Encode blobs of version 2.0, which are large binary values."""
     positions, sizes = _placed(array, place)
     null = null_flags(array)
     if null is not None:
@@ -85,7 +85,7 @@ def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
 
 
 def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> Iterator[Encoded]:
-    """Encode large binary values, below structs perhaps, of versions 2.1 and 2.2."""
+    """Encode large binary values, possibly nested in structs, of versions 2.1 and 2.2."""
     page = shred(array, depth)
     positions, sizes = _placed(page.values, place)
     if page.definition is not None:
@@ -106,7 +106,7 @@ def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> I
 
 
 def encode_blobs_v2(array: pa.Array, depth: int, *, place: Place) -> Iterator[Encoded]:
-    """Encode blobs that `unified` made, of version 2.2."""
+    """Encode blobs of version 2.2, converted by `unified`."""
     page = shred(array, depth)
     if page.values.null_count < len(page.values):
         page = replace(page, values=_descriptors(page.values, place))
@@ -143,7 +143,7 @@ def _numbers(values: pa.Array) -> Ints:
 
 
 def _placed(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
-    """Write values; return where each starts, and its size: both 0 for nulls and empty ones."""
+    """Write values; return position and size of each, both 0 for null and empty values."""
     offsets, data = string_buffers(values)
     sizes = np.diff(offsets).astype(np.int64)
     if len(data) == 0:
@@ -155,17 +155,17 @@ def _placed(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
     return np.where(sizes > 0, positions, 0), sizes
 
 
-# ---- blobs: values stored somewhere in the file, described by their place
+# ---- reading of blobs
 #
 # See docs/format/data-files.md, 10.
 #
-# A blob column of the first kind (``large_binary`` with metadata) is read as what is asked for: as
-# bytes, or as descriptors if the field is of type `DESCRIPTOR`.  The second kind is a packed struct
-# and needs nothing special.
+# A blob column of the first kind (``large_binary`` with metadata) is read as the requested type:
+# bytes, or descriptors if the field has type `DESCRIPTOR`.  A column of the second kind is a packed
+# struct and needs no special code.
 
 
 def as_descriptors(field: pa.Field) -> pa.Field:
-    """Return the field to ask for in order to get descriptors instead of bytes, at any depth."""
+    """Return the field that selects descriptors instead of bytes, at any depth."""
     kind = field.type
     if is_blob(texts(field.metadata)) and pa.types.is_large_binary(storage_type(kind)):
         return field.with_type(DESCRIPTOR)
@@ -176,7 +176,7 @@ def as_descriptors(field: pa.Field) -> pa.Field:
 
 
 class BlobPage:
-    """Decoder of one 2.1+ page of descriptors; nulls are descriptors of size 0 somewhere."""
+    """Decoder of one 2.1+ page of descriptors; nulls are descriptors of size 0."""
 
     def __init__(self, page: Page, inner: PageDecoder, layers: Layers, kind: pa.DataType) -> None:
         self._page = page
@@ -187,7 +187,7 @@ class BlobPage:
             raise Unsupported("a list of blobs")
 
     def leaf(self, rows: Rows) -> Leaf:
-        """Return rows, as descriptors or as bytes."""
+        """Return rows as descriptors or as bytes."""
         inner = self._inner.leaf(rows)
         require(inner.levels.definition is None, "descriptors with levels of their own")
         positions, sizes = _parts(inner.values)
@@ -201,7 +201,7 @@ class BlobPage:
 
 
 def resolve(source: RandomAccess, descriptors: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a 2.0 page's descriptors as they were asked for: null where position is 1, size 0."""
+    """Return a 2.0 page's blobs as type ``kind``; position 1 with size 0 is null."""
     positions, sizes = _parts(descriptors)
     valid = (sizes != 0) | (positions != 1)
     values = descriptors if kind == DESCRIPTOR else _bytes(source, positions, sizes)
@@ -215,7 +215,7 @@ def _parts(descriptors: pa.Array) -> tuple[Ints, Ints]:
 
 
 def _bytes(source: RandomAccess, positions: Ints, sizes: Ints) -> pa.Array:
-    """Read the bytes of blobs."""
+    """Read the bytes of blobs with one request."""
     wanted = np.flatnonzero(sizes)
     end = source.size()
     require(

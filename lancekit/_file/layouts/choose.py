@@ -1,6 +1,6 @@
-"""Which layout a page of versions 2.1 and 2.2 gets; and pages of one value, or of nulls.
+"""Choice of a page's layout in versions 2.1 and 2.2, and pages with only nulls or one value.
 
-All null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more.
+Layouts: all null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lancekit.options import DEFAULT_PAGE_MEMORY
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: Values this long go to full-zip pages.
+#: Values with at least this many bytes go to full-zip pages.
 _LARGE = 256
 
 _NO_FIELDS = pa.struct([])
@@ -49,10 +49,11 @@ def encode_pages(
     request: EncodingRequest,
     most: int = DEFAULT_PAGE_MEMORY,
 ) -> Iterator[Encoded]:
-    """Encode at least one row of a column, as one page where that can be.
+    """Encode at least one row of a column, as one page if possible.
 
-    array, depth: the column, as `shred` takes it.
-    most: bytes that strings of a page may expand to, if these are not 64 times its own.
+    array, depth: the column, in the form that `shred` takes.
+    most: bytes that the strings of any page may expand to; up to 64 times the page's own bytes are
+        allowed, too.
     """
     page = shred(array, depth)
     encoded = encode_page_of(page, request)
@@ -73,7 +74,7 @@ def encode_pages(
 
 
 def _crowded_page(page: Shredded, request: EncodingRequest) -> Encoded:
-    """Encode a row with very many null or empty lists, whose values cannot be zipped."""
+    """Encode one row with very many null or empty lists, whose values full-zip cannot store."""
     most = values_that_fit(page, large=request.large, crowded=True)
     try:
         if most is not None:
@@ -91,12 +92,12 @@ def _crowded_page(page: Shredded, request: EncodingRequest) -> Encoded:
     )
 
 
-#: metadata of a row that would shrink so far that readers take it for a bomb
+#: column metadata without compression, for a row that readers would refuse as a zip bomb
 _PLAIN = {"lance-encoding:compression": "none"}
 
 
 def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
-    """Return whether readers take a page as it is: numbers expand to what their count says."""
+    """Return True if readers accept the page's expansion; only strings can expand too far."""
     if not is_variable(page.values.type):
         return True
     stored = sum(memoryview(buffer).nbytes for buffer in encoded.buffers)
@@ -104,7 +105,7 @@ def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
 
 
 def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
-    """Encode a page; ``None`` if it must be cut."""
+    """Encode a page; return ``None`` if it must be split."""
     values, valid, large = page.values, page.valid, request.large
     kind = values.type
     if values.null_count == len(values) or kind == _NO_FIELDS:
@@ -136,7 +137,7 @@ def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
 
 
 def _longest(values: pa.Array) -> int:
-    """Return the bytes of the longest value; 0 for what only mini-blocks can hold."""
+    """Return the bytes of the longest value; 0 for types that only mini-blocks can store."""
     if is_variable(values.type):
         return int(np.diff(string_buffers(values)[0]).max())
     kind = values.type
@@ -147,20 +148,20 @@ def _longest(values: pa.Array) -> int:
     return count * (byte_width(kind) or 0)
 
 
-# ---- pages of one value, or of nothing but nulls (docs/format/data-files.md, 9)
+# ---- pages with one value or only nulls (docs/format/data-files.md, 9)
 
 _MAX_INLINE = 32
 
 
 def _all_null_page(page: Shredded, *, large: bool) -> Encoded:
-    """Encode rows without a single value, or of structs without fields."""
+    """Encode rows without any value, or of structs without fields."""
     if len(page.layers) == 1 or page.values.type == _NO_FIELDS:
         layout = pb.ConstantLayout(layers=[pb.NULLABLE_ITEM])
         return Encoded(page.rows, pb.PageLayout(constant=layout))
     layout = pb.ConstantLayout(layers=page.layers)
     repetition, definition = page.repetition, page.definition
     if page.layers[0] == pb.ALL_VALID_ITEM and len(page.values) and definition is not None:
-        # nulls of structs alone: readers want the values to be nullable all the same
+        # only structs are null, but readers expect a nullable value layer
         layout.layers[0] = pb.NULLABLE_ITEM
         definition = definition + 1
     stored = [_raw(repetition), _raw(definition)]
@@ -179,7 +180,7 @@ def _all_null_page(page: Shredded, *, large: bool) -> Encoded:
     return Encoded(page.rows, pb.PageLayout(constant=layout), tuple(stored))
 
 
-#: Levels of so small a page are stored as they are.
+#: Up to this many levels, a page stores them uncompressed.
 _FEW = 512
 
 
@@ -188,9 +189,9 @@ def _raw(levels: Bytes | None) -> bytes:
 
 
 def _equal_page(page: Shredded) -> Encoded | None:
-    """Encode values that are all the same, for version 2.2; ``None`` if they differ.
+    """Encode equal values as a constant page of version 2.2; return ``None`` if they differ.
 
-    Levels are stored raw in such a page, so values that do not outweigh them are left alone.
+    Such a page stores levels uncompressed.  If they outweigh the values, return ``None``, too.
     """
     if page.entries > len(page.values) or page.definition is not None:
         streams = (page.repetition is not None) + (page.definition is not None)
@@ -213,11 +214,11 @@ def _equal_page(page: Shredded) -> Encoded | None:
 
 
 def _scalar_of(values: pa.Array) -> tuple[bytes, ...] | None:
-    """Return the buffers of the one value; ``None`` if there are several, or there is no form."""
+    """Return the buffers of the only value; ``None`` if values differ or the type has no form."""
     if is_variable(values.type):
         offsets, data = string_buffers(values)
         length = int(offsets[1])
-        if length != offsets[-1] - offsets[-2]:  # most values differ at a glance
+        if length != offsets[-1] - offsets[-2]:  # cheap check first
             return None
         if not _all_equal(np.diff(offsets)):
             return None
@@ -238,6 +239,6 @@ def _scalar_of(values: pa.Array) -> tuple[bytes, ...] | None:
 
 
 def _all_equal(values: NDArray[np.generic]) -> bool:
-    """Return whether all values are the first, looking at one other before at all."""
+    """Return True if all values are equal; compare one other value first."""
     first = values[0]
     return bool((values[len(values) // 2] == first).all() and (values == first).all())

@@ -1,8 +1,8 @@
-"""The tree of one field: which parts of a nested type lie in which physical columns.
+"""Tree of a field: maps the parts of a nested type to physical columns.
 
-Files from 2.1 on have a column for every leaf, files of 2.0 also for structs and lists, parents
-first.  Packed structs and blobs are leaves.  Types here are storage types: extension types are put
-around the finished arrays.
+Files from 2.1 on have a column for every leaf.  Files of 2.0 have columns for structs and lists,
+too, parents first.  Packed structs and blobs are leaves.  The types are storage types: extension
+types are added to the finished arrays.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from lancekit._format.field_marks import is_blob, is_packed, texts
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The types from a leaf outwards, and how many entries a list of fixed size takes in each."""
+    """Types from a leaf outwards, and the list size of each fixed-size list (1 for other types)."""
 
     kinds: tuple[pa.DataType, ...]
     sizes: tuple[int, ...]
 
     @property
     def group(self) -> int:
-        """How many entries of the column make one row, where there are no lists."""
+        """Number of column entries in one row, if there are no variable-size lists."""
         return prod(self.sizes)
 
     @property
     def lists(self) -> int:
-        """How many of the types are lists of any length."""
+        """Number of variable-size lists among the types."""
         return sum(map(is_list, self.kinds))
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists of any length."""
+    """Return True for lists of variable size, including maps."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a field: its storage type, and what it holds, unless that shares its column."""
+    """Part of a field: its storage type, and its children unless they share its column."""
 
     name: str
     kind: pa.DataType
@@ -55,11 +55,11 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the values lie in a column of their own."""
+        """True if the node has a column of its own."""
         return not self.children
 
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it, parents first."""
+        """Yield this node and all of its descendants, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -70,7 +70,7 @@ class Node:
 
 
 def tree(field: pa.Field, name: str | None = None) -> Node:
-    """Return the tree of a field, whose metadata names packed structs and blobs."""
+    """Return the tree of a field; its metadata marks packed structs and blobs."""
     kind = storage_type(field.type)
     name = field.name if name is None else name
     if not pa.types.is_nested(kind):
@@ -95,7 +95,7 @@ def tree(field: pa.Field, name: str | None = None) -> Node:
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
-    """Return a leaf's type without extension types."""
+    """Return a leaf's type with extension types replaced by their storage types."""
     kind = storage_type(kind)
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
@@ -107,15 +107,15 @@ def _storage(kind: pa.DataType) -> pa.DataType:
 
 
 def _over(kind: pa.DataType, parts: list[pa.Field], kinds: list[pa.DataType]) -> pa.DataType:
-    """Return the type like ``kind`` whose children are of other types."""
+    """Return the type ``kind`` with other child types."""
     fields = [part.with_type(child) for part, child in zip(parts, kinds, strict=True)]
     return with_children(kind, fields)
 
 
 def paths(node: Node) -> Iterator[tuple[Node, Path]]:
-    """Yield every leaf with its path outwards.
+    """Yield every leaf with its path.
 
-    Maps are lists of structs there, because a path holds keys only or values only.
+    A path represents a map as a list of structs, because it has either keys or values.
     """
     if node.is_leaf:
         yield node, Path((node.kind,), (1,))
@@ -130,7 +130,7 @@ def paths(node: Node) -> Iterator[tuple[Node, Path]]:
 
 
 def _single(node: Node, place: int, child: pa.DataType) -> pa.DataType:
-    """Return the type of a node that has one of its children only, of type ``child``."""
+    """Return the type of a node reduced to the child at ``place``, of type ``child``."""
     kind = node.kind
     if pa.types.is_struct(kind):
         return pa.struct([kind.field(place).with_type(child)])
@@ -139,14 +139,14 @@ def _single(node: Node, place: int, child: pa.DataType) -> pa.DataType:
     return _over(kind, [item_field(kind)], [child])
 
 
-# ---- what a page is decoded to, before its levels become validity and lists
+# ---- decoded pages, before levels become validity and lists
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Decoded rows of a 2.1+ page before their levels become validity and lists.
+    """Decoded rows of a 2.1+ page, before levels become validity and lists.
 
-    `values` are those of the visible entries and have no nulls of their own, unless all are null.
+    `values` belong to the visible entries.  They have no nulls, unless all are null.
     """
 
     values: pa.Array
@@ -155,10 +155,10 @@ class Leaf:
 
 
 class PageDecoder(Protocol):
-    """Reads rows of one 2.1+ page; keeps what is needed again, such as the chunks' positions.
+    """Decoder of one 2.1+ page; it keeps data for later reads, such as the chunks' positions.
 
-    Where there are lists, rows are those of the outermost; else entries.
+    With lists, rows are those of the outermost list; otherwise rows are entries.
     """
 
     def leaf(self, rows: Rows) -> Leaf:
-        """Return the rows."""
+        """Return decoded rows with their levels."""

@@ -1,4 +1,4 @@
-"""Full-zip pages: large values, each behind its own levels (docs/format/data-files.md, 8)."""
+"""Full-zip decoder: large values, each after its levels (docs/format/data-files.md, 8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lancekit._lazy import cached_property
 
 
 class FullZipPage:
-    """Decoder of one full-zip page, of fixed or variable width."""
+    """Decoder of one full-zip page of fixed or variable width."""
 
     def __init__(self, page: Page, layout: pb.FullZipLayout, kind: pa.DataType) -> None:
         self._page = page
@@ -53,7 +53,7 @@ class FullZipPage:
         self._form = _EntryForm.of(self._layers, layout, width, prefix)
 
     def leaf(self, rows: Rows) -> Leaf:
-        """Return rows with their levels; only the bytes of wanted rows are read."""
+        """Return rows with their levels; read only the bytes of requested rows."""
         if self._form.prefix:
             return self._variable(rows)
         return self._nested(rows) if self._layers.lists else self._strided(rows)
@@ -61,7 +61,7 @@ class FullZipPage:
     # ---- fixed width
 
     def _strided(self, rows: Rows) -> Leaf:
-        """Read rows that all have the same size."""
+        """Read rows of one fixed size."""
         stride = self._form.control + self._form.width
         require(stride * self._page.length <= self._page.size(0), "a buffer is too short")
         if isinstance(rows, range):
@@ -93,7 +93,7 @@ class FullZipPage:
 
     @cached_property
     def _index(self) -> Ints:
-        """Where every row starts in the data, and the end of the last."""
+        """Start of every row in the data, and the end of the last row."""
         key = None if self._page.key is None else ("index", self._page.key)
         return remembered("pages", key, self._read_index, lambda index: int(index.nbytes))
 
@@ -109,7 +109,7 @@ class FullZipPage:
         return index
 
     def _fetch(self, rows: Rows) -> tuple[np.ndarray, Ints, Ints]:
-        """Return bytes, and where in them each row starts and stops."""
+        """Return bytes, and the start and stop of each row in them."""
         if isinstance(rows, range):
             borders = self._index[rows.start : rows.stop + 1]
             data, places = self._page.fetch(0, borders[:1], borders[-1:])
@@ -143,42 +143,43 @@ class FullZipPage:
         if valid is not None and shown is not None:
             valid = valid[shown]
         encoding = self._layout.value_compression
-        packed = kind_of(encoding) == "variable_packed_struct"  # with fields of variable width
+        packed = kind_of(encoding) == "variable_packed_struct"  # its fields have variable width
         decode = _packed_values if packed else _variable_values
         values = decode(encoding, self._kind, data, header, lengths, valid)
         return Leaf(values, self._layers, entries.levels)
 
 
-# ---- entries of full-zip pages: where each begins, and its levels (docs/format/data-files.md, 8)
+# ---- entries of full-zip pages: their positions and levels (docs/format/data-files.md, 8)
 #
-# An entry is a control word, ``repetition << bits_def | definition``, and then, if it has a value,
-# the value's bytes: of fixed width for every visible entry, or behind their length for valid ones.
+# An entry is a control word, ``repetition << bits_def | definition``, then the value's bytes if it
+# has a value.  Every visible entry of a fixed-width page has a value.  In variable-width pages only
+# valid entries have one, after its length.
 
-#: With fewer rows left than this, a step for all of them costs more than a plain loop.
+#: Up to this many remaining rows, a plain loop is faster than a step for all rows together.
 _FEW_ROWS = 48
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """Entries at some places: their levels, and which of them have bytes."""
+    """Entries with their positions and levels, and a flag for each that has a value."""
 
     starts: Ints
     levels: Levels
     filled: NDArray[np.bool_] | None
 
     def filled_starts(self) -> Ints:
-        """Return where the entries begin that have bytes."""
+        """Return the positions of the entries that have a value."""
         return self.starts if self.filled is None else self.starts[self.filled]
 
 
 @dataclass(frozen=True, slots=True)
 class _EntryForm:
-    """How the entries of a page are laid out; exactly one of ``width`` and ``prefix`` is not 0."""
+    """Layout of a page's entries; exactly one of ``width`` and ``prefix`` is not 0."""
 
-    #: bytes of a control word
+    #: bytes of the control word
     control: int
     bits_def: int
-    #: the largest definition of an entry that has bytes
+    #: the largest definition of an entry with a value
     filled: int
     #: bytes of a value
     width: int
@@ -188,7 +189,7 @@ class _EntryForm:
 
     @classmethod
     def of(cls, layers: Layers, layout: pb.FullZipLayout, width: int, prefix: int) -> _EntryForm:
-        """Check the widths of a page."""
+        """Check a page's widths and return the layout of its entries."""
         bits_rep, bits_def = layout.bits_rep, layout.bits_def
         require(bits_rep <= 16 and bits_def <= 16, "levels of more than 16 bits")
         bits = bits_rep + bits_def
@@ -198,7 +199,7 @@ class _EntryForm:
         return cls(control, bits_def, 0 if prefix else layers.visible, width, prefix, layers)
 
     def levels(self, control: Bytes) -> tuple[Words | None, Words | None]:
-        """Return the levels in control words, an array of shape (entries, bytes)."""
+        """Split control words, an array of shape (entries, bytes), into levels."""
         if not self.control:
             return None, None
         words = np.ascontiguousarray(control).view(f"<u{self.control}").ravel()
@@ -210,7 +211,7 @@ class _EntryForm:
         return (words >> words.dtype.type(self.bits_def)).astype(np.uint16), definition
 
     def entries(self, data: Bytes, starts: Ints, stops: Ints) -> _Entries:
-        """Return the entries of rows that lie between ``starts`` and ``stops`` of ``data``."""
+        """Return the entries of rows from ``starts`` to ``stops`` of ``data``."""
         require(len(stops) == 0 or stops[-1] <= data.size, "a row reaches outside of its page")
         places = self._places(data, starts, stops) if self.layers.lists else starts
         repetition, definition = self.levels(data[places[:, None] + np.arange(self.control)])
@@ -218,7 +219,7 @@ class _EntryForm:
         return _Entries(places, Levels(len(places), repetition, definition), filled)
 
     def _places(self, data: Bytes, starts: Ints, stops: Ints) -> Ints:
-        """Return where every entry begins, in order."""
+        """Return the position of every entry, in order."""
         sizes = stops - starts
         stride = self.control + self.width
         if self.prefix == 0 and self.filled == self.layers.largest:
@@ -226,14 +227,14 @@ class _EntryForm:
             require((counts * stride == sizes).all() and (counts > 0).all(), _UNEVEN)
             return _strided(starts, counts, stride)
         if self.prefix == 0 and self.layers.lists == 1 and self.width:
-            # only a row that is null or empty has an entry without bytes, and it has no other
+            # only null and empty rows have an entry without a value, and it is their only entry
             counts = sizes // stride
             require(((counts * stride == sizes) | (sizes == self.control)).all(), _UNEVEN)
             return _strided(starts, np.maximum(counts, 1), stride)
         return self._walk(data, starts, stops)
 
     def _walk(self, data: Bytes, starts: Ints, stops: Ints) -> Ints:
-        """Step through all rows together, an entry at a time, and through the longest alone."""
+        """Step through all rows in parallel, one entry at a time, then through long rows alone."""
         found = []
         places = starts
         while len(places) > _FEW_ROWS:
@@ -248,7 +249,7 @@ class _EntryForm:
         return joined
 
     def _next(self, data: Bytes, places: Ints, stops: Ints) -> Ints:
-        """Return where the entries behind those at ``places`` begin."""
+        """Return the positions of the entries that follow the entries at ``places``."""
         require((places + self.control <= stops).all(), _UNEVEN)
         _, definition = self.levels(data[places[:, None] + np.arange(self.control)])
         behind = places + self.control
@@ -264,13 +265,13 @@ class _EntryForm:
         return behind
 
     def lengths(self, data: Bytes, places: Ints) -> Ints:
-        """Return the lengths of values that are stored at ``places``."""
+        """Read the lengths of values at ``places``."""
         lengths = _lengths(data, places, self.prefix)
         require((lengths >= 0).all(), "a value of impossible length")
         return lengths
 
     def _walk_row(self, data: Bytes, place: int, stop: int) -> Ints:
-        """Do the same for a single row."""
+        """Return the positions of one row's entries."""
         found = []
         row = data[place:stop].tobytes()
         control, prefix, width, size = self.control, self.prefix, self.width, len(row)
@@ -298,22 +299,22 @@ def _lengths(data: Bytes, places: Ints, width: int) -> Ints:
 
 
 def _strided(starts: Ints, counts: Ints, stride: int) -> Ints:
-    """Return the places of ``counts`` entries each, of one size, from ``starts`` on."""
+    """Return the positions of ``counts`` entries of equal size from each of ``starts``."""
     place = ranges(np.zeros(len(starts), np.int64), counts)
     place *= stride
     place += np.repeat(starts, counts)
     return place
 
 
-# ---- value encodings of full-zip pages: every value stands for itself
+# ---- value encodings of full-zip pages: each value is encoded separately
 
 
 def _fixed_values(
     encoding: pb.CompressiveEncoding, table: Bytes, dimension: int, count: int
 ) -> tuple[raw.DecodedValues, Bytes]:
-    """Decode ``dimension`` items from the left of every row; return them and what is left.
+    """Decode ``dimension`` items at the left of every row; return them and the remaining columns.
 
-    The validity bitmaps of nested lists come first, the outermost one leading.
+    The validity bitmaps of nested lists come first, from the outside in.
     """
     match kind_of(encoding):
         case "flat" if encoding.flat.bits_per_value == 1:
@@ -346,7 +347,7 @@ def _fixed_values(
 
 
 def _take_bits(table: Bytes, size: int, count: int) -> tuple[Bytes, Bytes]:
-    """Take ``count`` bits, in ``size`` bytes, from the left of every row, and join them."""
+    """Concatenate ``count`` bits, in ``size`` bytes, from the left of every row."""
     require(size <= table.shape[1], "values narrower than their encoding")
     flags = np.unpackbits(table[:, :size], axis=1, count=count, bitorder="little")
     return bits.pack(flags.reshape(-1)), table[:, size:]
@@ -360,7 +361,7 @@ def _variable_values(
     lengths: Ints,
     valid: NDArray[np.bool_] | None,
 ) -> pa.Array:
-    """Decode strings that lie at ``starts``; those of them that are not ``valid`` have none."""
+    """Decode strings at ``starts``; entries that are not ``valid`` become empty strings."""
     values = _decode(encoding, raw.Variable(starts_of(lengths), gather(data, starts, lengths)))
     if valid is not None:
         sizes = np.zeros(len(valid), np.int64)
@@ -384,7 +385,7 @@ def _decode(encoding: pb.CompressiveEncoding, encoded: raw.Variable) -> raw.Vari
 
 
 def _decompress_each(scheme: str, encoded: raw.Variable) -> raw.Variable:
-    """Decompress every value on its own; they are large, so a Python loop does not matter."""
+    """Decompress values one by one; they are large, so a Python loop is fast enough."""
     borders = pairwise(encoded.offsets.tolist())
     places_of = ((start, stop, None) for start, stop in borders)
     units = decompress_each(scheme, encoded.data, places_of)
@@ -400,7 +401,7 @@ def _packed_values(
     lengths: Ints,
     valid: NDArray[np.bool_] | None,
 ) -> pa.Array:
-    """Decode structs whose fields lie one behind the other, each of variable ones with its length.
+    """Decode structs with consecutive fields; variable-width fields follow their lengths.
 
     Null structs have no bytes.
     """
@@ -435,7 +436,7 @@ def _packed_values(
 
 
 def _prefixed(data: Bytes, place: Ints, stops: Ints, bits_per_length: int) -> tuple[Ints, Ints]:
-    """Return where values begin behind their lengths, and the lengths."""
+    """Read lengths at ``place``; return the positions of the values after them, and the lengths."""
     require(bits_per_length in {32, 64}, "lengths of an impossible width")
     width = bits_per_length // 8
     require((width <= stops - place).all(), "a packed struct is too short")

@@ -1,4 +1,4 @@
-"""Full-zip pages: every value behind its levels (docs/format/data-files.md, 8)."""
+"""Full-zip encoder: each value follows its levels (docs/format/data-files.md, 8)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 
 
 def may_be_zipped(values: pa.Array) -> bool:
-    """Return False for values that no reader takes from a full-zip page.
+    """Return False for values that full-zip pages cannot store.
 
     These are dictionaries, and fixed-size lists of booleans that do not fill whole bytes or have
-    null items: the reference refuses to read them.
+    null items, which the reference refuses to read.
     """
     if pa.types.is_dictionary(values.type):
         return False
@@ -44,7 +44,7 @@ def may_be_zipped(values: pa.Array) -> bool:
 
 
 def full_zip(page: Shredded, request: EncodingRequest) -> Encoded:
-    """Encode a page value by value, which `may_be_zipped` allows."""
+    """Encode a page of values for which `may_be_zipped` is True."""
     values = page.values
     if is_variable(values.type):
         return _variable_page(page, *single_strings(values, page.valid, request))
@@ -53,7 +53,7 @@ def full_zip(page: Shredded, request: EncodingRequest) -> Encoded:
     if pa.types.is_struct(values.type):
         return _packed_page(page)
     width = byte_width(values.type)
-    if width is None:  # booleans take a byte each
+    if width is None:  # each boolean takes a byte
         table = bits.unpack(fixed_bytes(values), len(values)).reshape(-1, 1)
     else:
         table = fixed_bytes(values).reshape(-1, width)
@@ -95,7 +95,7 @@ def _bits_of(levels: Bytes | None) -> int:
 
 
 def _control_words(page: Shredded) -> Bytes:
-    """Return the levels of every entry, of shape (entries, bytes)."""
+    """Return the control words of all entries, of shape (entries, bytes)."""
     repetition, definition = page.repetition, page.definition
     total = _bits_of(repetition) + _bits_of(definition)
     if repetition is None and definition is None:
@@ -111,7 +111,7 @@ def _control_words(page: Shredded) -> Bytes:
 
 
 def _fixed_page(page: Shredded, table: Bytes, encoding: pb.CompressiveEncoding) -> Encoded:
-    """Encode a table of shape (values, bytes of a value)."""
+    """Encode a table of shape (values, bytes of a value) with its levels."""
     width = table.shape[1]
     message = _layout(page, encoding, bits_per_value=width * 8)
     control = _control_words(page)
@@ -132,7 +132,7 @@ def _fixed_page(page: Shredded, table: Bytes, encoding: pb.CompressiveEncoding) 
 
 
 def _packed_page(page: Shredded) -> Encoded:
-    """Encode structs whose fields follow each other, strings behind their lengths."""
+    """Encode structs as consecutive fields; strings follow their lengths."""
     present = ak.drop_null(page.values) if page.values.null_count else page.values
     count = len(present)
     parts: list[Part] = []
@@ -185,7 +185,7 @@ def _variable_page(
     headers = np.hstack((control, lengths.view(np.uint8).reshape(-1, prefix)))
     sizes = np.full(page.entries, headers.shape[1])
     heads = headers.reshape(-1)
-    if page.definition is not None:  # what is not a value is its control word only
+    if page.definition is not None:  # an entry without a value is only a control word
         stopped = page.definition != 0
         sizes[stopped] = control.shape[1]
         keep = np.ones(headers.shape, bool)
@@ -196,7 +196,7 @@ def _variable_page(
 
 
 def _index(page: Shredded, sizes: Ints) -> Bytes:
-    """Return where rows start, and the end, in the smallest type that fits."""
+    """Return the repetition index: row starts, and the end, in the smallest type that fits."""
     starts = starts_of(sizes)
     kind = next(t for t in ("<u1", "<u2", "<u4", "<u8") if starts[-1] <= np.iinfo(t).max)
     if page.repetition is not None:

@@ -1,4 +1,4 @@
-"""Mini-block pages: small values in chunks of a few KiB (docs/format/data-files.md, 7)."""
+"""Mini-block decoder: small values in chunks of a few KiB (docs/format/data-files.md, 7)."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._lazy import cached_property
 
 _MOST_ITEMS = 1 << 48
-_KEY_BYTES = 80  # of a page, as what it is remembered by
-_MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
+_KEY_BYTES = 80  # size of a page's cache key
+_MAX_LOG = 15  # at most 32,768 values in any chunk but the last
 
 
 class _Chunks(NamedTuple):
-    """The chunks of all pages: bytes from `starts` to `stops` of the file."""
+    """Chunks of all pages: the file's bytes from `starts` to `stops`."""
 
     starts: Ints
     stops: Ints
-    #: values before each chunk, and all
+    #: number of values before each chunk, then the total
     values: Ints
-    #: the first row that starts in each chunk or behind it, and their number
+    #: number of rows that start before each chunk, then the total
     rows: Ints
-    #: rows that have ended at the end of each chunk
+    #: number of rows that have ended at the end of each chunk
     ended: Ints
-    #: the page of each chunk
+    #: page number of each chunk
     pages: Ints
 
     def cover(self, rows: Rows) -> Ints:
-        """Return the chunks that hold any of the rows."""
+        """Return the chunks that contain any of the rows."""
         if isinstance(rows, range):
             first = int(np.searchsorted(self.rows, rows.start, "right")) - 1
             last = int(np.searchsorted(self.ended, rows.stop - 1, "right"))
@@ -71,20 +71,20 @@ class _Chunks(NamedTuple):
         return np.flatnonzero(np.cumsum(marks))
 
     def bytes_held(self) -> int:
-        """Return how much memory the tables take."""
+        """Return the tables' memory in bytes."""
         return sum(part.nbytes for part in (self.starts, self.stops, self.values, self.pages)) + (
             0 if self.rows is self.values else self.rows.nbytes + self.ended.nbytes
         )
 
     def cut(self, wanted: Ints) -> NDArray[np.bool_]:
-        """Return which chunks begin inside of a row that began in a chunk not wanted."""
+        """Return True for each chunk that begins within a row whose start is in no wanted chunk."""
         alone = np.append(True, wanted[1:] != wanted[:-1] + 1)
-        # a row has begun before the chunk and has not ended there
+        # a row has begun before the chunk and continues in it
         return alone & (self.rows[wanted] > np.append(0, self.ended)[wanted])
 
 
 class _Chunk(NamedTuple):
-    """A single chunk: its page, its bytes in the file, how many values it has, those wanted."""
+    """Single chunk: its page, its bytes in the file, its number of values, the rows wanted."""
 
     page: int
     start: int
@@ -94,9 +94,9 @@ class _Chunk(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """The buffers of several chunks."""
+    """Buffers of several chunks."""
 
-    #: levels of each chunk
+    #: number of levels in each chunk
     counts: Ints
     repetition: ChunkBuffers | None
     definition: ChunkBuffers | None
@@ -108,9 +108,9 @@ def _align(sizes: Ints) -> Ints:
 
 
 class MiniBlockPages:
-    """Decoder of one mini-block page, or of several that are alike.
+    """Decoder of one mini-block page, or of several pages with the same encoding.
 
-    They may differ in their number of items, and in their symbol tables of FSST.  Only a single
+    The pages may differ in their number of items and in their FSST symbol tables.  Only a single
     page may have a dictionary.
     """
 
@@ -122,7 +122,7 @@ class MiniBlockPages:
         self._layout = layout = pages[0][1]
         self._kind = kind
         keys = tuple(page.key for page in self._pages)
-        # all of them: behind the same first page come those of whichever columns are read with it
+        # the key has all pages: different columns may be read together with the same first page
         self._key = None if None in keys else keys
         self._layers = Layers.of(layout.layers)
         if self._layers.lists:
@@ -137,7 +137,7 @@ class MiniBlockPages:
 
     @cached_property
     def _words(self) -> tuple[NDArray[np.unsignedinteger], Ints]:
-        """A word for each chunk, and the number of them for each page."""
+        """Metadata word of each chunk, and the number of chunks in each page."""
         return self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
 
     @cached_property
@@ -146,7 +146,7 @@ class MiniBlockPages:
         return remembered("pages", key, self._read_chunks, self._bytes_held)
 
     def _bytes_held(self, chunks: _Chunks) -> int:
-        """Return how much memory the tables take, and what they are remembered by."""
+        """Return the bytes of the chunk tables and of their cache key."""
         return chunks.bytes_held() + _KEY_BYTES * len(self._pages)
 
     def _read_chunks(self) -> _Chunks:
@@ -156,7 +156,7 @@ class MiniBlockPages:
         words = words.astype(np.int64)
         sizes = ((words >> 4) + 1) * 8
         firsts = starts_of(each)
-        lasts = firsts[1:] - 1  # the last chunk of a page has the values that are left
+        lasts = firsts[1:] - 1  # the last chunk of a page has the remaining values
         logs = words & 15
         logs[lasts] = 1
         require((logs >= 1).all() and (logs <= _MAX_LOG).all(), "a chunk of impossible size")
@@ -178,7 +178,7 @@ class MiniBlockPages:
         return _Chunks(places, places + sizes, values, rows, ended, owners)
 
     def _rows(self, firsts: Ints) -> tuple[Ints, Ints]:
-        """Return what the repetition index says: rows that start and that end in the chunks."""
+        """Read the repetition index: rows started before each chunk, and rows ended after each."""
         index, each = self._metadata(3 if self._layout.HasField("dictionary") else 2, "<u8")
         require(
             (each == 2 * np.diff(firsts)).all(), "the repetition index is not one of its chunks"
@@ -202,7 +202,7 @@ class MiniBlockPages:
         return starts_of(starts), np.cumsum(ends)
 
     def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[np.unsignedinteger], Ints]:
-        """Return one small buffer of all pages as numbers, and how many of each page."""
+        """Read a small buffer of all pages as numbers; return also the count for each page."""
         pages = self._pages
         if len(pages) == 1:
             words = view(pages[0].read(buffer), dtype)
@@ -233,13 +233,13 @@ class MiniBlockPages:
         return raw.to_arrow(decode_block(self._layout.dictionary, page.read(2), count), kind)
 
     def leaf(self, rows: Rows) -> Leaf:
-        """Return rows with their levels; only chunks that hold a wanted row are read."""
+        """Return rows with their levels; read only chunks that contain a requested row."""
         chunk = None if self._layers.lists or not isinstance(rows, range) else self._only(rows)
         return self._of_many(rows) if chunk is None else self._of_one(chunk)
 
     @cached_property
     def _first(self) -> tuple[int, int, int]:
-        """Where the first chunk lies, its size, and how many values it has."""
+        """Position and size of the first chunk, and its number of values."""
         page, (words, each) = self._pages[0], self._words
         require(each[0] > 0, "a page has no chunks")
         word = int(words[0])
@@ -252,7 +252,7 @@ class MiniBlockPages:
         return page.positions[1], size, 1 << (word & 15)
 
     def _only(self, rows: range) -> _Chunk | None:
-        """Return the chunk that holds all of the rows, if there is one."""
+        """Return the only chunk that contains the rows, or ``None`` if there are several."""
         start, size, values = self._first
         if len(rows) and rows.stop <= values:
             return _Chunk(0, start, size, values, rows)
@@ -284,7 +284,7 @@ class MiniBlockPages:
             self._check_visible(levels, parts.counts, counts)
         cut = chunks.cut(wanted) if self._layers.lists else np.zeros(len(wanted), bool)
         first = chunks.rows[wanted]
-        # a row whose start was not read counts as one that starts where its chunk does
+        # a row that starts in an unread chunk counts as one that starts with this chunk
         starting = starts_of(chunks.rows[wanted + 1] - first + cut)
         if isinstance(rows, range):
             before = int(first[0] - cut[0])
@@ -301,7 +301,10 @@ class MiniBlockPages:
         return self._decode(parts, counts, levels, keep, chunks.pages[wanted])
 
     def _check_visible(self, levels: Levels, entries: Ints, values: Ints) -> None:
-        """Every chunk has its own values: one that shows others would have those of the next."""
+        """Raise `Damaged` if a chunk's levels and values differ in number.
+
+        Otherwise a chunk would take values from the next chunk.
+        """
         shown = levels.visible(self._layers)
         if shown is not None:
             hidden = np.searchsorted(np.flatnonzero(~shown), starts_of(entries))
@@ -309,7 +312,7 @@ class MiniBlockPages:
         require(np.array_equal(entries, values), "a chunk's values are not those of its levels")
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
-        """Return at which entry every row starts; the index must be right about each chunk."""
+        """Return the first entry of every row; check the repetition index for each chunk."""
         chunks = starts_of(counts)
         starts = rows_of(levels, self._layers, chunks[:-1][cut])
         require(
@@ -345,7 +348,7 @@ class MiniBlockPages:
     def _values(
         self, parts: _Parts, counts: Ints, rows: Ints | None, owners: Ints
     ) -> raw.DecodedValues:
-        """Decode the values of chunks, each of which belongs to a page."""
+        """Decode the values of chunks; ``owners`` are their page numbers."""
         encoding = self._layout.value_compression
         if len(self._pages) == 1 or not encoding.HasField("fsst"):
             return decode_chunks(encoding, parts.values, counts, rows)
@@ -365,7 +368,7 @@ class MiniBlockPages:
         return Leaf(values, self._layers, levels)
 
     def _parse_chunks(self, data: Bytes, places: Ints, sizes: Ints, values: Ints) -> _Parts:
-        """Parse the headers of all chunks."""
+        """Parse the headers of all chunks, and locate their buffers."""
         layout = self._layout
         halves = view(data, "<u2")
         at = places // 2
@@ -399,14 +402,14 @@ class MiniBlockPages:
             field = field + (2 if wide else 1)
             buffers.append(ChunkBuffers(data, part, length))
             part = part + _align(length)
-        # the padding of the last buffer may be missing
+        # the last buffer may lack its padding
         require((part - 8 < places + sizes).all(), "a chunk's buffers are longer than the chunk")
         return _Parts(counts, pieces[0], pieces[1], buffers)
 
     def _look_up(self, decoded: raw.DecodedValues, levels: Levels) -> pa.Array:
         index = raw.words_of(decoded, 1, 2, 4, 8)
         items = self._dictionary
-        if len(index) and int(index.max()) >= len(items):  # nulls hold arbitrary indices
+        if len(index) and int(index.max()) >= len(items):  # nulls have arbitrary indices
             wild = index >= len(items)
             require(levels.nulls(self._layers)[wild].all(), "an index has no value")
             index = np.where(wild, index.dtype.type(0), index)
@@ -423,11 +426,11 @@ class MiniBlockPages:
         return look_up(items, arrow_of(index))
 
 
-# ---- rows of a single mini-block chunk, which is all that a small table or a small range needs
+# ---- rows of a single mini-block chunk, for small tables and short ranges
 #
-# `MiniBlockPages` decodes arrays of chunks, some dozens of NumPy calls whatever their number.  With
-# one chunk, plain integers take the place of the arrays, and only the wanted values are unpacked
-# where their places are known.  Encodings that are not in the tables here go the general way.
+# `MiniBlockPages` decodes arrays of chunks, which takes dozens of NumPy calls for any number of
+# chunks.  For one chunk, plain integers replace the arrays, and encodings that allow it unpack only
+# the requested values.  Other encodings decode the chunk as an array of one.
 
 
 def _decode_chunk(
@@ -436,14 +439,14 @@ def _decode_chunk(
     """Decode rows of one chunk of a page without lists.
 
     data: the whole chunk.
-    count: the values that it must hold.
-    rows: those wanted, counted from the first of the chunk.
+    count: the number of values that it must have.
+    rows: the requested rows, relative to the chunk.
 
     Returns
     -------
-    The values, and the definition levels if there are any.
+    The values, and the definition levels or ``None``.
 
-    Raises Damaged, Unsupported: to be called inside of `located`.
+    Raises Damaged, Unsupported: call it within `located`.
     """
     nullable = layout.HasField("def_compression")
     header = _header(nullable, int(layout.num_buffers), bool(layout.has_large_chunk))
@@ -454,7 +457,7 @@ def _decode_chunk(
     for length in lengths:
         buffers.append(data[place : place + length])
         place += -(-length // 8) * 8
-    # the padding of the last buffer may be missing
+    # the last buffer may lack its padding
     require(place - 8 < data.size, "a chunk's buffers are longer than the chunk")
     definition = None
     if nullable:
@@ -466,5 +469,5 @@ def _decode_chunk(
 
 @lru_cache
 def _header(nullable: bool, buffers: int, wide: bool) -> struct.Struct:
-    """Return the number of levels, the length of each level buffer, and of each value buffer."""
+    """Return the header's struct: number of levels, then the length of each buffer."""
     return struct.Struct(f"<{2 if nullable else 1}H{buffers}{'I' if wide else 'H'}")

@@ -1,4 +1,4 @@
-"""Writing mini-block pages: levels, values and headers of all chunks at once.
+"""Mini-block encoder: levels, values and headers of all chunks at once.
 
 See docs/format/data-files.md, 7.
 """
@@ -25,16 +25,16 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: Bytes of a chunk whose size is a 16-bit number.
+#: Maximum bytes of a chunk whose size is a 16-bit number.
 _SMALL_CHUNK = 1 << 15
 
 
 class ChunkOverflow(Exception):  # noqa: N818  # never leaves this package
-    """A chunk with more bytes than the version allows."""
+    """A chunk has more bytes than the version allows."""
 
 
 def mini_block(page: Shredded, values: EncodedValues, *, large: bool) -> Encoded:
-    """Encode a page in chunks, whose values are given; `ChunkOverflow` if one is too large."""
+    """Encode a page in chunks of encoded values; raise `ChunkOverflow` if one is too large."""
     layout = pb.MiniBlockLayout(
         value_compression=values.encoding,
         layers=page.layers,
@@ -77,11 +77,10 @@ def _join_chunks(
 ) -> tuple[Bytes, Bytes]:
     """Return the chunk metadata and the chunks.
 
-    counts, entries: the values and the levels of every chunk; without level streams the latter do
-        not matter.
-    levels, buffers: the level streams and the value buffers, each as parts that follow each other
-        without padding.
-    large: version 2.2: 32-bit chunk sizes.
+    counts, entries: number of values and of levels in every chunk; without level streams
+        ``entries`` is ignored.
+    levels, buffers: level streams and value buffers, each as consecutive parts without padding.
+    large: version 2.2, with 32-bit chunk sizes.
 
     Raises ChunkOverflow: a chunk is too large for the version.
     """
@@ -118,7 +117,7 @@ def _one_chunk(
     buffers: Sequence[Sequence[Part]],
     large: bool,
 ) -> tuple[Bytes, Bytes]:
-    """Do what `_join_chunks` does, with fewer calls: wide tables have very many such pages."""
+    """Join a single chunk with fewer calls: wide tables have very many pages of one chunk."""
     pieces = [[part.data.data for part in parts] for parts in (*levels, *buffers)]
     sizes = [sum(piece.nbytes for piece in group) for group in pieces]
     numbers = "H" * (1 + len(levels)) + ("I" if large else "H") * len(buffers)
@@ -140,7 +139,7 @@ def _numbers(values: Ints, size: int) -> Bytes:
 
 
 def _total(parts: Sequence[Part], chunks: int) -> Ints:
-    """Return the bytes of every chunk over all parts."""
+    """Return the bytes of every chunk, summed over all parts."""
     total = np.zeros(chunks, np.int64)
     for part in parts:
         total += part.lengths

@@ -1,16 +1,16 @@
-"""Repetition and definition levels to list offsets and validity (docs/format/data-files.md, 6).
+"""Conversion of repetition and definition levels to list offsets and validity.
 
-A page of a nested column is a stream of entries.  Its *layers* are listed from the innermost, the
-values themselves, outwards; each is an item layer (values, structs, fixed-size lists) or a list
-layer.  The numbering is the other way round than Parquet's:
+See docs/format/data-files.md, 6.  A page of a nested column is a stream of entries.  Its *layers*
+are listed from the innermost, the values, outwards.  Each is an item layer (values, structs,
+fixed-size lists) or a list layer.  The numbering is the reverse of Parquet's:
 
-- Definition 0 is a valid value.  Every layer owns the next numbers, from 1 on: a nullable item one,
-  a nullable or an emptyable list one, a list that is both two (null, then empty), others none.  An
-  entry's definition names the layer at which it stops.
-- Repetition 0 goes on in the innermost list; k starts a new list of the k-th list layer from the
-  inside.  The first entry of a row has as many as there are list layers.
-- An entry is *visible*, that is, it has a slot among the values, unless it stands for a null or
-  empty list: its definition is at most `Layers.visible`.
+- Definition 0 is a valid value.  Every layer owns the next numbers, from 1 on: a nullable item
+  layer 1, a nullable or an emptyable list layer 1, a list layer that is both 2 (null, then empty),
+  other layers none.  An entry's definition names the layer at which the entry stops.
+- Repetition 0 continues the innermost list; k starts a new list of the k-th list layer from the
+  inside.  The first entry of a row has as repetition the number of list layers.
+- An entry is *visible*, i.e. it has a slot among the values, unless it stands for a null or empty
+  list: its definition is at most `Layers.visible`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 
 Words = NDArray[np.uint16]
 
-#: layer -> how many definition numbers it owns
+#: layer -> number of definition levels that it owns
 _NUMBERS: dict[int, int] = {
     pb.ALL_VALID_ITEM: 0,
     pb.ALL_VALID_LIST: 0,
@@ -52,20 +52,20 @@ _NULLABLE_LISTS: set[int] = {pb.NULLABLE_LIST, pb.NULLABLE_EMPTYABLE_LIST}
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a page, innermost first, and what follows from them."""
+    """Layers of a page, innermost first, with derived numbers."""
 
     kinds: tuple[int, ...]
     is_list: tuple[bool, ...]
-    #: list layers
+    #: number of list layers
     lists: int
-    #: the largest definition of an entry that has a value
+    #: the largest definition of an entry with a value
     visible: int
-    #: the largest definition that a layer owns
+    #: the largest definition of all layers
     largest: int
 
     @classmethod
     def of(cls, stored: Iterable[int]) -> Layers:
-        """Check the layers of a page."""
+        """Check a page's layers and return their description."""
         return _layers(tuple(stored))
 
 
@@ -84,21 +84,21 @@ def _layers(kinds: tuple[int, ...]) -> Layers:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels of some whole rows; a stream that is absent holds zeros only."""
+    """Levels of whole rows; an absent stream stands for zeros."""
 
     count: int
     repetition: Words | None = None
     definition: Words | None = None
 
     def visible(self, layers: Layers) -> NDArray[np.bool_] | None:
-        """Return which entries have a value; ``None`` if all do."""
+        """Return a flag for each entry, True if it has a value; ``None`` if all have one."""
         if self.definition is None or layers.visible == layers.largest:
             return None
         shown: NDArray[np.bool_] = self.definition <= layers.visible
         return None if shown.all() else shown
 
     def nulls(self, layers: Layers) -> NDArray[np.bool_]:
-        """Return which of the visible entries are null."""
+        """Return a flag for each visible entry, True if it is null."""
         if self.definition is None:
             return np.zeros(self.count, bool)
         null: NDArray[np.bool_] = self.definition != 0
@@ -110,7 +110,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """An item layer: how many, and a bitmap if not all are valid."""
+    """Item layer: number of items, and a validity bitmap if some are null."""
 
     count: int
     validity: Bytes | None
@@ -118,14 +118,14 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """A list layer: offsets, one more than lists, and a bitmap if some are null."""
+    """List layer: offsets, one more than lists, and a validity bitmap if some are null."""
 
     offsets: Offsets
     validity: Bytes | None
 
     @property
     def count(self) -> int:
-        """The number of lists."""
+        """Number of lists."""
         return len(self.offsets) - 1
 
 
@@ -133,9 +133,9 @@ Shape = Items | Lists
 
 
 def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
-    """Return at which entry every row of lists starts, and the number of entries behind them.
+    """Return the first entry of every row of lists, then the number of entries.
 
-    ``others`` are entries that count as the start of a row too.
+    ``others`` are additional entries that count as row starts.
     """
     if levels.repetition is None:
         raise Damaged("lists without repetition levels")
@@ -150,10 +150,10 @@ def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
 def pick(
     levels: Levels, layers: Layers, starts: Ints | None, rows: Rows
 ) -> tuple[Levels, slice | Ints]:
-    """Return the levels of some rows, and which of the visible values are theirs.
+    """Return the levels of some rows, and the positions of their values among the visible ones.
 
-    starts: what `rows_of` returned; ``None`` without lists, where every entry is a row.
-    rows: rows among those that start in ``levels``.
+    starts: result of `rows_of`; ``None`` without lists, where every entry is a row.
+    rows: positions among the rows that start in ``levels``.
     """
     index: slice | Ints
     if isinstance(rows, range):
@@ -184,16 +184,16 @@ def pick(
 def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()) -> list[Shape]:
     """Return the shape of every layer, innermost first.
 
-    rows: how many rows the levels must come to.
-    sizes: the number of items of a fixed-size-list layer, for every layer; 1 for others.
+    rows: the number of rows that the levels must have.
+    sizes: list size of every layer; 1 unless the layer is a fixed-size list.
 
-    Raises Damaged: levels that no column can have.
+    Raises Damaged: the levels contradict the layers or each other.
     """
     levels, largest = _checked(levels, layers)
     definition, count = levels.definition, levels.count
     repetition = np.empty(0, np.uint16) if levels.repetition is None else levels.repetition
     shapes: list[Shape] = []
-    done = 0  # definition numbers of the layers behind us
+    done = 0  # definition numbers of the layers processed so far
     first = 0
     for layer in [place for place, is_list in enumerate(layers.is_list) if is_list]:
         items = layers.kinds[first:layer]
@@ -213,7 +213,7 @@ def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()
 
 
 def _checked(levels: Levels, layers: Layers) -> tuple[Levels, int]:
-    """Return the levels without a stream of zeros, and the largest definition."""
+    """Check levels; drop streams of zeros, and return also the largest definition."""
     repetition, definition = levels.repetition, levels.definition
     if layers.lists == 0:
         require(repetition is None or not repetition.any(), "repetition without lists")
@@ -228,7 +228,7 @@ def _checked(levels: Levels, layers: Layers) -> tuple[Levels, int]:
 
 
 def _following(layers: Layers, layer: int) -> int:
-    """Return the definition numbers of the item layers between a list layer and the next."""
+    """Return how many definition numbers the item layers up to the next list layer own."""
     total = 0
     for kind, is_list in zip(layers.kinds[layer + 1 :], layers.is_list[layer + 1 :], strict=True):
         if is_list:
@@ -240,7 +240,7 @@ def _following(layers: Layers, layer: int) -> int:
 def _items(
     kinds: Sequence[int], sizes: Sequence[int], shown: Words | None, count: int, done: int
 ) -> list[Shape]:
-    """Return the shapes of item layers in a row; ``shown`` are the visible entries' levels."""
+    """Return the shapes of consecutive item layers; ``shown`` are levels of visible entries."""
     shapes: list[Shape] = []
     for place, kind in enumerate(kinds):
         size = sizes[place] if sizes else 1
@@ -259,18 +259,18 @@ def _items(
 
 
 class _Split(NamedTuple):
-    """A list layer without its items, and the entries of what is around it."""
+    """List layer split from its items, with the entries of the next layer outwards."""
 
     lists: Lists
     items: int
-    #: the levels of the items, if any of these may be null
+    #: the items' levels, if an item can be null
     shown: Words | None
     repetition: Words
     definition: Words | None
 
 
 class _Entries(NamedTuple):
-    """The entries of a list layer, whose items have definitions up to ``visible``."""
+    """Entries of a list layer whose items have definitions up to ``visible``."""
 
     repetition: Words
     definition: Words | None
@@ -279,9 +279,9 @@ class _Entries(NamedTuple):
     kind: int
 
     def split(self, nullable: bool, last: int) -> _Split:
-        """Part lists from their items; entries above ``last`` stand for lists further out.
+        """Split lists from their items; entries above ``last`` belong to lists further out.
 
-        ``nullable`` tells whether items may be null.
+        ``nullable`` is True if items can be null.
         """
         definition, visible = self.definition, self.visible
         places = np.flatnonzero(self.repetition != 0)
@@ -312,7 +312,7 @@ class _Entries(NamedTuple):
         return _Split(self._lists(offsets, valid), count, shown, rest, at)
 
     def split_by_kernel(self, last: int) -> _Split | None:
-        """Do the same; ``None`` if there is no kernel, or if something is wrong."""
+        """Split with the kernel; return ``None`` if it is not loaded or reports a fault."""
         definition, size = self.definition, len(self.repetition)
         if definition is None or (call := split_entries.ready(size)) is None:
             return None
@@ -349,12 +349,12 @@ def split_entries(
     shown: Values,
     counts: Values,
 ) -> int:
-    """Do what `_Entries.split` does in one pass; ``counts`` are of starts, lists and items."""
+    """Split like `_Entries.split`, in one pass; ``counts`` are starts, lists and items."""
     starts: int | np.int64 = 0
     lists: int | np.int64 = 0
     items: int | np.int64 = 0
     wrong: int | np.int64 = 0
-    # a branch that is taken at random costs more than writing what the next entry writes again
+    # unconditional writes, which the next entry overwrites, cost less than unpredictable branches
     for entry in range(repetition.size):
         number = repetition[np.uint64(entry)]
         level: int | np.int64 = 0

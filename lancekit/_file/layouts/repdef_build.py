@@ -1,11 +1,11 @@
-"""Building repetition and definition levels from nested Arrow arrays.
+"""Construction of repetition and definition levels from nested Arrow arrays.
 
 See docs/format/data-files.md, 6.
 
-A column is an array with one path from its rows to its values: every struct in it has one child.
-It is worked through from the outside to the inside.  An *entry* is one place in the level streams;
-a *slot* is an entry that the arrays further inside have an element for.  Null and empty lists, and
-lists under null structs, are entries without a slot.
+A column is an array with a single path from rows to values: every struct in it has one child.  It
+is processed from the outside in.  An *entry* is one position in the level streams.  A *slot* is an
+entry with an element in the arrays further inside.  Null and empty lists, and lists under null
+structs, are entries without a slot.
 """
 
 from __future__ import annotations
@@ -41,14 +41,13 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 class Shredded:
     """Rows of a column as levels and values.
 
-    rows: the rows of the page; each item of fixed-size lists of structs is one.
-    layers: the numbers of the layers, innermost first.
-    repetition, definition: one level for each entry; ``None`` if there are no lists, or if all are
-        0.
-    max_repetition: the level of an entry that starts a row; 0 without lists.
-    slots: the entries that have a value, ascending; ``None`` if all have.
-    values: what is at the slots; null where ``valid`` is not set.
-    valid: the bitmap of the values, ``None`` if all count.
+    rows: number of rows of the page; each item of a fixed-size list of structs is a row.
+    layers: layers of the page, innermost first.
+    repetition, definition: one level for each entry; ``None`` without lists, or if all are 0.
+    max_repetition: level of an entry that starts a row; 0 without lists.
+    slots: positions of the entries with a value, ascending; ``None`` if all have one.
+    values: values at the slots; null where ``valid`` is not set.
+    valid: validity bitmap of the values; ``None`` without nulls.
     """
 
     rows: int
@@ -62,7 +61,7 @@ class Shredded:
 
     @property
     def entries(self) -> int:
-        """The length of the level streams, present or not."""
+        """Length of the level streams, even if both are absent."""
         for levels in (self.repetition, self.definition):
             if levels is not None:
                 return len(levels)
@@ -70,11 +69,11 @@ class Shredded:
 
 
 def shred(array: pa.Array, depth: int) -> Shredded:
-    """Return the levels and the values of a column.
+    """Split a column into levels and values.
 
     array: nested ``depth`` times, by lists, structs of one child and fixed-size lists; no extension
         types, and no nulls in dictionaries.
-    depth: how many levels of nesting are above the values.
+    depth: number of nesting levels above the values.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def shred(array: pa.Array, depth: int) -> Shredded:
         if _is_list(kind):
             array = entries.add_lists(array)
             continue
-        # the reference cannot read a column whose pages differ in whether structs of lists are null
+        # the reference cannot read a column whose structs of lists are nullable in some pages only
         entries.add_items(array, declared=entries.lists_left > 0)
         if pa.types.is_struct(kind):
             array = child_of(array, 0)
@@ -129,11 +128,11 @@ def _is_list(kind: pa.DataType) -> bool:
 
 @dataclass(slots=True)
 class _Entries:
-    """The entries so far, while layers are added from the outside to the inside.
+    """Entries of the layers added so far, from the outside in.
 
-    `codes` says where entries stop: 0 for those that do not, and otherwise a number that grows
-    from the outside to the inside.  Definition levels count from the inside, so they are known
-    only when all layers are.
+    `codes` has 0 for entries that continue, and the number of the stop, counted from the outside,
+    for others.  Definition levels count from the inside, so they are known only after all layers
+    have been added.
     """
 
     count: int
@@ -146,7 +145,7 @@ class _Entries:
     _lists_seen: int = 0
 
     def definition(self) -> Bytes | None:
-        """Return the definition levels."""
+        """Return the definition levels of all entries."""
         if self.codes is None:
             return np.zeros(self.count, np.uint8) if self._stops else None
         if self._stops < 2:
@@ -157,14 +156,14 @@ class _Entries:
 
     @property
     def lists_left(self) -> int:
-        """The levels of lists that are still to come."""
+        """Number of list levels that have not been added."""
         return self.lists - self._lists_seen
 
     def add_items(self, array: pa.Array, *, declared: bool = False) -> None:
-        """Add the validity of structs, of fixed-size lists or of values.
+        """Add the validity of structs, fixed-size lists or values.
 
-        A ``declared`` layer is one of nullable items, even if none is null.  So is one inside of
-        nullable structs: readers take the nulls of a child on its own from the child's layer.
+        A ``declared`` layer is nullable even without nulls.  A layer within nullable structs is
+        nullable, too: readers of a single child take its nulls from the child's layer.
         """
         null = null_flags(array)
         if null is not None and self.codes is not None:
@@ -177,12 +176,12 @@ class _Entries:
         self._stop(null)
 
     def _inside_nullable(self) -> bool:
-        """Return whether a struct further outside, but inside of all lists, is nullable."""
+        """Return True if an enclosing struct within the innermost list is nullable."""
         above = takewhile(lambda layer: layer in _ITEM_LAYERS, reversed(self.layers))
         return pb.NULLABLE_ITEM in above
 
     def add_lists(self, array: pa.Array) -> pa.Array:
-        """Add a level of lists; return the items that count."""
+        """Add a level of lists; return the items of lists that are not under nulls."""
         offsets = list_offsets(array)
         lengths = np.diff(offsets)
         alive = None if self.codes is None else self._codes_of_slots() == 0
@@ -196,7 +195,7 @@ class _Entries:
         if without_items is not None:
             empty &= ~without_items
         empties, nulls = bool(empty.any()), null is not None and bool(null.any())
-        # readers want lists under nullable structs to be nullable too
+        # readers expect lists under nullable structs to be nullable, too
         nulls |= pb.NULLABLE_ITEM in self.layers
         if empties:
             self._stop(empty)
@@ -207,7 +206,7 @@ class _Entries:
         return list_items(array, lengths)
 
     def repeat(self, size: int) -> None:
-        """Give every slot the entries of a fixed-size list."""
+        """Multiply every slot to the entries of a fixed-size list."""
         repeats = np.ones(self.count, np.int64)
         has_slot = np.ones(self.count, bool)
         if self.slots is None:
@@ -227,7 +226,7 @@ class _Entries:
             self.repetition = repetition
 
     def visible(self, array: pa.Array) -> tuple[pa.Array, Bytes | None]:
-        """Return the values with nulls wherever they do not count, and their bitmap."""
+        """Return the values, null where an entry stops, and their validity bitmap."""
         if self.codes is None:
             return array, None
         stopped = self._codes_of_slots() != 0
@@ -237,7 +236,7 @@ class _Entries:
         valid = bits.pack(~stopped)
         if count == array.null_count:
             return array, valid
-        # values under null structs; their bytes matter where they take room
+        # values under null structs become null; fixed-width bytes stay, others would take space
         if byte_width(array.type):
             data = [pa.py_buffer(valid), pa.py_buffer(fixed_bytes(array))]
             return pa.Array.from_buffers(array.type, len(array), data), valid
@@ -248,7 +247,7 @@ class _Entries:
         return codes if self.slots is None else codes[self.slots]
 
     def _stop(self, flags: NDArray[np.bool_] | None) -> None:
-        """Stop the entries of the slots that are flagged, none of which has stopped before."""
+        """Stop the entries of flagged slots; none of them has stopped before."""
         self._stops += 1
         if flags is None:
             return
@@ -258,7 +257,7 @@ class _Entries:
         self.codes[places if self.slots is None else self.slots[places]] = self._stops
 
     def _expand(self, lengths: NDArray[np.generic]) -> None:
-        """Give every slot an entry for each item, or one without a slot if there are none."""
+        """Give every slot an entry for each item, or one without a slot if it has no items."""
         number = self.lists_left
         self._lists_seen += 1
         if self._expand_by_kernel(lengths, number):
@@ -271,7 +270,7 @@ class _Entries:
         starts = starts_of(repeats)
         self.count = int(starts[-1])
         repetition = np.zeros(self.count, np.uint8)
-        # an entry that starts a list further outside starts one here too
+        # an entry that starts a list further outside also starts one here
         first = number if self.repetition is None else np.maximum(self.repetition, number)
         repetition[starts[:-1]] = first
         self.repetition = repetition
@@ -282,7 +281,7 @@ class _Entries:
             self.slots = np.flatnonzero(codes == 0)
 
     def _expand_by_kernel(self, lengths: NDArray[np.generic], number: int) -> bool:
-        """Do the same with the kernel; ``False`` if it cannot be."""
+        """Expand with the kernel; return False if it is not loaded or reports a fault."""
         if (call := expand.ready(self.count)) is None or self.codes is None:
             return False
         slots = np.empty(0, np.int64) if self.slots is None else self.slots
@@ -311,9 +310,9 @@ def expand(
     new_codes: Values,
     places: Values,
 ) -> int:
-    """Give entries those of their items, with levels; return how many of the new ones go on.
+    """Expand entries to one for each item, with levels; return the number of new slots.
 
-    Every entry has a slot if none is named.
+    Empty ``slots`` mean that every entry has a slot.
     """
     at = slot = found = 0
     every = slots.size == 0 and lengths.size == codes.size
@@ -345,7 +344,7 @@ def expand(
 
 _ITEM_LAYERS = (pb.ALL_VALID_ITEM, pb.NULLABLE_ITEM)
 
-#: layers of lists, by whether some are null and some empty
+#: list layers, by whether there are null and empty lists
 _LIST_LAYERS = {
     (False, False): pb.ALL_VALID_LIST,
     (False, True): pb.EMPTYABLE_LIST,
@@ -353,28 +352,28 @@ _LIST_LAYERS = {
     (True, True): pb.NULLABLE_EMPTYABLE_LIST,
 }
 
-# ---- level streams of chunks: where chunks begin, how levels are packed, the repetition index
+# ---- level streams of chunks: borders, packing, repetition index
 
-#: The most levels of a chunk; packed and even raw, they keep within 16-bit sizes.
+#: Maximum number of levels in a chunk; even uncompressed, their bytes fit a 16-bit size.
 _MAX_LEVELS = 1 << 15
 
-#: The most that the count of a chunk's levels says.
+#: Largest number of levels that a chunk's 16-bit count can state.
 _MOST_LEVELS = (1 << 16) - 1
 
-#: Bytes of levels in a chunk of 2.1, whose values leave so much room in 32 KiB.
+#: Maximum bytes of levels in a chunk of 2.1, which has 32 KiB for levels and values.
 _SMALL_BYTES = 12 << 10
 
 _MIN_VALUES = 8
 
-#: Levels of so small a page are not worth packing.
+#: Up to this many levels, a page stores them unpacked.
 _FEW_LEVELS = 512
 
 
 def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> int | None:
-    """Return the most values of a chunk, a power of two, such that its levels fit too.
+    """Return the maximum values of a chunk, a power of two, for which its levels fit, too.
 
-    ``None`` if even the smallest chunk would have too many, of null or empty lists. In a
-    ``crowded`` chunk there may be as many as its 16-bit count says, if its bytes suffice.
+    ``None`` if even the smallest chunk would have too many levels, of null or empty lists.  A
+    ``crowded`` chunk may have as many levels as its 16-bit count can state, if their bytes fit.
     """
     widths = [
         bits_needed(int(levels.max()))
@@ -382,7 +381,7 @@ def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> in
         if levels is not None
     ]
     limit = _MAX_LEVELS
-    if crowded and max(widths, default=0) < 8:  # packed levels keep within 16-bit sizes
+    if crowded and max(widths, default=0) < 8:  # the bytes of packed levels fit a 16-bit size
         limit = _MOST_LEVELS
     elif not large:
         limit = min(limit, _SMALL_BYTES * 8 // max(1, sum(widths)))
@@ -398,15 +397,15 @@ def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> in
 
 
 def _borders(slots: Ints, values: Ints, entries: int) -> Ints:
-    """Return where chunks end, whose ends among the values are given but for the last."""
+    """Return the last entry + 1 of every chunk; ``values`` are the ends in values but the last."""
     return np.append(slots[values - 1] + 1, entries)
 
 
 def chunk_borders(page: Shredded, counts: Ints) -> Ints:
     """Return the first entry of every chunk, and the end of the last.
 
-    A chunk ends behind its last value; entries without a value go to the next one, and to the
-    last.
+    A chunk ends after its last value.  Entries without a value that follow go to the next chunk,
+    or to the last one.
     """
     ends = np.cumsum(counts)
     if page.slots is not None:
@@ -415,9 +414,10 @@ def chunk_borders(page: Shredded, counts: Ints) -> Ints:
 
 
 def repetition_index(repetition: Bytes, max_repetition: int, borders: Ints) -> bytes:
-    """Return two numbers for every chunk.
+    """Return the repetition index: two numbers for every chunk.
 
-    The rows that end in it, and the entries of its last row, if that goes on in the next chunk.
+    The first is the number of rows that end in the chunk.  The second is the number of its entries
+    that belong to a row which continues in the next chunk.
     """
     row_starts = np.flatnonzero(repetition == max_repetition)
     row_ends = np.append(row_starts[1:], borders[-1])
@@ -432,7 +432,7 @@ def repetition_index(repetition: Bytes, max_repetition: int, borders: Ints) -> b
 def pack_levels(
     levels: Bytes, borders: Ints, *, large: bool
 ) -> tuple[pb.CompressiveEncoding, list[Part]]:
-    """Return the levels of every chunk, in the shortest of the forms that the version has."""
+    """Encode the levels of every chunk in the shortest encoding that the version has."""
     if len(levels) <= _FEW_LEVELS:
         words = levels.astype("<u2").view(np.uint8)
         return flat.message(16), [Part(words, np.diff(borders) * 2)]

@@ -1,4 +1,4 @@
-"""Pages of 2.0 files (docs/format/data-files.md, 5)."""
+"""Decoder of pages in 2.0 files (docs/format/data-files.md, 5)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lancekit._file.layouts.blobs import resolve
 from lancekit._format.pb import encodings_v20_pb2 as pb
 from lancekit._lazy import cached_property
 
-#: Bytes that a compressed buffer may have besides its values.
+#: Bytes of padding that a compressed buffer may have in addition to its values.
 _PADDING = 64
 
 
 class ArrayPage:
     """Decoder of one 2.0 page: a tree of encodings over the page's buffers.
 
-    Rows come in groups: the items of a fixed-size list are read as one group per row.
+    Rows can be groups of items: all items of a row's fixed-size list are read as one group.
     """
 
     def __init__(self, page: Page, encoding: pb.ArrayEncoding, kind: pa.DataType) -> None:
@@ -39,7 +39,7 @@ class ArrayPage:
         self._kind = kind
 
     def read(self, rows: Rows) -> pa.Array:
-        """Return rows as an array of the column's type."""
+        """Decode rows to an array of the column's type."""
         encoding, validity = self._strip(self._encoding, rows, 1)
         if encoding is None:
             return nulls(len(rows), self._kind)
@@ -53,7 +53,7 @@ class ArrayPage:
         return raw.to_arrow(values, self._kind, validity if inner is None else inner)
 
     def lists(self, rows: Rows) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Return which items of the page each list holds, from and to, and which are null."""
+        """Return the begin and end of each list's items in the page, and a null flag for each."""
         encoding, validity = self._strip(self._encoding, rows, 1)
         if encoding is None or encoding.WhichOneof("array_encoding") != "list":
             raise Unsupported("a list column that is not made of offsets")
@@ -65,27 +65,27 @@ class ArrayPage:
 
     @property
     def is_list(self) -> bool:
-        """Whether the page has where lists end, and its items are in the next column."""
+        """True if the page has list offsets, whose items are in the next column."""
         return bool(self._encoding.WhichOneof("array_encoding") == "list")
 
     @property
     def num_items(self) -> int:
-        """How many items the page's lists hold together."""
+        """Total number of items in the page's lists."""
         encoding, _ = self._strip(self._encoding, range(0, 0), 1)
         return 0 if encoding is None else int(encoding.list.num_items)
 
     @property
     def is_struct(self) -> bool:
-        """Whether the page says no more than that there are structs."""
+        """True if the page only states that its rows are structs."""
         return bool(self._encoding.WhichOneof("array_encoding") == "struct")
 
     def check_struct(self) -> None:
-        """Raise `Unsupported` if the page has values of structs."""
+        """Raise `Unsupported` unless the page is a plain struct header."""
         if not self.is_struct:
             raise Unsupported("a struct column that is not a plain header")
 
     def _packed(self, message: pb.PackedStruct, rows: Rows) -> pa.Array:
-        """Read structs that lie row by row; a large binary is a blob that they describe."""
+        """Read packed structs; for a large binary column they are descriptors of blobs."""
         kind = DESCRIPTOR if pa.types.is_large_binary(self._kind) else self._kind
         require(
             pa.types.is_struct(kind) and kind.num_fields == len(message.inner),
@@ -99,7 +99,7 @@ class ArrayPage:
     def _strip(
         self, encoding: pb.ArrayEncoding, rows: Rows, group: int
     ) -> tuple[pb.ArrayEncoding | None, Bytes | None]:
-        """Unwrap ``nullable``: return the values' encoding (none if all are null) and validity."""
+        """Unwrap ``nullable``; return the inner encoding (``None`` if all null) and validity."""
         if encoding.WhichOneof("array_encoding") != "nullable":
             return encoding, None
         match encoding.nullable.WhichOneof("nullability"):
@@ -119,7 +119,7 @@ class ArrayPage:
     def _values(
         self, encoding: pb.ArrayEncoding, rows: Rows, group: int
     ) -> tuple[raw.DecodedValues, Bytes | None]:
-        """Decode values, and the validity that their own encoding carries."""
+        """Decode values, and the validity that their encoding contains."""
         match encoding.WhichOneof("array_encoding"):
             case "flat":
                 return self._flat(encoding.flat, rows, group), None
@@ -199,7 +199,7 @@ class ArrayPage:
     def _borders(
         self, encoding: pb.ArrayEncoding, adjustment: int, rows: Rows
     ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Return where strings or lists begin and end, and which are null."""
+        """Return the begin and end of strings or lists, and a null flag for each."""
         if isinstance(rows, range):
             first = max(rows.start - 1, 0)
             stored = self._entries(encoding, range(first, rows.stop))
@@ -220,7 +220,7 @@ class ArrayPage:
     def _binary(self, message: pb.Binary, rows: Rows) -> tuple[raw.Variable, Bytes | None]:
         begin, end, null = self._borders(message.indices, int(message.null_adjustment), rows)
         validity = bits.pack(~null) if null.any() else None
-        if isinstance(rows, range) and len(rows):  # every value begins where the last one ends
+        if isinstance(rows, range) and len(rows):  # each value begins where the previous one ends
             data, places = self._bytes(message.bytes, begin[:1], end[-1:])
             borders = np.empty(len(end) + 1, np.int64)
             borders[0] = places[0]
@@ -259,7 +259,7 @@ class ArrayPage:
     def _codes(
         self, encoding: pb.ArrayEncoding, rows: Rows
     ) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
-        """Read indices, 0 where there is none, and where that is: a habit of old releases."""
+        """Read dictionary indices (0 for nulls) and null flags, which only old releases write."""
         inner, validity = self._strip(encoding, rows, 1)
         if inner is None:
             return np.zeros(len(rows), np.uint8), np.ones(len(rows), bool)
@@ -272,7 +272,7 @@ class ArrayPage:
     def _look_up(self, message: pb.Dictionary, rows: Rows) -> pa.Array:
         codes, missing = self._codes(message.indices, rows)
         items = self._items
-        if pa.types.is_dictionary(self._kind):  # null keys may be keys of a null item
+        if pa.types.is_dictionary(self._kind):  # a null may be stored as the key of a null item
             there = codes if missing is None else codes[~missing]
             require(len(there) == 0 or int(there.max()) < len(items), "an index has no value")
             keys, items = without_null_items(codes, missing, items)
@@ -290,7 +290,7 @@ class ArrayPage:
 def without_null_items(
     codes: NDArray[np.generic], missing: NDArray[np.bool_] | None, items: pa.Array
 ) -> tuple[pa.Array, pa.Array]:
-    """Return null keys instead of keys of null items, which Arrow cannot unify."""
+    """Replace keys of null items by null keys, because Arrow cannot unify null items."""
     if items.null_count == 0:
         return arrow_of(codes, missing), items
     valid = flags_of(items.is_valid())
@@ -300,7 +300,7 @@ def without_null_items(
 
 
 def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return end offsets, and which rows are null: those that were stored larger."""
+    """Return end offsets and null flags; end offsets of nulls are stored larger."""
     ends = stored.astype(np.int64)
     if adjustment == 0:
         return ends, np.zeros(len(ends), bool)
@@ -310,7 +310,7 @@ def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArra
 
 
 def _bits(data: Bytes, rows: Rows, before: int, group: int) -> raw.Bits:
-    """Return the bits of the rows from a bitmap that begins at bit ``before``."""
+    """Select the rows' bits from a bitmap that begins at bit ``before``."""
     if isinstance(rows, range):
         count = len(rows) * group
         return raw.Bits(bits.slice_bits(data, rows.start * group - before, count), count)

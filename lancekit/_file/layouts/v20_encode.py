@@ -1,4 +1,4 @@
-"""Encoding pages of version 2.0."""
+"""Encoder of pages in version 2.0."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from lancekit._format.pb import encodings_v20_pb2 as pb
 from lancekit.errors import UnsupportedTypeError
 from lancekit.options import DEFAULT_PAGE_MEMORY
 
-#: Strings become a dictionary if there are so many rows, and so few distinct ones among them.
+#: Strings get a dictionary with at least this many rows and fewer than this many distinct values.
 _DICTIONARY_ROWS = 100
 _DICTIONARY_ITEMS = 100
 
 
 def encode_page(array: pa.Array, most: int = DEFAULT_PAGE_MEMORY) -> Encoded:
-    """Encode rows of a leaf; extension types already unwrapped.
+    """Encode rows of a leaf without extension types.
 
-    ``most`` is what strings may expand to, if that is not 64 times the bytes of the page.
+    ``most`` is the number of bytes that strings may expand to, even if it is more than 64 times the
+    bytes of the page.
     """
     buffers: list[NDArray[np.generic]] = []
     return Encoded(len(array), _any(array, buffers, most), tuple(buffers))
 
 
 def encode_structs(array: pa.Array) -> Encoded:
-    """Encode that there are structs, of which nothing but their number is stored."""
+    """Encode structs of a non-packed column: only their number is stored."""
     return Encoded(len(array), pb.ArrayEncoding(struct=pb.SimpleStruct()))
 
 
 def encode_lists(lengths: pa.Array) -> Encoded:
-    """Encode the lengths of lists, null and 0 for null lists; the next column has their items."""
+    """Encode lists from their lengths (0 for null lists); the next column has their items."""
     buffers: list[NDArray[np.generic]] = []
     null = null_flags(lengths)
     ends = starts_of(fixed_bytes(lengths).view(np.int64))[1:].view(np.uint64)
@@ -100,9 +101,9 @@ def _values(array: pa.Array, buffers: list[NDArray[np.generic]]) -> pb.ArrayEnco
 
 
 def _packed(array: pa.StructArray, buffers: list[NDArray[np.generic]]) -> pb.ArrayEncoding:
-    """Encode the rows of a packed struct; no field of it has nulls.
+    """Encode the rows of a packed struct; its fields have no nulls.
 
-    The fields share one buffer: each names the first of the page.
+    All fields share one buffer, so each encoding names the page's first buffer.
     """
     place = pb.Buffer(buffer_index=len(buffers))
     inner, columns = [], []
@@ -118,7 +119,7 @@ def _packed(array: pa.StructArray, buffers: list[NDArray[np.generic]]) -> pb.Arr
 def _few_strings(
     array: pa.Array, buffers: list[NDArray[np.generic]], most: int
 ) -> pb.ArrayEncoding | None:
-    """Encode few distinct strings as codes from 1 on; 0 is null."""
+    """Encode strings with few distinct values as codes from 1 on; code 0 is null."""
     if not pa.types.is_string(array.type) or len(array) < _DICTIONARY_ROWS:
         return None
     if pc.count_distinct(array.slice(0, 1024)).as_py() >= _DICTIONARY_ITEMS:
@@ -136,7 +137,7 @@ def _few_strings(
 def _user_dictionary(
     array: pa.DictionaryArray, buffers: list[NDArray[np.generic]]
 ) -> pb.ArrayEncoding:
-    """Encode an Arrow dictionary; nulls are an item more."""
+    """Encode an Arrow dictionary; nulls become an additional item."""
     indices, items = array.indices, array.dictionary
     dtype = np.dtype(array.type.index_type.to_pandas_dtype())
     null = null_flags(indices)
