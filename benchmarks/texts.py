@@ -24,7 +24,7 @@ from benchmarks.files import open_ours, write_theirs
 from benchmarks.markdown import table
 from benchmarks.tables import categories, strings, text, urls, uuids
 from lancekit._file.encodings import choose_strings
-from lancekit._file.encodings.choose_strings import Way
+from lancekit._file.encodings.choose_strings import Codec
 from lancekit._file.reader import FileReader
 from lancekit._file.writer import FileWriter
 from lancekit._storage.local import LocalStore
@@ -47,23 +47,26 @@ _KIB = 1 << 10
 
 #: name -> the only way that is tried, whatever it saves
 _WAYS = {
-    "FSST": Way("fsst", None, 16 * _KIB, 16 * _KIB, 9),
-    **{f"LZ4, {size} KiB": Way("lz4", None, size * _KIB, size * _KIB, 9) for size in (2, 4, 8, 16)},
-    **{f"Zstd, {size} KiB": Way("zstd", 1, size * _KIB, size * _KIB, 9) for size in (4, 16, 32)},
+    "FSST": Codec("fsst", None, 16 * _KIB, 16 * _KIB, 9),
+    **{
+        f"LZ4, {size} KiB": Codec("lz4", None, size * _KIB, size * _KIB, 9)
+        for size in (2, 4, 8, 16)
+    },
+    **{f"Zstd, {size} KiB": Codec("zstd", 1, size * _KIB, size * _KIB, 9) for size in (4, 16, 32)},
 }
 
 _GOALS = ("balance", "scan", "take", "size")
 
 
 @contextmanager
-def _only(way: Way) -> Iterator[None]:
+def _only(way: Codec) -> Iterator[None]:
     """Have text written in one way."""
-    known = choose_strings.WAYS["balance"]
-    choose_strings.WAYS["balance"] = (way,)
+    known = choose_strings.CODECS["balance"]
+    choose_strings.CODECS["balance"] = (way,)
     try:
         yield
     finally:
-        choose_strings.WAYS["balance"] = known
+        choose_strings.CODECS["balance"] = known
 
 
 def _write(rows: pa.Table, goal: str, path: Path) -> None:

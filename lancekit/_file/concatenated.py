@@ -81,8 +81,8 @@ class _Chain:
 
     def __init__(self, sources: Sequence[RandomAccess]) -> None:
         self._sources = sources
-        rooms = [-(-source.size() // ALIGNMENT) * ALIGNMENT + 2 * _GAP for source in sources]
-        *self.firsts, self._size = accumulate(rooms, initial=0)
+        sizes = [-(-source.size() // ALIGNMENT) * ALIGNMENT + 2 * _GAP for source in sources]
+        *self.firsts, self._size = accumulate(sizes, initial=0)
 
     @property
     def name(self) -> str:
@@ -141,7 +141,7 @@ class _Joined(Container):
                 tuple(first + position for position in stored.page.positions),
                 stored.page.sizes,
                 stored.encoding,
-                stored.alike,
+                stored.run_key,
             )
             for first, pages in zip(self.chain.firsts, each, strict=True)
             for stored in pages
@@ -161,7 +161,7 @@ class _Joined(Container):
     ) -> StoredPage:
         page = stored.page
         if page.source is not source:  # it compares a checksum before its first read
-            return StoredPage(replace(page, index=index, key=None), stored.encoding, stored.alike)
+            return StoredPage(replace(page, index=index, key=None), stored.encoding, stored.run_key)
         positions = tuple(first + position for position in page.positions)
         placed = replace(page, source=self.chain, index=index, positions=positions, key=None)
-        return StoredPage(placed, stored.encoding, stored.alike)
+        return StoredPage(placed, stored.encoding, stored.run_key)

@@ -61,8 +61,8 @@ class LanceColumnMetadata:
         encodings = list(dict.fromkeys(page.encoding for page in self.pages))
         shown = "; ".join(encodings[:3]) + ("; ..." if len(encodings) > 3 else "")
         pages = "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
-        told = f"{clean(self.name)}: {pages}, {self.size_bytes:,} bytes, {shown}"
-        return told.removesuffix(", ")
+        text = f"{clean(self.name)}: {pages}, {self.size_bytes:,} bytes, {shown}"
+        return text.removesuffix(", ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ _MOST_COLUMNS = 4096
 #: maximum number of cached files over all handles; a process can have 65,530 mappings or more
 _MOST_FILES = 1 << 14
 #: share of `_MOST_FILES` that remains after an eviction
-_KEPT_SHARE = 7 / 8
+_REMAINING_SHARE = 7 / 8
 #: maximum bytes read from cached files, as a share of the cache's limit
-_SEEN_SHARE = 1 / 4
+_READ_SHARE = 1 / 4
 
 
 class OpenFiles:
@@ -54,13 +54,13 @@ class OpenFiles:
     """
 
     def __init__(self) -> None:
-        self._begin()
+        self._reset()
         _all[id(self)] = self
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._last_used = monotonic()
-        self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
         self._columns = self._opened = 0
 
     def open(
@@ -75,59 +75,59 @@ class OpenFiles:
         Raises CorruptFileError, UnsupportedFeatureError: see `FileReader.open`.
         """
         # `verify_checksums` reads each time; other stores count reads, or fetch
-        is_kept = isinstance(store, LocalStore) and not options.verify_checksums
-        identity = store.identity(name) if is_kept else None
+        may_cache = isinstance(store, LocalStore) and not options.verify_checksums
+        identity = store.identity(name) if may_cache else None
         if identity is None:  # a recently written file has no identity, either
             from lancekit._file.reader import FileReader
 
-            return FileReader.open(store.open(name, size), compared=compared and is_kept)
+            return FileReader.open(store.open(name, size), compared=compared and may_cache)
         self._last_used = monotonic()
         # the page memory limits what a page may decode to
         key = identity, options.page_memory_bytes, compared
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None and kept[1].seen <= cache_limit() * _SEEN_SHARE:
-                self._kept.move_to_end(key)
-                return kept[0]
+            cached = self._cached.get(key)
+            if cached is not None and cached[1].seen <= cache_limit() * _READ_SHARE:
+                self._cached.move_to_end(key)
+                return cached[0]
         from lancekit._file.reader import FileReader
         from lancekit._storage.mapped import MappedFile
 
         mapped = store.open(name, size)
         reader = FileReader.open(mapped, compared=compared)
         if isinstance(mapped, MappedFile) and mapped.identity == identity:
-            self._keep(key, reader, mapped)
-            _make_room(self)
+            self._add(key, reader, mapped)
+            _evict_over_limit(self)
         return reader
 
     def clear(self) -> None:
         """Close all cached files."""
         with self._lock:
-            self._kept.clear()
+            self._cached.clear()
             self._columns = self._opened = 0
 
-    def _keep(self, key: Hashable, reader: FileReader, mapped: MappedFile) -> None:
+    def _add(self, key: Hashable, reader: FileReader, mapped: MappedFile) -> None:
         with self._lock:
-            self._forget(key)
-            self._kept[key] = reader, mapped
+            self._evict(key)
+            self._cached[key] = reader, mapped
             self._columns += reader.num_columns
             while self._columns > _MOST_COLUMNS:
-                self._forget(next(iter(self._kept)))
+                self._evict(next(iter(self._cached)))
             self._opened += 1
             # the scan over all files runs as often as half of them change: constant amortised cost
-            if 2 * self._opened >= len(self._kept):
+            if 2 * self._opened >= len(self._cached):
                 self._opened = 0
-                self._forget_much_seen()
+                self._evict_much_read()
 
-    def _forget(self, key: Hashable) -> None:
-        reader, _ = self._kept.pop(key, (None, None))
+    def _evict(self, key: Hashable) -> None:
+        reader, _ = self._cached.pop(key, (None, None))
         self._columns -= reader.num_columns if reader else 0
 
-    def _forget_much_seen(self) -> None:
-        seen, most = 0, cache_limit() * _SEEN_SHARE
-        for key, (_, mapped) in reversed(list(self._kept.items())):
+    def _evict_much_read(self) -> None:
+        seen, most = 0, cache_limit() * _READ_SHARE
+        for key, (_, mapped) in reversed(list(self._cached.items())):
             seen += mapped.seen
             if seen > most:
-                self._forget(key)
+                self._evict(key)
 
     def __reduce__(self) -> tuple[object, ...]:
         return OpenFiles, ()  # another process has its own cache
@@ -139,12 +139,12 @@ _opened = count(1)
 _count_at = [0]
 
 
-def _living() -> list[OpenFiles]:
+def _live_caches() -> list[OpenFiles]:
     # the list of references is created atomically, even if other threads open datasets
     return [files for reference in _all.valuerefs() if (files := reference()) is not None]
 
 
-def _make_room(newest: OpenFiles) -> None:
+def _evict_over_limit(newest: OpenFiles) -> None:
     """Evict the files of the least recently used handles if all handles have too many.
 
     Handles are counted only after as many new files as there was room for.  An eviction makes some
@@ -153,28 +153,28 @@ def _make_room(newest: OpenFiles) -> None:
     opened = next(_opened)
     if opened < _count_at[0]:
         return
-    living = _living()
-    number = sum(len(files._kept) for files in living)
+    living = _live_caches()
+    number = sum(len(files._cached) for files in living)
     if number > _MOST_FILES:
-        most = int(_MOST_FILES * _KEPT_SHARE)
+        most = int(_MOST_FILES * _REMAINING_SHARE)
         for files in sorted(living, key=lambda one: one._last_used):
             if files is not newest and number > most:
-                number -= len(files._kept)
+                number -= len(files._cached)
                 files.clear()
     _count_at[0] = opened + max(1, _MOST_FILES + 1 - number)
 
 
 @when_cleared
 def _clear_all() -> None:
-    for files in _living():
+    for files in _live_caches():
         files.clear()
 
 
-def _begin_all() -> None:
-    for files in _living():
-        files._begin()
+def _reset_all() -> None:
+    for files in _live_caches():
+        files._reset()
 
 
 # in a child process, a missing thread may hold the lock, and the table may be half changed
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_all)
+    os.register_at_fork(after_in_child=_reset_all)

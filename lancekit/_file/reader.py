@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lancekit._file.columns.blocks import BlockBounds
 from lancekit._file.columns.field_reader import FieldReader
-from lancekit._file.columns.physical import FileColumn, file_columns, settled
+from lancekit._file.columns.physical import FileColumn, file_columns, with_packing
 from lancekit._file.columns.work import decoded
 from lancekit._file.container.checksums import BlobSource
 from lancekit._file.container.footer import Container, open_container
 from lancekit._file.container.legacy_tables import LEGACY
-from lancekit._file.container.prefetch import PrefetchedSource, shelved
+from lancekit._file.container.prefetch import PrefetchedSource, with_prefetch
 from lancekit._file.kernels.faults import Unsupported, located
 from lancekit._file.kernels.row_selection import Rows, parse_rows
 from lancekit._file.layouts.assemble import aligned, joined
@@ -68,7 +68,7 @@ class FileReader:
         Raises UnsupportedFeatureError: this release does not read the format version.
         """
         with located(source.name):
-            return cls(open_container(shelved(source), compared=compared))
+            return cls(open_container(with_prefetch(source), compared=compared))
 
     def check_blobs(self) -> None:
         """Compare the bytes of all blobs with their checksums, if the file is read with checksums.
@@ -127,7 +127,7 @@ class FileReader:
         """Lance schema in the file, with the marks of packed structs that match its columns."""
         schema = self.lance_schema
         with located(self._container.source.name):
-            return settled(schema, self.version, self.num_columns)
+            return with_packing(schema, self.version, self.num_columns)
 
     @property
     def schema(self) -> pa.Schema:
@@ -171,8 +171,8 @@ class FileReader:
         keep = self._is_remote or len(selection) < self.num_rows
         with self._ahead(self._metadata_of(columns)):
             plans = [self._field(column, keep).plan(selection) for column in columns]
-        pages = (each for plan in plans for each in plan.ahead)
-        with self._ahead(place for group, part in pages for place in group.ahead_of(part)):
+        pages = (each for plan in plans for each in plan.prefetch)
+        with self._ahead(place for group, part in pages for place in group.prefetch_ranges(part)):
             results = iter(decoded([piece for plan in plans for piece in plan.work]))
         return [
             pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), column.field.type)

@@ -136,7 +136,7 @@ class FileWriter:
             raise SchemaMismatchError(f"Columns {extra} are not in the file's schema.")
         if batch.num_rows == 0:
             return
-        arrays = self._counted(arrays)
+        arrays = self._count_categories(arrays)
         self._num_rows += batch.num_rows
         parts = [part for index, array in arrays.items() for part in self._parts(array, index)]
         self._write_pages(
@@ -150,7 +150,7 @@ class FileWriter:
         for column, pages in zip(group, columns, strict=True):
             for page in pages:
                 step()
-                self._note(column, page)
+                self._add_page(column, page)
         if not self._plain:
             self._num_rows = rows
 
@@ -181,8 +181,8 @@ class FileWriter:
         )
         for column in self._columns:
             if self._num_rows and not len(column.pages):  # no list has an item
-                for encoded in column.encode(column.nothing):
-                    self._note(column, encoded)
+                for encoded in column.encode(column.empty):
+                    self._add_page(column, encoded)
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
         descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema, self._format.name)))
         for key, value in {**self._schema.metadata, **(metadata or {})}.items():
@@ -244,7 +244,7 @@ class FileWriter:
             )
         return array
 
-    def _counted(self, arrays: dict[int, pa.Array]) -> dict[int, pa.Array]:
+    def _count_categories(self, arrays: dict[int, pa.Array]) -> dict[int, pa.Array]:
         """Count dictionary values; if there are too many, drop values that no row uses."""
         if self._categories.add(arrays.__getitem__) is None:
             return arrays
@@ -281,9 +281,9 @@ class FileWriter:
         with closing(ahead(work)) as done:
             for column, parts in done:
                 for encoded in parts:
-                    self._note(column, encoded)
+                    self._add_page(column, encoded)
 
-    def _note(self, column: WrittenColumn, encoded: Encoded) -> None:
+    def _add_page(self, column: WrittenColumn, encoded: Encoded) -> None:
         places = [self._write_aligned(buffer) for buffer in encoded.buffers]
         sizes = [memoryview(buffer).nbytes for buffer in encoded.buffers]
         if self._checksums is not None:
@@ -343,7 +343,7 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
 # only in their values.
 
 #: Maximum bytes of pages that are buffered for encoding together.
-_HELD_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20
 
 #: Smaller groups are faster to encode one by one.
 _FEW = 4
@@ -370,40 +370,40 @@ def _encoded_together(
     pages: Iterable[tuple[C, pa.Array]], *, large: bool
 ) -> Iterator[tuple[C, pa.Array, Encoded | None]]:
     """Yield pages in order, with the encoded page if it was encoded together with others."""
-    held: list[tuple[C, pa.Array]] = []
+    buffered: list[tuple[C, pa.Array]] = []
     size = 0
     for page in pages:
-        held.append(page)
+        buffered.append(page)
         # `nbytes` of number arrays would be too slow
         width = byte_width(page[1].type)
         size += page[1].nbytes if width is None else width * len(page[1])
-        if size > _HELD_BYTES:
-            yield from _known(held, large)
-            held, size = [], 0
-    yield from _known(held, large)
+        if size > _BUFFER_BYTES:
+            yield from _encode_groups(buffered, large)
+            buffered, size = [], 0
+    yield from _encode_groups(buffered, large)
 
 
-def _known(
+def _encode_groups(
     pages: Sequence[tuple[C, pa.Array]], large: bool
 ) -> Iterator[tuple[C, pa.Array, Encoded | None]]:
-    alike: dict[tuple[int, int], list[int]] = {}
+    by_shape: dict[tuple[int, int], list[int]] = {}
     for place, (column, array) in enumerate(pages):
         width, rows = byte_width(array.type) or 0, len(array)
         # a page of one chunk with at least two values
         fits = width in _WORDS and 1 < rows <= CHUNK[large] // width
         if fits and column.plain and not ak.null_count(array):
-            alike.setdefault((width, rows), []).append(place)
+            by_shape.setdefault((width, rows), []).append(place)
     found: dict[int, Encoded | None] = {}
-    for places in alike.values():
+    for places in by_shape.values():
         if len(places) >= _FEW:
             arrays = [pages[place][1] for place in places]
-            made = _alike(arrays, pages[places[0]][0].encode, large)
+            made = _encode_plain(arrays, pages[places[0]][0].encode, large)
             found.update(zip(places, made, strict=True))
     for place, (column, array) in enumerate(pages):
         yield column, array, found.get(place)
 
 
-def _alike(
+def _encode_plain(
     arrays: Sequence[pa.Array], encode: Callable[[pa.Array], Iterable[Encoded]], large: bool
 ) -> list[Encoded | None]:
     """Encode arrays of equal width and length; ``None`` for those that another encoding suits."""

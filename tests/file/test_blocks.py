@@ -15,7 +15,7 @@ import lancekit as lk
 from lancekit._arrow_values import arrow_of
 from lancekit._cache import _cache
 from lancekit._file.columns import blocks
-from lancekit._file.kernels.memory import owned, scratch, set_aside
+from lancekit._file.kernels.memory import owned, recorded_scratch, scratch
 from lancekit._file.reader import FileReader
 from lancekit._storage.objects import MERGED_GAP_BYTES
 from lancekit.errors import CorruptFileError
@@ -214,7 +214,7 @@ def test_a_type_is_told_from_one_with_other_marks() -> None:
 
 
 def test_memory_that_was_set_aside_for_rows_is_kept_as_it_is() -> None:
-    with set_aside() as rooms:
+    with recorded_scratch() as rooms:
         fits, wide = scratch(8000).view(np.int64), scratch(16_000).view(np.int64)
     elsewhere = scratch(8000).view(np.int64)
     for values, copied in ((fits, False), (wide[:1000], True), (elsewhere, True)):

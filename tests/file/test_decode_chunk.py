@@ -72,8 +72,8 @@ def test_same_as_the_general_way(tmp_path: Path, version: str, turn: int) -> Non
                 if chunk < 0 or borders[chunk] == borders[chunk + 1]:
                     continue
                 for rows_wanted in _ranges(rng, int(borders[chunk]), int(borders[chunk + 1])):
-                    assert decoder._only(rows_wanted) is not None, name
-                    fast, general = decoder.leaf(rows_wanted), decoder._of_many(rows_wanted)
+                    assert decoder._single(rows_wanted) is not None, name
+                    fast, general = decoder.leaf(rows_wanted), decoder._decode_many(rows_wanted)
                     assert_same(fast.values, general.values, name)
                     assert fast.levels.count == general.levels.count
                     assert _words(fast) == _words(general), name
@@ -111,7 +111,7 @@ def test_damage_is_found_in_either_way(tmp_path: Path, turn: int) -> None:
                 for page, layout, kind in _pages(bytes(damaged)):
                     decoder = MiniBlockPages([(page.page, layout)], kind)
                     rows = range(0, page.page.length)
-                    fast, general = _read(decoder.leaf, rows), _read(decoder._of_many, rows)
+                    fast, general = _read(decoder.leaf, rows), _read(decoder._decode_many, rows)
                     assert (fast is None) == (general is None), (name, place - start)
                     if fast is not None and general is not None:
                         assert_same(fast, general, name)

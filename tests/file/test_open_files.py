@@ -101,13 +101,13 @@ def test_a_file_more_takes_the_same_however_many_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = []
-    all_seen = OpenFiles._forget_much_seen
+    all_seen = OpenFiles._evict_much_read
 
     def counted(files: OpenFiles) -> None:
-        looked_at.append(len(files._kept))
+        looked_at.append(len(files._cached))
         all_seen(files)
 
-    monkeypatch.setattr(OpenFiles, "_forget_much_seen", counted)
+    monkeypatch.setattr(OpenFiles, "_evict_much_read", counted)
     store, files = LocalStore(tmp_path), OpenFiles()
     names = [f"{i}.lance" for i in range(100)]
     for name in names:
@@ -142,8 +142,8 @@ def test_a_file_more_takes_the_same_however_many_handles_there_are(
     gc.collect()
     lk.clear_cache()
     counted = []
-    living = open_files._living
-    monkeypatch.setattr(open_files, "_living", lambda: counted.append(1) or living())
+    living = open_files._live_caches
+    monkeypatch.setattr(open_files, "_live_caches", lambda: counted.append(1) or living())
     monkeypatch.setattr(open_files, "_MOST_FILES", 40)
     monkeypatch.setattr(open_files, "_count_at", [0])
     store, handles = LocalStore(tmp_path), [OpenFiles() for _ in range(60)]
@@ -152,7 +152,7 @@ def test_a_file_more_takes_the_same_however_many_handles_there_are(
     for name in "abcd":
         for files in handles:
             files.open(store, name)
-            assert sum(len(one._kept) for one in living()) <= 40
+            assert sum(len(one._cached) for one in living()) <= 40
     assert 5 <= len(counted) <= 60  # of 240 files
 
 

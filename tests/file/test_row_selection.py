@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancekit._file.kernels.memory import set_aside
+from lancekit._file.kernels.memory import recorded_scratch
 from lancekit._file.kernels.row_selection import grouped
 from lancekit._file.reader import FileReader
 from lancekit._storage.places import open_store
@@ -155,7 +155,7 @@ def test_a_few_vectors_are_taken_from_where_they_lie(item: str, size: int, tmp_p
     table = pa.table({"c": pa.FixedSizeListArray.from_arrays(items, size)})
     reader = _mapped(table, tmp_path)
     rows = np.sort(rng.choice(40_000, 300, replace=False))
-    with set_aside() as rooms:
+    with recorded_scratch() as rooms:
         found = reader.read(reader.columns, rows)
     assert found.equals(table.take(pa.array(rows)))
     wanted = 300 * size * items.type.bit_width // 8

@@ -25,7 +25,7 @@ from lancekit._cache import VALUES, found_or_seen, keep, look_up
 from lancekit._file.columns.page_runs import PageGroup
 from lancekit._file.columns.threads import is_costly
 from lancekit._file.container.prefetch import PrefetchedSource
-from lancekit._file.kernels.memory import Room, owned, set_aside
+from lancekit._file.kernels.memory import Span, owned, recorded_scratch
 from lancekit._file.kernels.row_selection import Rows
 from lancekit._format.pb import encodings_v20_pb2, encodings_v21_pb2
 from lancekit.errors import LancekitError
@@ -126,16 +126,16 @@ class Blocks:
         """Decode the block of a part, cache it, and return the part's rows."""
         block = self.span(part.block)
         array = None
-        with set_aside() as rooms, suppress(LancekitError):
+        with recorded_scratch() as spans, suppress(LancekitError):
             array = decode(block)
         if array is None:
             gc.collect()  # the error's reference cycles keep decoded arrays alive
             return decode(part.rows)
-        return self.filled(part, array, rooms)
+        return self.filled(part, array, spans)
 
-    def filled(self, part: Part, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+    def filled(self, part: Part, array: pa.Array, spans: Sequence[Span] = ()) -> pa.Array:
         """Cache a decoded block, and return the part's rows from it."""
-        array = self._keep(part.block, array, rooms)
+        array = self._store(part.block, array, spans)
         return _select(array, part.rows, part.block * self.step)
 
     def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
@@ -144,16 +144,16 @@ class Blocks:
         if isinstance(rows, range):
             for block, begin, end in self._cut(rows):
                 if end - begin == len(self.span(block)):
-                    self._keep(block, array[begin:end])
+                    self._store(block, array[begin:end])
         return array
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield the rows of each block, with its bounds if they are known."""
         has_bounds = _has_bounds(self.kind)
         for block, begin, end in self._cut(rows):
-            yield rows[begin:end], self._between(block) if has_bounds else None
+            yield rows[begin:end], self._block_bounds(block) if has_bounds else None
 
-    def _between(self, block: int) -> BlockBounds | None:
+    def _block_bounds(self, block: int) -> BlockBounds | None:
         """Return a block's bounds, computed at the first request; ``None`` if it is not cached."""
         key = (_BOUNDS, self.key, block)
         found: BlockBounds | None = look_up(_BOUNDS, key)
@@ -164,9 +164,9 @@ class Blocks:
             found = keep(_BOUNDS, key, _bounds(array), _BOUNDS_BYTES)
         return None if found is _UNBOUNDED else found
 
-    def _keep(self, block: int, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
-        mine = owned(array, rooms)
-        return keep(VALUES, (self.key, block), mine, mine.get_total_buffer_size())
+    def _store(self, block: int, array: pa.Array, spans: Sequence[Span] = ()) -> pa.Array:
+        copy = owned(array, spans)
+        return keep(VALUES, (self.key, block), copy, copy.get_total_buffer_size())
 
 
 def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
@@ -179,7 +179,7 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
     if first.page.key is None or not rows:
         return None
     remote = isinstance(first.page.source, PrefetchedSource)
-    if not (_is_worth(first.encoding, remote) or is_costly(first)):
+    if not (_is_worth_caching(first.encoding, remote) or is_costly(first)):
         return None
     # a power of two
     step = 1 << (_BLOCK_BYTES * rows // max(size, 1)).bit_length() >> 1
@@ -211,7 +211,7 @@ def _bounds(array: pa.Array) -> BlockBounds:
     return BlockBounds(least, greatest, ak.null_count(array))
 
 
-def _is_worth(
+def _is_worth_caching(
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout, remote: bool
 ) -> bool:
     """Return True if decoding does more than return views of the file."""

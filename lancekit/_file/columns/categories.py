@@ -51,37 +51,37 @@ class Categories:
 
     def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
         """Return the index of a column whose values in some rows would not fit, or ``None``."""
-        taken = self._with(self._found(column))
-        return taken if isinstance(taken, int) else None
+        merged = self._merged(self._dictionaries(column))
+        return merged if isinstance(merged, int) else None
 
     def add(self, column: Callable[[int], pa.Array]) -> int | None:
         """Add the values of some rows; if a column's do not fit, return its index and add none."""
-        return self._take(self._with(self._found(column)))
+        return self._store(self._merged(self._dictionaries(column)))
 
     def join(self, other: Categories) -> int | None:
         """Add the values of another object for the same schema, like `add`."""
-        return self._take(self._with(other._values))
+        return self._store(self._merged(other._values))
 
-    def _take(self, taken: _Values | int) -> int | None:
-        if isinstance(taken, int):
-            return taken
-        self._values = taken
+    def _store(self, merged: _Values | int) -> int | None:
+        if isinstance(merged, int):
+            return merged
+        self._values = merged
         return None
 
-    def _found(self, column: Callable[[int], pa.Array]) -> _Values:
+    def _dictionaries(self, column: Callable[[int], pa.Array]) -> _Values:
         return {path: storage_of(_at(column(path[0]), path[1:]).dictionary) for path in self._most}
 
-    def _with(self, found: _Values) -> _Values | int:
-        taken = dict(self._values)
+    def _merged(self, found: _Values) -> _Values | int:
+        merged = dict(self._values)
         for path, items in found.items():
-            known = taken.get(path)
+            known = merged.get(path)
             if known is None or not known.equals(items):
                 parts = [items] if known is None else [known, items]
                 known = ak.drop_null(pc.unique(pa.chunked_array(parts)))
             if len(known) > self._most[path]:
                 return path[0]
-            taken[path] = known
-        return taken
+            merged[path] = known
+        return merged
 
 
 def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:

@@ -52,10 +52,10 @@ _UNIT_DECODED = 64 << 20
 _LEVELS_BYTES = 8
 
 
-class Ahead(Protocol):
+class PrefetchSource(Protocol):
     """Source of byte ranges that should be fetched together before rows are read."""
 
-    def ahead_of(self, rows: Rows, /) -> Iterable[tuple[int, int]]:
+    def prefetch_ranges(self, rows: Rows, /) -> Iterable[tuple[int, int]]:
         """Return (position, size) of the ranges."""
 
 
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
     #: pages with the rows to read from them, for prefetching before the work begins
-    ahead: Sequence[tuple[Ahead, Rows]] = ()
+    prefetch: Sequence[tuple[PrefetchSource, Rows]] = ()
 
 
 class _Reader(Protocol):
@@ -149,20 +149,22 @@ class _Leaf:
 
     def plan(self, rows: Rows) -> Plan:
         work: list[Work] = []
-        ahead: list[tuple[PageGroup, Rows]] = []
+        prefetch: list[tuple[PageGroup, Rows]] = []
         for place, part in self._column.split(rows):
-            work += self._work(place, part, ahead)
-        return Plan(work, list, ahead)
+            work += self._work(place, part, prefetch)
+        return Plan(work, list, prefetch)
 
-    def _work(self, place: int, rows: Rows, ahead: list[tuple[PageGroup, Rows]]) -> Iterator[Work]:
-        """Yield the work for rows of one run of pages; add the ranges to prefetch to `ahead`."""
+    def _work(
+        self, place: int, rows: Rows, prefetch: list[tuple[PageGroup, Rows]]
+    ) -> Iterator[Work]:
+        """Yield the work for rows of one run of pages; add pages to `prefetch`."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
         is_small = run.encoded_bytes <= SMALL_BYTES
         for part in [Part(rows)] if blocks is None else blocks.parts(rows):
             if blocks is not None and part.array is not None:
                 yield Work(0, partial(blocks.select, part))
                 continue
-            ahead.append((run, part.rows))
+            prefetch.append((run, part.rows))
             if blocks is not None and part.fill and not blocks.whole:
                 block, fill = blocks.span(part.block), partial(blocks.fill, part)
                 if is_small:
@@ -188,7 +190,7 @@ class _Leaf:
     ) -> SmallRun | None:
         """Return a run that can be decoded together with others, or ``None`` if this one cannot."""
         column, run = self._column, self._column.runs[place]
-        if run.first.alike is None or not run.first.page.positions:
+        if run.first.run_key is None or not run.first.page.positions:
             return None
         length = column.borders[place + 1] - column.borders[place]
         return SmallRun(run, length, self._path, rows, column.page_memory, finish)
@@ -255,7 +257,7 @@ class _Leaves:
         return [column for leaf in self._leaves for column in leaf.columns]
 
     def plan(self, rows: Rows) -> Plan:
-        return _side_by_side(
+        return _combined(
             [leaf.plan(rows) for leaf in self._leaves], lambda parts: merge(self._node, parts)
         )
 
@@ -280,7 +282,7 @@ class _Struct:
             kind, count = self._node.kind, len(rows)
             nulls = [pa.nulls(count, kind.field(at).type) for at in range(kind.num_fields)]
             return Plan([], lambda _: [struct_array(kind, nulls, count)])
-        return _side_by_side(
+        return _combined(
             [child.plan(rows) for child in self._children],
             lambda parts: struct_of(self._node.kind, parts, None),
         )
@@ -320,13 +322,13 @@ class _Lists:
             wanted = range(spans[0].start, spans[-1].stop)
         else:
             wanted = np.concatenate(places)
-        below = self._child.plan(wanted)
+        inner = self._child.plan(wanted)
         size, null = np.concatenate(lengths), np.concatenate(nulls)
         require(int(size.sum()) == len(wanted), "lists that do not follow each other")
         return Plan(
-            below.work,
-            lambda results: self._over(self._node.kind, size, null, below.finish(results)),
-            below.ahead,
+            inner.work,
+            lambda results: self._over(self._node.kind, size, null, inner.finish(results)),
+            inner.prefetch,
         )
 
 
@@ -339,18 +341,18 @@ def _first_items(header: _Column, node: Node) -> Ints:
     return starts_of(np.array(counts, np.int64))
 
 
-def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa.Array]) -> Plan:
+def _combined(plans: Sequence[Plan], combine: Callable[[list[pa.Array]], pa.Array]) -> Plan:
     """Return a plan that combines the plans of several parts of the same rows."""
 
     def finish(results: list[pa.Array]) -> list[pa.Array]:
         remaining = iter(results)
         chunks = [plan.finish(list(islice(remaining, len(plan.work)))) for plan in plans]
-        return [together(parts) for parts in aligned(chunks)]
+        return [combine(parts) for parts in aligned(chunks)]
 
     return Plan(
         [piece for plan in plans for piece in plan.work],
         finish,
-        [pages for plan in plans for pages in plan.ahead],
+        [pages for plan in plans for pages in plan.prefetch],
     )
 
 
@@ -429,7 +431,7 @@ class FieldReader:
             with located(self._file, self._field.name):
                 return [wrap(array, self._field.type) for array in inner.finish(results)]
 
-        return Plan(inner.work, finish, inner.ahead)
+        return Plan(inner.work, finish, inner.prefetch)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield consecutive ranges of rows, each with the bounds of its values if known."""

@@ -146,7 +146,7 @@ def _bits(pages: _Pages, rows: Rows) -> Bytes:
     return bits.pack(bits.unpack(data, 8 * data.size)[wanted])
 
 
-class _Between(NamedTuple):
+class _OffsetRuns(NamedTuple):
     """Offsets of entries: page, first and last offset of each run; begin, length of each entry."""
 
     page: Ints
@@ -156,7 +156,7 @@ class _Between(NamedTuple):
     lengths: Ints
 
 
-def _between(pages: _Pages, dtype: str, rows: Rows) -> _Between:
+def _read_offsets(pages: _Pages, dtype: str, rows: Rows) -> _OffsetRuns:
     """Read offsets; a page has one more offset than entries."""
     page, first, stop = pages.runs(rows)
     width = np.dtype(dtype).itemsize
@@ -169,7 +169,7 @@ def _between(pages: _Pages, dtype: str, rows: Rows) -> _Between:
     begin = np.delete(offsets, last)
     lengths = np.delete(offsets, borders[:-1]) - begin
     require((begin >= 0).all() and (lengths >= 0).all(), "offsets are out of order")
-    return _Between(page, offsets[borders[:-1]], offsets[last], begin, lengths)
+    return _OffsetRuns(page, offsets[borders[:-1]], offsets[last], begin, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class _Strings:
     encoding: ClassVar[str] = "strings"
 
     def read(self, rows: Rows) -> pa.Array:
-        found = _between(self.pages, "<i8", rows)
+        found = _read_offsets(self.pages, "<i8", rows)
         lengths = found.lengths
         validity = bits.pack(lengths > 0) if self.nullable and not lengths.all() else None
         if self.kind == DESCRIPTOR:
@@ -196,7 +196,7 @@ class _Strings:
         return raw.to_arrow(raw.Variable(starts_of(lengths), data), self.kind, validity)
 
     def places(self) -> list[Places]:
-        found = _between(self.pages, "<i8", range(int(self.pages.firsts[-1])))
+        found = _read_offsets(self.pages, "<i8", range(int(self.pages.firsts[-1])))
         first, size = np.zeros((2, len(self.pages.lengths)), np.int64)
         first[found.page], size[found.page] = found.first, found.last - found.first
         table = (first, size, self.pages.positions, 8 * (self.pages.lengths + 1))
@@ -251,7 +251,7 @@ class _Lists:
         self._offsets = _Plain(pages, offsets)
 
     def read(self, rows: Rows) -> pa.Array:
-        found = _between(self.pages, str(self._offsets.kind), rows)
+        found = _read_offsets(self.pages, str(self._offsets.kind), rows)
         (child,) = self.children
         below = child.pages
         require((found.last <= below.lengths[found.page]).all(), "lists longer than their items")

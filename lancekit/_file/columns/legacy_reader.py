@@ -77,7 +77,7 @@ class LegacyFieldReader:
             [(self, rows)],
         )
 
-    def ahead_of(self, rows: Rows) -> Iterator[tuple[int, int]]:
+    def prefetch_ranges(self, rows: Rows) -> Iterator[tuple[int, int]]:
         """Yield the ranges of the rows' batches if the gaps between pages are read anyway.
 
         The gaps have the pages of other columns, which would otherwise be fetched once per column.

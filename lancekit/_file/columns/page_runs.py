@@ -71,7 +71,7 @@ class PageGroup(NamedTuple):
         for stored in self.pages:
             yield from zip(stored.page.positions, stored.page.sizes, strict=True)
 
-    def ahead_of(self, rows: Rows) -> Iterable[tuple[int, int]]:
+    def prefetch_ranges(self, rows: Rows) -> Iterable[tuple[int, int]]:
         """Return the ranges to prefetch before some of the rows are read."""
         size = self.encoded_bytes
         if size <= _WHOLE_BYTES:
@@ -105,13 +105,13 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
         return
     run: list[StoredPage] = []
     size = items = 0
-    alike: bytes | None = None
+    run_key: bytes | None = None
     most = _most_bytes(pages[0]) if pages else 0
     for stored in pages:
-        kind = stored.alike if stored.page.positions else None
+        kind = stored.run_key if stored.page.positions else None
         if run and (
             kind is None
-            or kind != alike
+            or kind != run_key
             or size + _size(stored) > most
             or items + _items(stored) > _MAX_ITEMS
             or stored.page.source is not run[-1].page.source
@@ -119,7 +119,7 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
         ):
             yield PageGroup.of(run)
             run, size, items, most = [], 0, 0, _most_bytes(stored)
-        alike = kind
+        run_key = kind
         run.append(stored)
         size += _size(stored)
         items += _items(stored)

@@ -59,10 +59,10 @@ def _shares_a_column(field: LanceField) -> bool:
 
 def packed_where(schema: LanceSchema, packs: Callable[[Metadata], bool]) -> LanceSchema:
     """Return the schema with structs marked as packed if ``packs`` is True for their metadata."""
-    return replace(schema, fields=tuple(_settled(field, packs) for field in schema.fields))
+    return replace(schema, fields=tuple(_with_packing(field, packs) for field in schema.fields))
 
 
-def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema:
+def with_packing(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema:
     """Return a file's own schema, with the marks of packed structs that match its columns.
 
     Writers disagree on the values of a mark, so the number of columns decides.
@@ -96,8 +96,8 @@ def _with_content(field: LanceField) -> LanceField:
     return replace(field, children=(content,))
 
 
-def _settled(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField:
-    children = tuple(_settled(child, packs) for child in field.children)
+def _with_packing(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField:
+    children = tuple(_with_packing(child, packs) for child in field.children)
     return repacked(replace(field, children=children), packed=packs(field.metadata))
 
 

@@ -73,7 +73,7 @@ def decoded(work: Sequence[Work]) -> list[pa.Array]:
         return run([(piece.cost, piece.decode) for piece in work])
     found: dict[int, pa.Array] = {}
     try:
-        arrays = run([(_cost(group), partial(_together, group)) for _, group in groups])
+        arrays = run([(_cost(group), partial(_decode_group, group)) for _, group in groups])
         for (places, _), parts in zip(groups, arrays, strict=True):
             found.update(zip(places, parts, strict=True))
     except FormatError:
@@ -94,25 +94,25 @@ def _groups(work: Sequence[Work]) -> Iterator[tuple[list[int], list[SmallRun]]]:
         if (small := piece.small) is not None:
             source = small.run.first.page.source
             if not isinstance(source, PrefetchedSource):
-                kind = (id(source), small.run.first.alike, small.path.kinds[-1].id)
+                kind = (id(source), small.run.first.run_key, small.path.kinds[-1].id)
                 kinds.setdefault(kind, []).append((place, small))
     for found in kinds.values():
         rest = sorted(found, key=lambda each: each[1].place)
         while len(rest) >= _FEW:
             path = rest[0][1].path
-            of_path: tuple[list[_Placed], list[_Placed]] = [], []
+            by_path: tuple[list[_Placed], list[_Placed]] = [], []
             for each in rest:
-                of_path[each[1].path != path].append(each)
-            alike, rest = of_path
-            yield from _cut(alike)
+                by_path[each[1].path != path].append(each)
+            same_path, rest = by_path
+            yield from _cut(same_path)
 
 
-def _cut(alike: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]:
+def _cut(runs: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]:
     """Yield groups of limited size whose pages ascend in the file."""
     places: list[int] = []
     group: list[SmallRun] = []
     size = rows = end = 0
-    for place, small in alike:
+    for place, small in runs:
         size, rows = size + small.run.encoded_bytes, rows + small.length
         if group and (size > _MOST_BYTES or rows > _MOST_ROWS or small.place < end):
             if len(group) >= _FEW:
@@ -130,7 +130,7 @@ def _cost(group: Sequence[SmallRun]) -> int:
     return sum(small.run.encoded_bytes for small in group) if is_costly(first) else 0
 
 
-def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
+def _decode_group(group: Sequence[SmallRun]) -> list[pa.Array]:
     """Decode runs with the same encoding as one, and return the array of each."""
     first = group[0]
     stored = first.run.first
@@ -139,7 +139,7 @@ def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
         # the limit of the smallest run: decoding that needs more memory is repeated one by one
         allowance(min(small.run.encoded_bytes for small in group), first.memory),
     ):
-        rows, borders = _numbered_through(group)
+        rows, borders = _joined_rows(group)
         decode = decoder_of([page for small in group for page in small.run.pages], first.path)
         array = checked_rows(decode(rows), rows, first.path.kinds[-1])
     parts: list[pa.Array] = []
@@ -149,7 +149,7 @@ def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
     return parts
 
 
-def _numbered_through(group: Sequence[SmallRun]) -> tuple[Rows, list[int]]:
+def _joined_rows(group: Sequence[SmallRun]) -> tuple[Rows, list[int]]:
     """Return the requested rows across all runs, and the borders of the runs in the result."""
     borders = list(accumulate((len(small.rows) for small in group), initial=0))
     firsts = list(accumulate((small.length for small in group), initial=0))

@@ -67,7 +67,7 @@ class WrittenColumn:
     encode: Callable[[pa.Array], Iterable[Encoded]]
     threaded: bool
     plain: bool
-    nothing: pa.Array
+    empty: pa.Array
     waiting: _PageBuffer
     pages: _ColumnMetadataBuilder
 
@@ -108,7 +108,7 @@ def columns_of(
             encode=encode,
             threaded=not blob,
             plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
-            nothing=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
+            empty=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
             waiting=_PageBuffer(max_page_bytes),
             pages=_ColumnMetadataBuilder(
                 known.type_url,

@@ -88,9 +88,9 @@ class Checksums:
     columns: tuple[str, ...]
     pages: tuple[tuple[str, ...], ...]
     regions: tuple[tuple[int, int, str], ...]
-    _seen: set[int] = field(default_factory=set, repr=False, compare=False)
+    _checked_regions: set[int] = field(default_factory=set, repr=False, compare=False)
     #: pages that have been compared; ``None`` if every read compares
-    _pages_seen: set[tuple[int, int]] | None = field(default=None, repr=False, compare=False)
+    _checked_pages: set[tuple[int, int]] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -117,7 +117,7 @@ class Checksums:
         if found["schema"] != _of_schema(descriptor):
             raise Damaged("the schema does not fit its checksum")
         pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
-        return cls(tuple(found["columns"]), pages, regions, _pages_seen=set() if once else None)
+        return cls(tuple(found["columns"]), pages, regions, _checked_pages=set() if once else None)
 
     def check_column(self, column: int, metadata: Buffer) -> None:
         """Raise ``Damaged`` if a column's serialised metadata do not match their checksum."""
@@ -139,11 +139,11 @@ class Checksums:
                 position, size, digest = self.regions[number]
                 if position >= start + length:
                     break
-                if number in self._seen or position + size <= start:
+                if number in self._checked_regions or position + size <= start:
                     continue
                 if digest != _of_buffers([source.read(position, size)]):
                     raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
-                self._seen.add(number)
+                self._checked_regions.add(number)
 
     def checked(
         self,
@@ -158,13 +158,13 @@ class Checksums:
         """
 
         def check() -> None:
-            if self._pages_seen is not None and (column, page) in self._pages_seen:
+            if self._checked_pages is not None and (column, page) in self._checked_pages:
                 return
             buffers = source.read_many([place for place in places if place[1]])
             if self.pages[column][page] != _of_buffers(buffers):
                 raise Damaged("the page does not fit its checksum")
-            if self._pages_seen is not None:
-                self._pages_seen.add((column, page))
+            if self._checked_pages is not None:
+                self._checked_pages.add((column, page))
 
         return _Page(source, self, check)
 
@@ -183,15 +183,15 @@ class BlobSource(SourceWrapper):
 
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return a range of bytes."""
-        self._look([(start, length)])
+        self._verify([(start, length)])
         return self._source.read(start, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """Return ranges of bytes."""
-        self._look(ranges)
+        self._verify(ranges)
         return self._source.read_many(ranges)
 
-    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
+    def _verify(self, ranges: Sequence[tuple[int, int]]) -> None:
         with located(self.name):
             self._checksums.check_blobs(self._source, ranges)
 
@@ -205,7 +205,7 @@ class _Page(BlobSource):
         super().__init__(source, checksums)
         self._check: Callable[[], None] | None = check
 
-    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
+    def _verify(self, ranges: Sequence[tuple[int, int]]) -> None:
         if self._check is not None:
             self._check()
             self._check = None

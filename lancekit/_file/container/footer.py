@@ -59,7 +59,7 @@ class StoredPage(NamedTuple):
     page: Page
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
     #: ``None`` for pages that are decoded separately
-    alike: bytes | None = None
+    run_key: bytes | None = None
 
 
 class DescribedPage(NamedTuple):
@@ -69,7 +69,7 @@ class DescribedPage(NamedTuple):
     positions: tuple[int, ...]
     sizes: tuple[int, ...]
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
-    alike: bytes | None
+    run_key: bytes | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,17 +144,17 @@ class Container:
                 f"page {index} has a buffer that is not aligned",
             )
         parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
-        encoding, alike = parse_encoding(message.encoding.SerializeToString())
-        return DescribedPage(int(message.length), positions, sizes, encoding, alike)
+        encoding, run_key = parse_encoding(message.encoding.SerializeToString())
+        return DescribedPage(int(message.length), positions, sizes, encoding, run_key)
 
     def _page(self, column: int, index: int, described: DescribedPage) -> StoredPage:
-        length, positions, sizes, encoding, alike = described
+        length, positions, sizes, encoding, run_key = described
         source = self.source
         if self.checksums is not None:
             places = list(zip(positions, sizes, strict=True))
             source = self.checksums.checked(source, column, index, places)
         key = None if self.key is None else (self.key, column, index)
-        return StoredPage(Page(source, index, length, positions, sizes, key), encoding, alike)
+        return StoredPage(Page(source, index, length, positions, sizes, key), encoding, run_key)
 
 
 def _described_bytes(pages: list[DescribedPage]) -> int:
@@ -187,10 +187,10 @@ def _array_encoding(stored: bytes) -> tuple[encodings_v20_pb2.ArrayEncoding, Non
 def _page_layout(stored: bytes) -> tuple[encodings_v21_pb2.PageLayout, bytes | None]:
     encoding = encodings_v21_pb2.PageLayout()
     _unwrap(stored, PAGE_LAYOUT, encoding)
-    return encoding, _in_common(encoding)
+    return encoding, _run_key(encoding)
 
 
-def _in_common(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
+def _run_key(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
     """Return the key that pages must share to be decoded as one, or ``None`` if they cannot be."""
     if not encoding.HasField("mini_block") or encoding.mini_block.HasField("dictionary"):
         return None
@@ -231,7 +231,7 @@ class _Tail(NamedTuple):
             return self.data.slice(position - self.start, length)
         return self.source.read(position, length)
 
-    def of_its_own(self, first: int) -> _Tail:
+    def owned_from(self, first: int) -> _Tail:
         """Return a copy of the end from position `first` on, in separate memory."""
         start = max(self.start, first)
         return _Tail(
@@ -275,8 +275,8 @@ def open_container(source: RandomAccess, *, compared: bool = False) -> Container
     )
 
 
-def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
-    """Read the end of a file; copy its memory if the frame is `kept` in the cache."""
+def _read_frame(source: RandomAccess, is_cached: bool) -> _Frame:
+    """Read the end of a file; copy its memory if the frame is `is_cached` in the cache."""
     size = source.size()
     start = max(0, size - _TAIL)
     tail = _Tail(source, start, source.read(start, size - start))
@@ -297,7 +297,7 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
             version=f"{major}.{minor}",
         )
     if known[1] == LEGACY:
-        return _legacy_frame(source, tail, kept)
+        return _legacy_frame(source, tail, is_cached)
     if not columns_at <= table_at <= globals_at <= size - FOOTER.size:
         raise Damaged("the footer points outside of the file")
     require(num_globals >= 1, "there is no schema")
@@ -308,14 +308,14 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
     schema_at, schema_size = global_table[0]
     stored = tail.read(schema_at, schema_size)
     descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
-    end = tail.of_its_own(columns_at) if kept else tail
+    end = tail.owned_from(columns_at) if is_cached else tail
     return _Frame(known[1], descriptor, columns, global_table, end.start, end.data)
 
 
-def _legacy_frame(source: RandomAccess, tail: _Tail, kept: bool) -> _Frame:
+def _legacy_frame(source: RandomAccess, tail: _Tail, is_cached: bool) -> _Frame:
     """Read the end of a legacy file."""
     descriptor, schema, columns = legacy_tables(tail.read, source.size(), source.name)
-    end = tail.of_its_own(columns[0][0]) if kept else tail
+    end = tail.owned_from(columns[0][0]) if is_cached else tail
     return _Frame(LEGACY, descriptor, columns, (schema,), end.start, end.data)
 
 

@@ -56,7 +56,7 @@ class PrefetchedSource(SourceWrapper):
 
     def __init__(self, source: RandomAccess) -> None:
         super().__init__(source)
-        self._held: tuple[list[int], list[pa.Buffer]] = ([], [])
+        self._buffered: tuple[list[int], list[pa.Buffer]] = ([], [])
         self._whole: pa.Buffer | None = None
 
     def keep(self, whole: pa.Buffer) -> None:
@@ -71,8 +71,8 @@ class PrefetchedSource(SourceWrapper):
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """Return ranges from the buffer if it has all of them, or read them."""
         found = [self._find(start, length) for start, length in ranges]
-        held = [data for data in found if data is not None]
-        return held if len(held) == len(ranges) else self._source.read_many(ranges)
+        buffered = [data for data in found if data is not None]
+        return buffered if len(buffered) == len(ranges) else self._source.read_many(ranges)
 
     @contextmanager
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
@@ -80,23 +80,23 @@ class PrefetchedSource(SourceWrapper):
         spans = _merged(ranges) if self._whole is None else []
         if spans:
             buffers = self._source.read_many([(start, stop - start) for start, stop in spans])
-            self._held = ([start for start, _ in spans], buffers)
+            self._buffered = ([start for start, _ in spans], buffers)
         try:
             yield
         finally:
-            self._held = ([], [])
+            self._buffered = ([], [])
 
     def _find(self, start: int, length: int) -> pa.Buffer | None:
         if self._whole is not None and start + length <= self._whole.size:
             return self._whole.slice(start, length)
-        starts, buffers = self._held
+        starts, buffers = self._buffered
         at = bisect_right(starts, start) - 1
         if at < 0 or start + length > starts[at] + buffers[at].size:
             return None
         return buffers[at].slice(start - starts[at], length)
 
 
-def shelved(source: RandomAccess) -> RandomAccess:
+def with_prefetch(source: RandomAccess) -> RandomAccess:
     """Return a source with a prefetch buffer, or the source itself if its reads are free (mmap)."""
     return source if source.gap == sys.maxsize else PrefetchedSource(source)
 
@@ -104,11 +104,11 @@ def shelved(source: RandomAccess) -> RandomAccess:
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the (start, stop) spans to fetch, ascending, up to `_MAX_BYTES`."""
     spans: list[tuple[int, int]] = []
-    held = 0
+    buffered = 0
     for start, length in sorted(ranges):
         stop = start + length
-        held += stop - min(max(start, spans[-1][1] if spans else 0), stop)
-        if held > _MAX_BYTES:
+        buffered += stop - min(max(start, spans[-1][1] if spans else 0), stop)
+        if buffered > _MAX_BYTES:
             break
         if spans and start - spans[-1][1] <= _GAP:
             spans[-1] = (spans[-1][0], max(spans[-1][1], stop))

@@ -107,7 +107,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         return byte_stream_split.encode(data, width, size)
     if request.option("compression") == "none" or data.nbytes <= _TINY:
         return plain
-    best = _WORTH * data.nbytes
+    limit = _WORTH * data.nbytes
     packed = ran = None
     if width in {1, 2, 4, 8}:
         words: NDArray[np.unsignedinteger] = data.view(f"<u{width}")
@@ -115,14 +115,14 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
             words = words * bits.unpack(valid, len(values))  # null slots can contain any value
         widths = bitpacking.widths_of(words)
         size = bitpacking.packed_size(widths, width)
-        if size < best and request.max_values >= min(BLOCK, len(words)):
-            packed, best = widths, _WORTH * size
-        starts = _starts_of_runs(words, best / (width + 1))
+        if size < limit and request.max_values >= min(BLOCK, len(words)):
+            packed, limit = widths, _WORTH * size
+        starts = _starts_of_runs(words, limit / (width + 1))
         if starts is not None:
-            ran, best = starts, _WORTH * len(starts) * (width + 1)
+            ran, limit = starts, _WORTH * len(starts) * (width + 1)
     if width == 16 or (width == _DICTIONARY_WIDTH and request.large):
         # as plain bytes or integers: equality then compares bits
-        coded = _dictionary_values(_bits_of(values, width), valid, request, int(best / _WORTH))
+        coded = _dictionary_values(_bits_of(values, width), valid, request, int(limit / _WORTH))
         if coded is not None:
             return coded
     if ran is not None:
@@ -140,11 +140,11 @@ def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
     if rows * width <= _TINY:
         tiny: NDArray[np.bool_] = differ > 0
         return tiny
-    best = _WORTH * rows * width
+    limit = _WORTH * rows * width
     largest = np.maximum.reduceat(table, np.arange(0, rows, BLOCK), axis=1)
     widths = bitpacking.widths_of_largest(largest)
     packed = widths.sum(axis=1) * BLOCK // 8 + width * widths.shape[1]
-    plain: NDArray[np.bool_] = (packed >= best) & (differ >= best / (width + 1))
+    plain: NDArray[np.bool_] = (packed >= limit) & (differ >= limit / (width + 1))
     if large and width == _DICTIONARY_WIDTH:
         plain &= ~_may_repeat(table)
     return plain
@@ -206,10 +206,10 @@ def _repeats(values: pa.Array) -> bool:
     A sample of ``s`` values out of ``n`` distinct ones has about ``s * s / 2n`` repetitions.
     """
     most = min(_MAX_ITEMS, len(values) // 2)
-    return _again(values, *_first_look(most)) and _again(values, _SAMPLE, most)
+    return _repeats_as(values, *_first_sample(most)) and _repeats_as(values, _SAMPLE, most)
 
 
-def _first_look(most: int) -> tuple[int, int]:
+def _first_sample(most: int) -> tuple[int, int]:
     """Return the size of a first sample, and the number of distinct values that it tests for.
 
     16 repetitions are expected.  With fewer than 4, a larger sample is not needed.
@@ -222,11 +222,11 @@ def _may_repeat(table: NDArray[np.generic]) -> NDArray[np.bool_]:
     rows = table.shape[1]
     if rows < _MIN_VALUES or rows * table.itemsize < _MIN_BYTES:
         return np.zeros(len(table), bool)
-    size, distinct = _first_look(min(_MAX_ITEMS, rows // 2))
+    size, distinct = _first_sample(min(_MAX_ITEMS, rows // 2))
     all_of = rows < 2 * size
     sample = np.sort(table if all_of else table[:, _places(size, rows)], axis=1)
-    again = np.count_nonzero(sample[:, 1:] == sample[:, :-1], axis=1)
-    found: NDArray[np.bool_] = again * 2 * (1 if all_of else distinct) >= (
+    same = np.count_nonzero(sample[:, 1:] == sample[:, :-1], axis=1)
+    found: NDArray[np.bool_] = same * 2 * (1 if all_of else distinct) >= (
         rows if all_of else size**2
     )
     return found
@@ -242,15 +242,15 @@ def _places(size: int, rows: int) -> Ints:
     return ((np.arange(size) + jitter) * (rows / size)).astype(np.int64)
 
 
-def _again(values: pa.Array, size: int, distinct: int) -> bool:
+def _repeats_as(values: pa.Array, size: int, distinct: int) -> bool:
     """Return True if a sample repeats at least as often as a sample of `distinct` values would."""
     if len(values) >= 2 * size:
         values, all_of = ak.take(values, _places(size, len(values))), False
     else:
         all_of = True
     sample = ak.drop_null(values)
-    again = len(sample) - pc.count_distinct(sample).as_py()
-    return bool(again * 2 >= len(sample) if all_of else again * 2 * distinct >= len(sample) ** 2)
+    same = len(sample) - pc.count_distinct(sample).as_py()
+    return bool(same * 2 >= len(sample) if all_of else same * 2 * distinct >= len(sample) ** 2)
 
 
 def _indexed(

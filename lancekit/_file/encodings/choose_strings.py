@@ -43,7 +43,7 @@ _LARGEST = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Codec:
     """Compressed encoding of strings, with the chunk sizes before compression.
 
     `long_chunk` is the size for long strings.  The encoding is chosen if it leaves at most the
@@ -66,7 +66,7 @@ class Way:
         """Mean bytes of a chunk below which compression is not worth the time."""
         return min(self.chunk // 4, general.MIN_COMPRESSED)
 
-    def left(self, pieces: list[tuple[Offsets, Bytes]]) -> float:
+    def share(self, pieces: list[tuple[Offsets, Bytes]]) -> float:
         """Return the compressed share of some strings' bytes."""
         if self.scheme == "fsst":  # one symbol table for all
             lengths = np.concatenate([np.diff(offsets) for offsets, _ in pieces])
@@ -79,76 +79,77 @@ class Way:
 
 
 #: encodings to try for each goal, in this order, before strings stay plain
-WAYS = {
+CODECS = {
     "balance": (
-        Way("lz4", None, 4 << 10, 8 << 10, 0.8),
-        Way("zstd", 1, 16 << 10, 32 << 10, 0.5),
+        Codec("lz4", None, 4 << 10, 8 << 10, 0.8),
+        Codec("zstd", 1, 16 << 10, 32 << 10, 0.5),
     ),
     "scan": (),
-    "take": (Way("fsst", None, 16 << 10, 16 << 10, 0.8),),
-    "size": (Way("zstd", 3, 32 << 10, 32 << 10, 0.95),),
+    "take": (Codec("fsst", None, 16 << 10, 16 << 10, 0.8),),
+    "size": (Codec("zstd", 3, 32 << 10, 32 << 10, 0.95),),
 }
 
 #: Chunk bytes (short, long strings) if the column's metadata requests the compression.
-_ASKED = (16 << 10, 32 << 10)
+_CHUNKS = (16 << 10, 32 << 10)
 
 
 def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode strings that are all shorter than 256 bytes."""
     offsets, data = string_buffers(values)
-    way = _way(values.type, offsets, data, request, long=False)
-    if way is None:
+    codec = _choose(values.type, offsets, data, request, long=False)
+    if codec is None:
         limit = CHUNK[request.large]
         return variable.encode(offsets, data, limit, 2 * limit, request)
-    if way.scheme == "fsst":
+    if codec.scheme == "fsst":
         return fsst.encode(offsets, data, request)
-    limit = way.limit(request, long=False)
+    limit = codec.limit(request, long=False)
     plain = variable.encode(offsets, data, limit, 2 * limit, request)
-    return general.compressed(plain, way.scheme, way.level, request.large, way.least)
+    return general.compressed(plain, codec.scheme, codec.level, request.large, codec.least)
 
 
 def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | None:
     """Encode long strings in compressed chunks; ``None`` if chunks cannot hold or shrink them."""
     offsets, data = string_buffers(values)
-    way = _way(values.type, offsets, data, request, long=True)
-    if way is None or way.scheme == "fsst":
+    codec = _choose(values.type, offsets, data, request, long=True)
+    if codec is None or codec.scheme == "fsst":
         return None
-    limit = way.limit(request, long=True)
+    limit = codec.limit(request, long=True)
     most = _LARGEST if request.large else 2 * limit
     size = chunk_size(variable.mean_size(offsets), limit, request.max_values, smallest=2)
     if variable.largest_chunk(offsets, size) > most:
         return None
     plain = variable.encode(offsets, data, limit, most, request)
-    stored = general.compressed(plain, way.scheme, way.level, request.large, way.least)
+    stored = general.compressed(plain, codec.scheme, codec.level, request.large, codec.least)
     return None if stored is plain else stored
 
 
-def _way(
+def _choose(
     kind: pa.DataType,
     offsets: Offsets,
     data: Bytes,
     request: EncodingRequest,
     *,
     long: bool,
-) -> Way | None:
+) -> Codec | None:
     """Return the requested or the most suitable encoding; ``None`` for plain strings.
 
     Binary values stay plain, as in the reference: they are usually compressed already.
     """
-    asked = request.option("compression")
-    if asked == "none":
+    requested = request.option("compression")
+    if requested == "none":
         return None
-    if asked == "fsst":
-        return Way("fsst", None, *_ASKED) if data.size >= _MIN_BYTES else None
+    if requested == "fsst":
+        return Codec("fsst", None, *_CHUNKS) if data.size >= _MIN_BYTES else None
     if request.scheme:
-        return Way(*request.scheme, *_ASKED)
+        return Codec(*request.scheme, *_CHUNKS)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return None
     if data.size + offsets.nbytes < _MIN_BYTES:
         return None
-    for way in WAYS[request.goal]:
-        if way.left(list(_pieces(offsets, data, way.limit(request, long=long)))) <= way.worth:
-            return way
+    for codec in CODECS[request.goal]:
+        pieces = list(_pieces(offsets, data, codec.limit(request, long=long)))
+        if codec.share(pieces) <= codec.worth:
+            return codec
     return None
 
 
@@ -176,9 +177,9 @@ def single_strings(
     encoding = variable.message(offsets.itemsize * 8)
     if data.size < _MIN_BYTES or request.option("compression") == "none":
         return offsets, data, encoding
-    if "fsst" in {request.option("compression"), *(way.scheme for way in WAYS[request.goal])}:
-        way = _way(values.type, offsets, data, request, long=True)
-        if way is not None and way.scheme == "fsst":
+    if "fsst" in {request.option("compression"), *(c.scheme for c in CODECS[request.goal])}:
+        codec = _choose(values.type, offsets, data, request, long=True)
+        if codec is not None and codec.scheme == "fsst":
             return fsst.encode_each(offsets, data)
     if request.scheme is None and request.goal == "scan":
         return offsets, data, encoding

@@ -57,9 +57,9 @@ def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
         chunk_size,
         split,
     )
-    from lancekit._file.kernels.arrow_buffers import taken_apart
+    from lancekit._file.kernels.arrow_buffers import split_lists
 
-    parts = taken_apart(values)
+    parts = split_lists(values)
     size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(len(values), size)
     buffers = [

@@ -65,7 +65,7 @@ def validity_bits(array: pa.Array) -> Bytes | None:
     if pa.types.is_null(array.type):
         return np.zeros(-(-len(array) // 8), np.uint8)
     bitmap = viewed(array.buffers()[0])
-    return _ending_clean(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
+    return _clear_tail_bits(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
 
 
 def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
@@ -106,12 +106,12 @@ def fixed_bytes(array: pa.Array) -> Bytes:
     width = byte_width(array.type)
     if width is None:
         bitmap = viewed(data)
-        return _ending_clean(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
+        return _clear_tail_bits(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
     whole: Bytes = viewed(data)
     return whole[array.offset * width : (array.offset + len(array)) * width]
 
 
-def _ending_clean(bitmap: Bytes, count: int) -> Bytes:
+def _clear_tail_bits(bitmap: Bytes, count: int) -> Bytes:
     """Clear the bits after the last value, which belong to other rows."""
     if count % 8 and bitmap[-1] >> (count % 8):
         bitmap = bitmap.copy()
@@ -169,7 +169,7 @@ class ListParts:
         return self.levels[-1].items * self.item_bits
 
 
-def taken_apart(array: pa.Array) -> ListParts:
+def split_lists(array: pa.Array) -> ListParts:
     """Split fixed-size lists into levels and items; return zeros if all items are null."""
     levels: list[ListLevel] = []
     rows = len(array)
@@ -194,7 +194,7 @@ def packed_rows(array: pa.Array) -> tuple[NDArray[np.uint8], list[int]]:
     for index in range(array.type.num_fields):
         child = child_of(array, index)
         if pa.types.is_fixed_size_list(child.type):
-            data = taken_apart(child).data
+            data = split_lists(child).data
         else:
             data = fixed_bytes(child)
         columns.append(data.reshape(len(array), -1))

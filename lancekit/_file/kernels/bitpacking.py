@@ -132,7 +132,7 @@ class _Plan(NamedTuple):
     up: NDArray[np.unsignedinteger]
 
     @property
-    def made(self) -> int:
+    def computed(self) -> int:
         """Number of word rows that are computed, not stored."""
         return len(self.first)
 
@@ -193,22 +193,22 @@ def unpack_blocks(
         if call(packed.reshape(-1), starts, np.full(blocks, width), each, out) >= 0:
             return out
     plan = _plan(bits, width)
-    made = plan.made * lanes
+    computed = plan.computed * lanes
     stored = width * lanes
     tile = max(1, min(blocks, _TILE // (BLOCK * dtype.itemsize)))
-    words, rows = _table(tile, stored + made, dtype), _table(tile, BLOCK, dtype)
+    words, rows = _table(tile, stored + computed, dtype), _table(tile, BLOCK, dtype)
     unused = dtype.type(bits - width)
     for start in range(0, blocks, tile):
         part = packed[start : start + tile]
         count = len(part)
         known, values = words[:count], rows[:count]
         known[:, :stored] = part
-        if plan.made and plan.middle:
+        if plan.computed and plan.middle:
             halves = np.dtype(f"u{dtype.itemsize // 2}")
             between, of_part = known[:, stored:].view(halves), known[:, :stored].view(halves)
             between[:, ::2] = of_part[:, 1 : -2 * lanes : 2]
             between[:, 1::2] = of_part[:, 2 * lanes :: 2]
-        elif plan.made:
+        elif plan.computed:
             low = known.view(_LANES).take(plan.first, 1).view(dtype)
             high = known.view(_LANES).take(plan.first + 1, 1).view(dtype)
             low >>= plan.down

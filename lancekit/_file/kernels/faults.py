@@ -45,7 +45,7 @@ def require(condition: object, message: str) -> None:
 
 
 # Exceptions of NumPy, Arrow and protobuf for damaged bytes that no explicit check found.
-_SLIPPED = ValueError | IndexError | OverflowError | MemoryError | TypeError | struct.error
+_UNCHECKED = ValueError | IndexError | OverflowError | MemoryError | TypeError | struct.error
 
 
 class located:  # noqa: N801  # used as if it were a function
@@ -101,7 +101,7 @@ class located:  # noqa: N801  # used as if it were a function
                 needed=error.needed,
                 **context,
             )
-        if isinstance(error, Damaged | DecodeError | pa.ArrowException | _SLIPPED):
+        if isinstance(error, Damaged | DecodeError | pa.ArrowException | _UNCHECKED):
             what = error if isinstance(error, Damaged) else f"it does not decode ({error})"
             return CorruptFileError(
                 f"{place} is damaged: {what}.", hint="Restore the file from a copy.", **context

@@ -273,7 +273,7 @@ def train(data: Bytes, offsets: Offsets) -> SymbolEncoder:
     symbols: list[bytes] = []
     for _ in range(_ROUNDS):
         found = SymbolEncoder(symbols)._codes(sample, borders)
-        symbols = _best(_gains(sample, found, symbols))
+        symbols = _highest_gains(_gains(sample, found, symbols))
     return SymbolEncoder(symbols)
 
 
@@ -323,17 +323,17 @@ def _gains(sample: Bytes, found: _Codes, symbols: Sequence[bytes]) -> dict[bytes
     return gains
 
 
-def _best(gains: dict[bytes, int]) -> list[bytes]:
+def _highest_gains(gains: dict[bytes, int]) -> list[bytes]:
     """Return the up to 255 symbols with the highest gain, at most one for each hash slot."""
-    chosen: list[bytes] = []
-    taken: set[int] = set()
+    selected: list[bytes] = []
+    used_slots: set[int] = set()
     for symbol in sorted(gains, key=lambda s: (-gains[s], s)):
         if len(symbol) > 2:
             slot = int(_slot(np.uint64(int.from_bytes(symbol, "little"))))
-            if slot in taken:
+            if slot in used_slots:
                 continue
-            taken.add(slot)
-        chosen.append(symbol)
-        if len(chosen) == _ESCAPE:
+            used_slots.add(slot)
+        selected.append(symbol)
+        if len(selected) == _ESCAPE:
             break
-    return chosen
+    return selected

@@ -33,9 +33,9 @@ _RUN_BYTES = 1 << 14
 _OUTSIDE = "a chunk reaches outside of its page"
 
 #: address and size of a block of memory
-Room: TypeAlias = tuple[int, int]
+Span: TypeAlias = tuple[int, int]
 
-_noted: ContextVar[list[Room] | None] = ContextVar("set_aside", default=None)
+_recorded: ContextVar[list[Span] | None] = ContextVar("set_aside", default=None)
 
 
 def scratch(size: int) -> Bytes:
@@ -47,21 +47,21 @@ def scratch(size: int) -> Bytes:
     """
     pool = pa.system_memory_pool() if size > _POOLED else None
     buffer = pa.allocate_buffer(size, memory_pool=pool)
-    if (noted := _noted.get()) is not None:
-        noted.append((buffer.address, size))
+    if (recorded := _recorded.get()) is not None:
+        recorded.append((buffer.address, size))
     out: Bytes = np.frombuffer(buffer, np.uint8)
     return out
 
 
 @contextmanager
-def set_aside() -> Iterator[list[Room]]:
+def recorded_scratch() -> Iterator[list[Span]]:
     """Record the blocks that `scratch` returns to this thread while the context is open."""
-    rooms: list[Room] = []
-    token = _noted.set(rooms)
+    spans: list[Span] = []
+    token = _recorded.set(spans)
     try:
-        yield rooms
+        yield spans
     finally:
-        _noted.reset(token)
+        _recorded.reset(token)
 
 
 def as_bytes(data: Buffer) -> Bytes:
@@ -83,31 +83,31 @@ def view(data: Bytes, dtype: DTypeLike) -> NDArray[Any]:
     return data[: data.size // size * size].view(dtype)
 
 
-def owned(array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+def owned(array: pa.Array, spans: Sequence[Span] = ()) -> pa.Array:
     """Return the array in its own memory, not a view of a file or of a larger block.
 
-    The array is copied, unless its buffers fill blocks in ``rooms``, which `scratch` allocated.
+    It is copied, unless its buffers fill blocks in `spans`, which `scratch` allocated.
     """
     if isinstance(array, pa.DictionaryArray):
         return pa.DictionaryArray.from_arrays(
-            owned(array.indices, rooms),
-            owned(array.dictionary, rooms),
+            owned(array.indices, spans),
+            owned(array.dictionary, spans),
             ordered=array.type.ordered,
             safe=False,
         )
-    if all(_fills(buffer, rooms) for buffer in array.buffers() if buffer is not None):
+    if all(_fills(buffer, spans) for buffer in array.buffers() if buffer is not None):
         return array
     # A single array would not be copied.  For fresh memory of this size the default pool takes
     # several times as long, and it frees the memory late.
     return ak.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
 
 
-def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
-    """Return True if a buffer fills at least 16/17 of a block in `rooms`."""
+def _fills(buffer: pa.Buffer, spans: Sequence[Span]) -> bool:
+    """Return True if a buffer fills at least 16/17 of a block in `spans`."""
     begin, size = buffer.address, buffer.size
     return any(
         start <= begin and begin + size <= start + room <= start + size + size // 16
-        for start, room in rooms
+        for start, room in spans
     )
 
 

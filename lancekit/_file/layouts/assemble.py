@@ -179,13 +179,13 @@ def _cut_lists(
     chunks = []
     for first, last in pairwise(cuts.tolist()):
         size, absent = lengths[first:last], null[first:last]
-        part = _between(items, borders, int(before[first]), int(before[last]), kind)
+        part = _concat_items(items, borders, int(before[first]), int(before[last]), kind)
         validity = bits.pack(~absent) if absent.any() else None
         chunks.append(nested_in(kind, Lists(starts_of(size), validity), part))
     return chunks
 
 
-def _between(
+def _concat_items(
     chunks: list[pa.Array], borders: Ints, start: int, stop: int, kind: pa.DataType
 ) -> pa.Array:
     """Concatenate the items from ``start`` to ``stop`` of chunks that begin at ``borders``."""

@@ -76,7 +76,7 @@ def unified(array: pa.Array) -> pa.Array:
 
 def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
     """Encode blobs of version 2.0, which are large binary values."""
-    positions, sizes = _placed(array, place)
+    positions, sizes = _write_values(array, place)
     null = null_flags(array)
     if null is not None:
         positions[null] = 1
@@ -87,7 +87,7 @@ def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
 def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> Iterator[Encoded]:
     """Encode large binary values, possibly nested in structs, of versions 2.1 and 2.2."""
     page = shred(array, depth)
-    positions, sizes = _placed(page.values, place)
+    positions, sizes = _write_values(page.values, place)
     if page.definition is not None:
         positions |= page.definition.astype(np.int64) << 16
     rows = np.stack((positions, sizes), axis=1)
@@ -119,7 +119,7 @@ def _descriptors(values: pa.Array, place: Place) -> pa.StructArray:
     data, uri, first, length = (child_of(values, i) for i in range(4))
     null = null_flags(values)
     outside = data.is_null().to_numpy(zero_copy_only=False)
-    positions, sizes = _placed(data, place)
+    positions, sizes = _write_values(data, place)
     positions = np.where(outside, _numbers(first), positions)
     sizes = np.where(outside, _numbers(length), sizes)
     columns = [
@@ -142,7 +142,7 @@ def _numbers(values: pa.Array) -> Ints:
     return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _placed(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
+def _write_values(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
     """Write values; return position and size of each, both 0 for null and empty values."""
     offsets, data = string_buffers(values)
     sizes = np.diff(offsets).astype(np.int64)

@@ -118,11 +118,11 @@ def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
             return equal
     most = values_that_fit(page, large=large)
     mini: EncodedValues | None = None
-    asked = option(request.options, "lance-encoding:structural-encoding")
+    requested = option(request.options, "lance-encoding:structural-encoding")
     longest = _longest(values)
-    if asked == "fullzip" and may_be_zipped(values):
+    if requested == "fullzip" and may_be_zipped(values):
         return full_zip(page, request)
-    if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
+    if longest < _LARGE or (requested == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:
             return None
         mini = mini_values(values, valid, replace(request, max_values=most))

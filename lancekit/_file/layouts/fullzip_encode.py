@@ -16,8 +16,8 @@ from lancekit._file.kernels.arrow_buffers import (
     byte_width,
     fixed_bytes,
     is_variable,
+    split_lists,
     string_buffers,
-    taken_apart,
 )
 from lancekit._file.kernels.bitpacking import bits_needed
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
@@ -39,7 +39,7 @@ def may_be_zipped(values: pa.Array) -> bool:
         item = item.value_type
     if not pa.types.is_boolean(item) or item == values.type:
         return True
-    parts = taken_apart(values)
+    parts = split_lists(values)
     return parts.bits_per_row % 8 == 0 and all(level.validity is None for level in parts.levels)
 
 
@@ -61,7 +61,7 @@ def full_zip(page: Shredded, request: EncodingRequest) -> Encoded:
 
 
 def _list_table(values: pa.Array) -> tuple[Bytes, pb.CompressiveEncoding]:
-    parts = taken_apart(values)
+    parts = split_lists(values)
     rows = len(values)
     flags = [
         np.packbits(
@@ -150,7 +150,7 @@ def _packed_page(page: Shredded) -> Encoded:
             )
             continue
         if pa.types.is_fixed_size_list(child.type):
-            lists = taken_apart(child)
+            lists = split_lists(child)
             width, data = lists.bits_per_row // 8, lists.data
             encoding = fixed_size_list.message(lists)
         else:

@@ -190,12 +190,12 @@ class MiniBlockPages:
             (ends >= 0).all() and (ends <= max(lengths)).all() and (rest >= 0).all(),
             "the repetition index is out of order",
         )
-        goes_on = (rest > 0).astype(np.int64)
-        starts = ends + goes_on
-        starts[1:] -= goes_on[:-1]
+        continues = (rest > 0).astype(np.int64)
+        starts = ends + continues
+        starts[1:] -= continues[:-1]
         require(
             (starts >= 0).all()
-            and not goes_on[firsts[1:] - 1].any()
+            and not continues[firsts[1:] - 1].any()
             and (np.add.reduceat(ends, firsts[:-1]) == lengths).all(),
             "the repetition index does not add up to the page's rows",
         )
@@ -234,8 +234,8 @@ class MiniBlockPages:
 
     def leaf(self, rows: Rows) -> Leaf:
         """Return rows with their levels; read only chunks that contain a requested row."""
-        chunk = None if self._layers.lists or not isinstance(rows, range) else self._only(rows)
-        return self._of_many(rows) if chunk is None else self._of_one(chunk)
+        chunk = None if self._layers.lists or not isinstance(rows, range) else self._single(rows)
+        return self._decode_many(rows) if chunk is None else self._decode_one(chunk)
 
     @cached_property
     def _first(self) -> tuple[int, int, int]:
@@ -251,7 +251,7 @@ class MiniBlockPages:
         require(1 <= word & 15 <= _MAX_LOG, "a chunk of impossible size")
         return page.positions[1], size, 1 << (word & 15)
 
-    def _only(self, rows: range) -> _Chunk | None:
+    def _single(self, rows: range) -> _Chunk | None:
         """Return the only chunk that contains the rows, or ``None`` if there are several."""
         start, size, values = self._first
         if len(rows) and rows.stop <= values:
@@ -265,13 +265,13 @@ class MiniBlockPages:
         wanted = range(rows.start - first, rows.stop - first)
         return _Chunk(int(chunks.pages[at]), start, size, values, wanted)
 
-    def _of_one(self, chunk: _Chunk) -> Leaf:
+    def _decode_one(self, chunk: _Chunk) -> Leaf:
         data = as_bytes(self._pages[0].source.read(chunk.start, chunk.size))
         layout = self._layouts[chunk.page]
         decoded, definition = _decode_chunk(layout, data, chunk.values, chunk.wanted)
         return self._leaf(decoded, Levels(len(chunk.wanted), None, definition))
 
-    def _of_many(self, rows: Rows) -> Leaf:
+    def _decode_many(self, rows: Rows) -> Leaf:
         chunks = self._chunks
         wanted = chunks.cover(rows)
         starts, stops = chunks.starts[wanted], chunks.stops[wanted]
