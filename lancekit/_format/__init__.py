@@ -1,4 +1,4 @@
-"""Bytes to frozen dataclasses and back: no I/O, no engine.
+"""Format messages as frozen dataclasses, and their encoding: no I/O, no engine.
 
-Generated protobuf classes (``format.pb``) do not leave this package and ``lancekit.file``.
+Only this package and ``lancekit._file`` use the generated protobuf classes (``_format.pb``).
 """

@@ -1,7 +1,7 @@
-"""How one field of a dataclass travels in one field of a message.
+"""Codecs between the fields of a dataclass and the fields of a protobuf message.
 
-A `Part` is a frozen dataclass whose fields name the codec that carries them, so that encoding,
-decoding and checking are one loop each, and no message needs code of its own.
+A `Part` is a frozen dataclass whose fields declare their codecs.  Encoding, decoding and checking
+are one loop each, and no message needs code of its own.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ M = TypeVar("M", bound="Message")
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Read a value out of a message, put it in, and make a value of what a caller passes.
+    """Functions that read a value from a message, write it, and convert a caller's value.
 
-    `accept` takes the value and the words that name it in an error.
+    `accept` takes the value, and its name for errors.
     """
 
     get: Callable[[Message, str], object]
@@ -43,12 +43,12 @@ class Codec:
 
 
 def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
-    """Declare a field that ``codec`` carries; ``name`` is the message's, where it differs."""
+    """Declare a dataclass field with a codec; ``name`` is the message's field, if it differs."""
     return field(metadata=carried_by(codec, name), **kwargs)
 
 
 def carried_by(codec: Codec, name: str = "") -> dict[str, object]:
-    """Return what marks a field that ``codec`` carries."""
+    """Return the metadata of a dataclass field that has a codec."""
     return {"codec": codec, "name": name}
 
 
@@ -65,12 +65,12 @@ _carried: Callable[[object], tuple[tuple[str, str, Codec], ...]] = cache(_list_c
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A message as a dataclass; `unknown` keeps the fields that newer releases added."""
+    """Protobuf message as a dataclass; `unknown` keeps the fields of newer releases."""
 
     unknown: bytes = field(default=b"", kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        # callers pass lists, NumPy integers and Arrow schemas: stored is one form of each
+        # callers pass lists, NumPy integers and Arrow schemas: convert each to one type
         for name, _, codec in _carried(type(self)):
             given = getattr(self, name)
             value = codec.accept(given, f"{type(self).__name__}.{name}")
@@ -79,29 +79,29 @@ class Part:
 
 
 def values_of(kind: type[Part], message: Message) -> dict[str, Any]:
-    """Return the arguments that make the dataclass of a message."""
+    """Return the constructor arguments of the dataclass for a message."""
     values = {name: codec.get(message, there) for name, there, codec in _carried(kind)}
     return {**values, "unknown": take_unknown(message)}
 
 
 def decode(kind: type[P], message: Message) -> P:
-    """Return the dataclass of a message."""
+    """Decode a message to its dataclass."""
     return kind(**values_of(kind, message))
 
 
 def encode(part: Part, message: Message) -> None:
-    """Fill a message."""
+    """Encode a dataclass into a message."""
     message.SetInParent()  # an operation without content is still an operation
     for name, there, codec in _carried(type(part)):
         codec.put(message, there, getattr(part, name))
     put_unknown(message, part.unknown)
 
 
-# ---- what callers may pass
+# ---- checks and conversion of callers' values
 
 
 def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
-    """Return the error that says what was passed, and what was expected."""
+    """Return the error for a value of a wrong type."""
     return InvalidTypeError(
         f"{what} has to be {expected}, not {shown(value)} of type {type_name(value)}.",
         value=value,
@@ -139,7 +139,7 @@ def _optional(accept: Callable[[object, str], T]) -> Callable[[object, str], T |
 
 def _every(accept: Callable[[object, str], T]) -> Callable[[object, str], tuple[T, ...]]:
     def accept_all(values: Any, what: str) -> tuple[T, ...]:
-        # first what it mostly is: whether it is a mapping, all classes of mappings are asked
+        # frequent types first: `isinstance` with Mapping asks all its subclasses
         usual = isinstance(values, list | tuple)
         if not usual and (
             isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__")
@@ -174,7 +174,7 @@ def _mapping(
 def _schema(value: object, what: str) -> LanceSchema:
     if isinstance(value, pa.Schema):
         return LanceSchema.from_arrow(value)
-    value = getattr(value, "__lance_schema__", value)  # what users have wraps it
+    value = getattr(value, "__lance_schema__", value)  # the public schema object wraps it
     return _one(LanceSchema, "a schema")(value, what)
 
 
@@ -234,7 +234,7 @@ def _put_uuid(message: object, name: str, value: UUID) -> None:
 
 
 def parse_bitmap(stored: bytes) -> BitMap:
-    """Return a set of numbers; ``CorruptFileError`` if the bytes are not one."""
+    """Parse a serialised set of numbers; raise ``CorruptFileError`` if it is damaged."""
     try:
         return BitMap.deserialize(stored)
     except ValueError as error:
@@ -243,7 +243,7 @@ def parse_bitmap(stored: bytes) -> BitMap:
 
 def _get_bitmap(message: object, name: str) -> BitMap | None:
     stored = getattr(message, name)
-    # as it is stored: what is written again is the same bytes
+    # unoptimised, so that encoding returns the same bytes
     return Numbers(parse_bitmap(stored), optimize=False) if stored else None
 
 
@@ -268,12 +268,12 @@ def whole(bits: int = 64) -> Codec:
 
 
 def maybe_whole(bits: int = 64, *, signed: bool = False) -> Codec:
-    """Return the codec of an integer that may be absent."""
+    """Return the codec of an optional integer."""
     return Codec(_get_optional, _put_optional, _optional(_integer(bits, signed)))
 
 
 def nonzero_whole(bits: int) -> Codec:
-    """Return the codec of an integer whose zero says that it is not known."""
+    """Return the codec of an unsigned integer that is ``None`` if it is zero."""
     return Codec(
         lambda message, name: getattr(message, name) or None,
         _put_optional,
@@ -292,7 +292,7 @@ SCHEMA = Codec(_get_schema, _put_schema, _schema)
 
 
 def part(kind: type[P]) -> Codec:
-    """Return the codec of one message that may be absent."""
+    """Return the codec of an optional message."""
     return Codec(
         lambda message, name: (
             decode(kind, getattr(message, name)) if message.HasField(name) else None
@@ -330,9 +330,9 @@ def messages(
     expected: str,
     numbers: tuple[str, ...] = (),
 ) -> Codec:
-    """Return the codec of a list of messages that convert themselves.
+    """Return the codec of a list of messages with conversion functions of their own.
 
-    ``numbers`` are the attributes that have to be whole numbers; their makers do not check them.
+    ``numbers`` are attributes to check for whole numbers, which their constructors do not check.
     """
     accept, number = _one(kind, expected), _integer(64)
 
@@ -352,7 +352,7 @@ def messages(
 def one_message(
     kind: type[T], from_pb: Callable[[M], T], to_pb: Callable[[T], M], expected: str
 ) -> Codec:
-    """Return the codec of one message that converts itself."""
+    """Return the codec of one message with conversion functions of its own."""
     return Codec(
         lambda message, name: from_pb(getattr(message, name)),
         lambda message, name, value: getattr(message, name).CopyFrom(to_pb(value)),

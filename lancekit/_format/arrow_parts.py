@@ -1,6 +1,6 @@
-"""The parts of Arrow's arrays and types, for callers who know what they have by other means.
+"""Parts of Arrow arrays and types, with the types that callers know but type checkers do not.
 
-Where a function asks itself what an array is, `isinstance` tells the type checker, too.
+Functions that test the kind of an array use `isinstance`, which type checkers understand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IsKind: TypeAlias = Callable[[pa.DataType], bool]
 
-#: kinds of lists, and how a type is made with another field of items
+#: tests of list types, with functions that build the type for another item field
 _LISTS: tuple[tuple[IsKind, Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pt.is_list, lambda _, field: pa.list_(field)),
     (pt.is_large_list, lambda _, field: pa.large_list(field)),
@@ -31,7 +31,7 @@ _LISTS: tuple[tuple[IsKind, Callable[[Any, pa.Field], pa.DataType]], ...] = (
 
 
 def one_of(*tests: IsKind) -> IsKind:
-    """Return the test that one of some tests of a type holds."""
+    """Return a test that is True for a type if one of the tests is."""
     return lambda kind: any(test(kind) for test in tests)
 
 
@@ -40,11 +40,11 @@ def with_leaves(
     change: Callable[[pa.Array, pa.DataType], pa.Array],
     kind: pa.DataType | None = None,
 ) -> pa.Array:
-    """Return nested values of which each part that is not nested is changed.
+    """Apply a function to every non-nested part of nested values.
 
     array: lists, structs, maps, or plain values.  Nothing is copied if nothing changes.
-    change: gets a part and its type in ``kind``, and returns the part, as another type if it likes.
-    kind: a type of the same shape as that of the array, the array's own by default.
+    change: gets a part and its type in ``kind``; returns the part, possibly with another type.
+    kind: a type with the shape of the array's type, by default the array's own.
     """
     kind = array.type if kind is None else kind
     if isinstance(array, pa.StructArray):
@@ -67,7 +67,7 @@ def with_leaves(
 
 
 def with_children(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
-    """Return a type of structs, of lists or of maps with other fields; others are as they are."""
+    """Replace the child fields of a struct, list or map type; return other types unchanged."""
     if pt.is_struct(kind):
         return pa.struct(children)
     make = next((make for is_kind, make in _LISTS if is_kind(kind)), None)
@@ -81,20 +81,20 @@ def with_other_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.
 
 
 def viewed(buffer: pa.Buffer | None, kind: DTypeLike = np.uint8) -> NDArray[Any]:
-    """Return a buffer as numbers of a NumPy type, not copied; one that is not there holds none."""
+    """View a buffer as numbers of a NumPy type; a missing buffer is empty."""
     return np.frombuffer(b"" if buffer is None else buffer, kind)
 
 
 def strings_of(
     offsets: NDArray[np.generic], data: Buffer, kind: pa.DataType | None = None
 ) -> pa.Array:
-    """Return strings that lie one behind the other between offsets, by default as large binary."""
+    """Return strings from offsets and their bytes, by default as large binary."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind or pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def string_parts(strings: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return where in some bytes each of large strings begins and the last one ends, and these."""
+    """Return the offsets and the bytes of large strings; the first offset may not be 0."""
     if not len(strings):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     _, ends, data = strings.buffers()
@@ -102,50 +102,50 @@ def string_parts(strings: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8
 
 
 def child_of(array: pa.Array, place: int | str) -> pa.Array:
-    """Return a field of structs, without the nulls of the structs themselves."""
+    """Return a child of structs; its validity does not include the structs' own nulls."""
     return cast("pa.StructArray", array).field(place)
 
 
 def items_of(lists: pa.Array) -> pa.Array:
-    """Return the items of lists, of fixed-size ones or of maps; of a slice, those around it too."""
+    """Return all items of lists, fixed-size lists or maps; a slice does not reduce them."""
     return cast("pa.ListArray", lists).values
 
 
 def fixed_items(lists: pa.Array) -> pa.Array:
-    """Return the items of fixed-size lists; of a slice, its own only."""
+    """Return the items of fixed-size lists; a slice has only its own."""
     size = cast("pa.FixedSizeListType", lists.type).list_size
     return items_of(lists).slice(lists.offset * size, len(lists) * size)
 
 
 def flattened(lists: pa.Array) -> pa.Array:
-    """Return the items of lists, or of fixed-size ones, without those of lists that are null."""
+    """Return the items of lists or fixed-size lists, without the items of null lists."""
     return cast("pa.ListArray", lists).flatten()
 
 
 def item_field(kind: pa.DataType) -> pa.Field:
-    """Return the field of the items of a type of lists, fixed-size ones among them."""
+    """Return the item field of a list or fixed-size list type."""
     return cast("pa.ListType", kind).value_field
 
 
 def items_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the items of lists, or of the entries of maps."""
+    """Return the item type of a list type, or the entry type of a map type."""
     if pt.is_map(kind):
         return pa.struct([kind.key_field, kind.item_field])
     return kind.field(0).type
 
 
 def decimal_size(kind: pa.DataType) -> tuple[int, int]:
-    """Return the precision and the scale of a type of decimals."""
+    """Return precision and scale of a decimal type."""
     decimals = cast("pa.Decimal128Type", kind)
     return decimals.precision, decimals.scale
 
 
 def unit_of(kind: pa.DataType) -> str:
-    """Return the unit of a type of times, durations or timestamps."""
+    """Return the unit of a time, duration or timestamp type."""
     return cast("pa.Time64Type", kind).unit
 
 
 def unit_and_zone(kind: pa.DataType) -> tuple[str, str | None]:
-    """Return the unit and the time zone of a type of timestamps."""
+    """Return unit and time zone of a timestamp type."""
     timestamps = cast("pa.TimestampType", kind)
     return timestamps.unit, timestamps.tz

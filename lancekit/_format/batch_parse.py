@@ -1,7 +1,7 @@
-"""Many messages walked at once by NumPy: step k looks at the k-th field of every one.
+"""NumPy parser for many protobuf messages at once: step k reads the k-th field of each message.
 
-A table may have a hundred thousand fragments; making an object of each costs a second, and most
-questions (which ids, how many rows) concern one or two fields of each.
+A table may have 100,000 fragments.  An object for each takes a second to build, and most callers
+need one or two fields of each (ids, numbers of rows).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers: TypeAlias = NDArray[np.uint64]
 Offsets: TypeAlias = NDArray[np.int64]
 
 VARINT, _FIXED64, LENGTH, _FIXED32 = 0, 1, 2, 5
-# a varint that starts at the last byte may be looked at this far behind the end
+# parsing a varint at the last byte may read this many bytes past the end
 _PADDING = bytes(16)
 
 
@@ -33,7 +33,7 @@ class Messages(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """One field of each of some messages; `value` is a number, or the length of what starts."""
+    """One field of several messages; `value` is a number, or the length of bytes at `start`."""
 
     message: Offsets
     number: Numbers
@@ -42,17 +42,17 @@ class Fields(NamedTuple):
     start: Offsets
 
     def where(self, number: int, kind: int) -> Fields:
-        """Return those of a number and kind."""
+        """Select the fields with a number and a wire type."""
         return self.take((self.number == number) & (self.kind == kind))
 
     def take(self, chosen: NDArray[np.bool_]) -> Fields:
-        """Return those that a mask has set."""
+        """Select the fields that a mask marks."""
         message, number, kind, value, start = self
         return Fields(message[chosen], number[chosen], kind[chosen], value[chosen], start[chosen])
 
 
 def joined(encoded: Sequence[bytes]) -> Messages:
-    """Return messages in one buffer."""
+    """Concatenate messages into one buffer."""
     data = np.frombuffer(b"".join(encoded) + _PADDING, np.uint8)
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     stops = np.cumsum(lengths)
@@ -60,12 +60,12 @@ def joined(encoded: Sequence[bytes]) -> Messages:
 
 
 def inside(messages: Messages, fields: Fields) -> Messages:
-    """Return the messages that fields hold."""
+    """Return the messages that are nested in fields."""
     return Messages(messages.data, fields.start, fields.start + fields.value.astype(np.int64))
 
 
 def walk(messages: Messages) -> Iterator[Fields]:
-    """Yield the first field of every message, then the second of those that have one, ...
+    """Yield the first field of every message, then the second field of messages that have one, ...
 
     Raises CorruptFileError: a message is damaged.
     """
@@ -84,7 +84,7 @@ def walk(messages: Messages) -> Iterator[Fields]:
         else:
             value, start = _varints(data, at)
             at = np.where(kind == LENGTH, start + _bounded(value), start)
-        # groups are of protobuf's past: nothing writes them
+        # groups are obsolete in protobuf, and no writer uses them
         known = (kind == VARINT) | (kind == LENGTH) | (kind == _FIXED64) | (kind == _FIXED32)
         if not known.all() or (at > stops).any():
             raise damaged()
@@ -94,7 +94,7 @@ def walk(messages: Messages) -> Iterator[Fields]:
 def _with_fixed(
     data: NDArray[np.uint8], kind: Numbers, at: Offsets
 ) -> tuple[Numbers, Offsets, Offsets]:
-    """Read a step in which some fields have a fixed width; no known field does, so no value."""
+    """Read a step with fields of fixed width, whose values are skipped: no known field has one."""
     value = np.zeros(at.size, np.uint64)
     start = at.copy()
     after = at + np.where(kind == _FIXED64, 8, 4)
@@ -107,7 +107,7 @@ def _with_fixed(
 
 
 def _varints(data: NDArray[np.uint8], at: Offsets) -> tuple[Numbers, Offsets]:
-    """Return the numbers that start at each position, and where each ends."""
+    """Decode the varint at each position; return also the positions after them."""
     byte = data[at]
     at = at + 1
     value = (byte & 0x7F).astype(np.uint64)
@@ -125,26 +125,25 @@ def _varints(data: NDArray[np.uint8], at: Offsets) -> tuple[Numbers, Offsets]:
 
 
 def _bounded(lengths: Numbers) -> Offsets:
-    """Return lengths as offsets that stay far from overflow; too long is too long."""
+    """Return lengths as offsets, clipped far below overflow: any such length is damage."""
     return np.minimum(lengths, np.uint64(1 << 40)).astype(np.int64)
 
 
 def damaged() -> CorruptFileError:
-    """Return the error for fragments that make no sense."""
+    """Return the error for damaged fragment messages."""
     return CorruptFileError(
         "The fragments of a manifest are damaged.",
         hint="Restore the manifest from a copy, or open an earlier version.",
     )
 
 
-# ---- which fields the indices of a version are of, without all else that indices say of
-# themselves
+# ---- ids of indexed fields, without decoding the rest of the index section
 #
 # See docs/format/table.md, 2.1, and message `IndexSection`.
 
 
 def indexed_fields(data: bytes, where: str) -> frozenset[int]:
-    """Return the ids of all fields that some index is of.
+    """Return the ids of all fields that have an index.
 
     Raises CorruptFileError: the section does not parse; ``where`` names its file.
     """

@@ -1,4 +1,4 @@
-"""Names of columns: which may be used, and what is said of one that is not there.
+"""Column names: checks of new names, and errors for missing columns.
 
 See docs/format/table.md, 3.1.
 """
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 
 ROW_ADDRESS = "_rowaddr"
-#: the columns that a scan makes and no file stores
+#: columns that a scan computes and no file stores
 RESERVED_NAMES = (
     "_rowid",
     ROW_ADDRESS,
@@ -34,7 +34,7 @@ def check_column_name(name: str) -> None:
 
 
 def _name_problem(name: str) -> str:
-    """Return why the reference could not read a column of this name; empty if it can."""
+    """Return why the reference could not read a column of this name, or ""."""
     if not name:
         return "it is empty"
     if name in RESERVED_NAMES:
@@ -59,7 +59,7 @@ def check_distinct(fields: Iterable[pa.Field], where: str) -> None:
 
 
 def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
-    """Return the error for a column that is not there, naming what comes close."""
+    """Return the error for a missing column, with similar names as hint."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [
         other for other in names if other.lower() == name.lower()
@@ -71,7 +71,7 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
 
 
 def not_in_source(name: str, known: Iterable[str], doing: str) -> ColumnNotFoundError:
-    """Return the error that the source of a merge or a join lacks a column that it needs."""
+    """Return the error for a merge or join source that lacks a required column."""
     names = list(known)
     same = [other for other in names if other.lower() == name.lower()]
     hint = f"Rename {same[0]!r} to {name!r} in the source." if len(same) == 1 else ""

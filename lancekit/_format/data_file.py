@@ -1,4 +1,4 @@
-"""The files of a fragment, with pylance's attributes, and the versions of their format."""
+"""Data files and deletion files of a fragment, with pylance's attributes; format versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lancekit.errors import (
     NotOfferedError,
 )
 
-#: what files of 2.0 call themselves is 0.3
+#: minor version in the footers of 2.0 files, which call themselves 0.3
 _FIRST_OF_2_0 = 3
 
 
@@ -30,8 +30,8 @@ _FIRST_OF_2_0 = 3
 class DataFile:
     """One data file of a fragment: `fields[i]` is stored in the file's column `column_indices[i]`.
 
-    `file_size_bytes` is ``None`` where it is not known; `base_id` names the base path, ``None``
-    the dataset's own root.
+    `file_size_bytes` is ``None`` if unknown.  `base_id` is the id of the base path, or ``None``
+    for the dataset's own root.
     """
 
     path: str
@@ -51,21 +51,21 @@ class DataFile:
     @staticmethod
     @checked
     def create(dataset: object, path: str, *, base_id: int | None = None) -> DataFile:
-        """Describe a file that was written by hand, for an operation that brings it.
+        """Describe an existing data file, for an operation that adds it to the dataset.
 
         Parameters
         ----------
         dataset
-            A handle on the dataset, which has the file's columns.
+                A dataset whose schema has the file's columns.
         path
-            The file's name in the folder ``data``.
+                The file's name in the ``data`` folder.
         base_id
-            The base path that it lies in, if it is not the dataset's own.
+                The id of the base path of the file, if it is not in the dataset's own root.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such file or base path.
+                The file or the base path does not exist.
         ColumnNotFoundError
             The file has a column that the dataset does not have.
 
@@ -78,7 +78,7 @@ class DataFile:
         >>> DataFile.create(ds, there.path) == there
         True
         """
-        # the handle opens it: files are read by rooms above this one
+        # via the handle, because rooms above this one read files
         describe = getattr(dataset, "_described_file", None)
         if describe is None:
             raise InvalidTypeError(
@@ -89,17 +89,17 @@ class DataFile:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The file's format version."""
+        """Format version of the file as (major, minor)."""
         return (self.file_major_version, self.file_minor_version)
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the file is of 0.1; releases that knew no other version did not say so."""
+        """True for files of 0.1, whose version the first releases did not store."""
         return self.file_major_version == 0 and self.file_minor_version < _FIRST_OF_2_0
 
     @property
     def storage_version(self) -> str:
-        """What tables call the file's format."""
+        """Format version of the file in the notation of tables, such as "2.1"."""
         if self.is_legacy:
             return "0.1"
         major, minor = self.version
@@ -107,14 +107,14 @@ class DataFile:
 
     @property
     def columns(self) -> dict[int, int]:
-        """The columns of the file that hold a field, by the fields' ids.
+        """Physical column of the file for each field id.
 
-        A legacy file has one for each id, from that of its first field on.
+        A legacy file has one column for each id, starting with its first field.
 
         Raises
         ------
         CorruptFileError
-            There are fields without a column: such a field would be read as nulls.
+            The manifest lists fewer columns than fields; a field without one would read as nulls.
         """
         if self.is_legacy:
             first = min((id_ for id_ in self.fields if id_ >= 0), default=0)
@@ -130,15 +130,15 @@ class DataFile:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the file; 0 where it is not known."""
+        """Size of the file in bytes; 0 if it is unknown."""
         return self.file_size_bytes or 0
 
     def field_ids(self) -> list[int]:
-        """Return the ids of the fields, under the name that pylance has given up."""
+        """Return the field ids, with the name of an earlier pylance method."""
         return list(self.fields)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what pylance makes of it for JSON."""
+        """Return pylance's JSON form as a dictionary."""
         return {
             "fields": list(self.fields),
             "column_indices": list(self.column_indices),
@@ -151,20 +151,20 @@ class DataFile:
 
 
 class DeletionKind(StrEnum):
-    """The two kinds of deletion files, under pylance's names."""
+    """Type of a deletion file, with pylance's names."""
 
     ARROW = "array"
     BITMAP = "bitmap"
 
     @property
     def suffix(self) -> str:
-        """The end of the file's name."""
+        """Suffix of the file name."""
         return ".bin" if self is DeletionKind.BITMAP else ".arrow"
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """The complete set of a fragment's deleted row offsets, in a file of its own."""
+    """Deletion file: the complete set of a fragment's deleted row offsets."""
 
     read_version: int
     id: int
@@ -188,12 +188,12 @@ class DeletionFile:
         return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}{self.file_type.suffix}"
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
-        """Return the file's path, below ``base_uri`` if it is given."""
+        """Return the file's path, relative to the root or below ``base_uri``."""
         name = self.name(fragment_id)
         return name if base_uri is None else f"{base_uri.rstrip('/')}/{name}"
 
     def asdict(self) -> dict[str, Any]:
-        """Return what pylance makes of it for JSON."""
+        """Return pylance's JSON form as a dictionary."""
         return {
             "read_version": self.read_version,
             "id": self.id,
@@ -203,54 +203,54 @@ class DeletionFile:
         }
 
     def json(self) -> str:
-        """Return what pylance makes of it for JSON, as text."""
+        """Return pylance's JSON form as text."""
         return json.dumps(self.asdict())
 
     @staticmethod
     def from_json(text: str) -> DeletionFile:
-        """Return what `json`, here or in pylance, made a text of."""
+        """Parse the text that `json` returns, here or in pylance."""
         return from_text("DeletionFile", text, lambda values: DeletionFile(**values))
 
 
 @dataclass(frozen=True, slots=True)
 class _RowSequence:
-    """A sequence over a fragment's rows, as it is stored."""
+    """Encoded sequence with a value for each row of a fragment."""
 
     key: ClassVar[str]
-    #: what pylance says in JSON of a sequence that is a column of a data file
+    #: pylance's JSON value for a sequence that is a column of a data file
     in_column: ClassVar[object]
     data: bytes
 
     def asdict(self) -> dict[str, list[int]]:
-        """Return what pylance makes of it for JSON."""
+        """Return pylance's JSON form as a dictionary."""
         return {self.key: list(self.data)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Return what `asdict`, here or in pylance, made a dictionary of.
+        """Parse the dictionary that `asdict` returns, here or in pylance.
 
         Raises
         ------
         InvalidArgumentError
-            The sequence lies in a file of its own, which no release writes.
+            The sequence is in a separate file, which no release writes.
         """
         if cls.key not in values:
             raise InvalidArgumentError(f"A sequence of rows has to be inline, not {shown(values)}.")
         return cls(bytes(values[cls.key]))
 
     def json(self) -> str:
-        """Return what pylance makes of it for JSON, as text."""
+        """Return pylance's JSON form as text."""
         return json.dumps(self.asdict())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return what `json`, here or in pylance, made a text of."""
+        """Parse the text that `json` returns, here or in pylance."""
         return from_text(cls.__name__, text, cls.from_dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RowIdMeta(_RowSequence):
-    """The stable ids of a fragment's rows, as they are stored."""
+    """Encoded stable row ids of a fragment."""
 
     key: ClassVar[str] = "Inline"
     in_column: ClassVar[object] = "Column"
@@ -258,14 +258,14 @@ class RowIdMeta(_RowSequence):
 
 @dataclass(frozen=True, slots=True)
 class RowDatasetVersionMeta(_RowSequence):
-    """In which version each row was made, or last changed, as it is stored."""
+    """Encoded versions in which each row was created, or last updated."""
 
     key: ClassVar[str] = "inline"
     in_column: ClassVar[object] = {"column": {}}
 
 
 def data_file_from_pb(message: pb.DataFile) -> DataFile:
-    """Decode one data file."""
+    """Decode the message of a data file."""
     return DataFile(
         path=message.path,
         fields=Items(message.fields),
@@ -279,7 +279,7 @@ def data_file_from_pb(message: pb.DataFile) -> DataFile:
 
 
 def data_file_to_pb(file: DataFile) -> pb.DataFile:
-    """Encode one data file."""
+    """Encode a data file as a message."""
     message = pb.DataFile(
         path=file.path,
         fields=file.fields,
@@ -294,7 +294,7 @@ def data_file_to_pb(file: DataFile) -> pb.DataFile:
 
 
 def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
-    """Decode a deletion file."""
+    """Decode the message of a deletion file."""
     bitmap = message.file_type == pb.DeletionFile.BITMAP
     return DeletionFile(
         file_type=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
@@ -307,7 +307,7 @@ def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
 
 
 def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
-    """Encode a deletion file."""
+    """Encode a deletion file as a message."""
     is_bitmap = file.file_type is DeletionKind.BITMAP
     message = pb.DeletionFile(
         file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
@@ -320,11 +320,11 @@ def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
     return message
 
 
-# ---- the versions of the format of data files that can be asked for
+# ---- data file format versions that can be requested
 
 DEFAULT_VERSION = "2.2"
 
-#: what may be asked for, and the version that it means
+#: requested version -> format version
 STORAGE_VERSIONS: Mapping[str, str] = {
     "stable": DEFAULT_VERSION,
     "2.0": "2.0",
@@ -333,15 +333,15 @@ STORAGE_VERSIONS: Mapping[str, str] = {
 }
 
 
-#: what tables call the format before 2.0, whose files are read and never written
+#: names of the format before 2.0, whose files are only read
 _LEGACY_VERSION = "0.1"
 _LEGACY_NAMES = ("legacy", _LEGACY_VERSION)
 
 
 def check_written(version: str) -> None:
-    """Raise ``NotOfferedError`` if files of a version are read, but not written.
+    """Raise ``NotOfferedError`` for a version whose files are only read.
 
-    Whoever makes a plan of new files asks, so that no work is lost.
+    Planners of new files call it early, so that no work is lost.
     """
     if version in _LEGACY_NAMES:
         raise NotOfferedError(
@@ -354,10 +354,10 @@ def check_written(version: str) -> None:
 
 
 def check_storage_version(name: str, value: Any) -> str | None:
-    """Return the version that an argument means, ``None`` for the dataset's own.
+    """Return the format version of an argument, ``None`` for the dataset's own.
 
-    Raises InvalidArgumentError: there is no such version.
-    Raises NotOfferedError: its files are not written.
+    Raises InvalidArgumentError: the version does not exist.
+    Raises NotOfferedError: files of the version are not written.
     """
     if value is None:
         return None

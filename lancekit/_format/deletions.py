@@ -17,36 +17,36 @@ from lancekit._format.fragment import DeletionKind
 from lancekit._format.row_address import MOST_ROWS
 from lancekit.errors import CorruptFileError
 
-#: from this many deleted rows on a bitmap is written, as by the reference; readers take either
+#: number of deleted rows from which a bitmap is written, like the reference; readers accept both
 BITMAP_FROM = 5000
 
-#: far more rows than anybody lists one by one
+#: maximum number of offsets in an array file: far more than any writer lists
 _MOST_LISTED = 1 << 26
 _OFFSET_BYTES = 4
 _PADDING = 64
-#: how a file begins, and where the messages of its stream do at the latest
+#: bytes of the magic number, and of the head within which the IPC stream begins
 _IPC_MAGIC, _IPC_HEAD = 6, 256
 
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 
 
 def to_offsets(rows: BitMap) -> npt.NDArray[np.uint32]:
-    """Return the members of a bitmap, ascending; a hundred times faster than iterating."""
+    """Return the members of a bitmap, ascending; 100 times as fast as iteration."""
     return np.frombuffer(rows.to_array(), np.uint32)
 
 
 def to_bitmap(offsets: npt.NDArray[np.integer]) -> BitMap:
-    """Return a bitmap of row offsets; ten times faster than iterating."""
+    """Return a bitmap of row offsets; 10 times as fast as iteration."""
     return BitMap(array("I", offsets.astype(np.uint32).tobytes()))
 
 
 def choose_kind(deleted: BitMap) -> DeletionKind:
-    """Return the kind of file for a set of offsets."""
+    """Return the file type for a set of offsets."""
     return DeletionKind.BITMAP if len(deleted) >= BITMAP_FROM else DeletionKind.ARROW
 
 
 def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
-    """Return the bytes of a deletion file that holds the complete set ``deleted``."""
+    """Encode the complete set ``deleted`` as a deletion file."""
     if kind is DeletionKind.BITMAP:
         return bytes(deleted.serialize())
     offsets = arrow_of(to_offsets(deleted))
@@ -64,15 +64,14 @@ def decode_deletions(
     physical_rows: int,
     num_deleted_rows: int = 0,
 ) -> BitMap:
-    """Return the deleted offsets.
+    """Decode a deletion file to the set of deleted offsets.
 
-    data, kind: the file.
-    where: its name, for messages.
-    physical_rows, num_deleted_rows: what the manifest says of the fragment; 0 for what it does not
-        say.
+    data, kind: the file's bytes and type.
+    where: its name, for errors.
+    physical_rows, num_deleted_rows: numbers in the manifest's fragment; 0 if it has none.
 
-    Raises CorruptFileError: the bytes are damaged, an offset lies outside of the fragment, or there
-        are not as many as the manifest says.
+    Raises CorruptFileError: the bytes are damaged, an offset is outside of the fragment, or the
+        number of offsets differs from the manifest's.
     """
     try:
         deleted = _decode(data, kind, physical_rows or MOST_ROWS)
@@ -103,7 +102,7 @@ def _decode(data: bytes | pa.Buffer, kind: DeletionKind, rows: int) -> BitMap:
     table = _read(data, min(rows, _MOST_LISTED) * _OFFSET_BYTES + _PADDING)
     if table.num_columns != 1 or table.column(0).type != pa.uint32():
         raise ValueError(f"expected one column of uint32, found {table.schema.types}")
-    table.validate()  # the reader believes lengths that its buffers are too short for
+    table.validate()  # the reader accepts lengths that exceed its buffers
     if ak.null_count(table.column(0)):
         raise ValueError("a row offset is missing")
     offsets = ak.combine_chunks(table.column(0))  # `to_numpy` would import pandas
@@ -112,8 +111,8 @@ def _decode(data: bytes | pa.Buffer, kind: DeletionKind, rows: int) -> BitMap:
 
 
 def _read(data: bytes | pa.Buffer, most: int) -> pa.Table:
-    """Read the stream that a file is made of; no buffer of it may have more bytes than ``most``."""
-    # some writers begin the stream at a multiple of 64
+    """Read the IPC stream in a file; no buffer may have more than ``most`` bytes."""
+    # some writers align the start of the stream to 64 bytes
     head = bytes(data[_IPC_MAGIC:_IPC_HEAD])
     start = (_IPC_MAGIC + len(head) - len(head.lstrip(b"\0"))) // 8 * 8
     messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(data).slice(start)))
@@ -127,20 +126,20 @@ def _read(data: bytes | pa.Buffer, most: int) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-# ---- what a message of Arrow's IPC format claims to hold, read without setting memory aside
+# ---- sizes that an Arrow IPC message claims, read without allocating memory
 #
-# A record batch is described by a flatbuffer: tables of fields, found by the offsets in a vtable.
-# Arrow itself believes what a compressed buffer says of its size.
+# A flatbuffer describes a record batch: tables of fields, whose offsets are in a vtable.  Arrow
+# itself trusts the stated size of a compressed buffer.
 
 _HEADER, _BUFFERS, _COMPRESSION = 2, 2, 3
-#: a buffer's place and length in the body
+#: position and length of a buffer in the body
 _PLACE = struct.Struct("<qq")
 
 
 def _largest_buffer(message: pa.ipc.Message) -> int:
-    """Return the most bytes that a buffer of a message has, uncompressed if it is not.
+    """Return the size of a message's largest buffer, after decompression.
 
-    Raises ValueError: the message contradicts itself.
+    Raises ValueError: the message is inconsistent.
     """
     if message.type != "record batch" or message.body is None:
         return 0
@@ -170,7 +169,7 @@ def _number(data: memoryview, at: int, kind: str) -> int:
 
 
 def _field(data: memoryview, table: int, number: int) -> int | None:
-    """Return where a field of a table is, if it has it."""
+    """Return the position of a table's field, or ``None`` if it is absent."""
     vtable = table - _number(data, table, "i")
     slot = 4 + 2 * number
     if slot + 2 > _number(data, vtable, "H"):

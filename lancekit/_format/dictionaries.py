@@ -1,4 +1,4 @@
-"""Values of dictionaries in manifests: tables of 0.1 files keep them there, all others in files.
+"""Dictionary values in manifests of 0.1 tables; later tables keep them in data files.
 
 See docs/format/table.md, 2.2.
 """
@@ -19,7 +19,7 @@ _STRINGS = frozenset({"string", "large_string", "binary", "large_binary"})
 
 @dataclass(frozen=True, slots=True)
 class StoredValues:
-    """The values of a dictionary: their bytes and, of strings, offsets among these as ``<i8``."""
+    """Values of a dictionary: their bytes and, for strings, offsets into these as ``<i8``."""
 
     length: int
     data: bytes
@@ -32,9 +32,9 @@ def read_dictionaries(
     """Return the values of all dictionaries of a manifest, by the ids of their fields.
 
     fields: the messages of the fields.
-    whole: returns all bytes of the manifest's file; asked for if there is a dictionary.
+    whole: returns all bytes of the manifest's file; called only if there is a dictionary.
 
-    Raises CorruptFileError: the values do not lie in the file.
+    Raises CorruptFileError: the values are outside of the file.
     """
     found = {}
     for field in fields:
@@ -55,9 +55,9 @@ def read_dictionaries(
 def put_dictionaries(
     out: bytearray, fields: Iterable[pb.Field], values: Mapping[int, StoredValues]
 ) -> None:
-    """Write the values of all dictionaries, and into the messages of the fields where they are.
+    """Append the values of all dictionaries to `out`, and set their positions in the fields.
 
-    Raises UnsupportedFeatureError: nobody knows the values of one.
+    Raises UnsupportedFeatureError: the values of a dictionary are not known.
     """
     for field in fields:
         if _value_type(field.logical_type) is None:
@@ -80,7 +80,7 @@ def put_dictionaries(
 
 
 def _value_type(logical: str) -> str | None:
-    """Return the type of the values of a dictionary, ``None`` for other types."""
+    """Return the logical type of a dictionary's values, ``None`` for other types."""
     head, _, rest = logical.partition(":")
     return rest.rsplit(":", 2)[0] if head == "dict" else None
 

@@ -1,9 +1,9 @@
-"""Extension types: what is stored of them, and how they come back.
+"""Extension types: conversion to their stored form and back.
 
-A data file stores a column of an extension type as its storage type, and the field's metadata say
-which extension it was.  Everything below the public face works on this *stored form*; `resolved`
-gives the types that are registered in this process back, at every depth, without copying values.
-JSON alone is stored in another form than Arrow has it in: as `jsonb`.
+A data file stores a column of an extension type as its storage type, and the field's metadata name
+the extension.  Everything below the public API uses this *stored form*.  `resolved` restores the
+types that are registered in this process, at every depth, without copying values.  Only JSON has a
+stored form that differs from Arrow's storage: `jsonb`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTENSION = (EXTENSION_NAME, EXTENSION_METADATA)
 _ARROW_JSON = b"arrow.json"
 LANCE_JSON = b"lance.json"
 
-#: what blobs of version 2 are written as: their bytes, or the URI of a file and the range meant
+#: input form of blobs of version 2: their bytes, or the URI of a file with a range
 BLOB_INPUT = pa.struct(
     [
         ("data", pa.large_binary()),
@@ -39,7 +39,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 class _ArrowSchema(ctypes.Structure):
-    """The first members of the `ArrowSchema` of the Arrow C data interface."""
+    """First members of the `ArrowSchema` struct of the Arrow C data interface."""
 
     _fields_ = (
         ("format", ctypes.c_char_p),
@@ -49,7 +49,7 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def _texts(address: int) -> Iterator[bytes]:
-    """Yield the keys and values of exported metadata: a count, then each after its length."""
+    """Yield keys and values of exported metadata: a count, then each text after its length."""
     count = ctypes.c_int32.from_address(address).value
     address += 4
     for _ in range(2 * count):
@@ -59,9 +59,9 @@ def _texts(address: int) -> Iterator[bytes]:
 
 
 def _extension_metadata(kind: pa.BaseExtensionType) -> dict[bytes, bytes]:
-    """Return the field metadata that stand for an extension type.
+    """Return the field metadata of an extension type.
 
-    The types that Arrow itself defines serialise their parameters only on export.
+    Arrow's built-in types serialise their parameters only on export.
     """
     capsule = pa.field("", kind).__arrow_c_schema__()
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -75,7 +75,7 @@ def _extension_metadata(kind: pa.BaseExtensionType) -> dict[bytes, bytes]:
 
 
 def stored_field(field: pa.Field) -> pa.Field:
-    """Return a field with storage types for extension types, which its metadata name.
+    """Replace extension types by storage types, which the field's metadata name.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def stored_field(field: pa.Field) -> pa.Field:
 def stored_schema(schema: pa.Schema) -> pa.Schema:
     """Return the stored form of a schema; the same object if it has no extension type.
 
-    Raises UnsupportedTypeError: a type is nested too deep for anything to walk through it.
+    Raises UnsupportedTypeError: a type has too many levels of nesting for recursion.
     """
     try:
         fields = [stored_field(field) for field in schema]
@@ -110,20 +110,20 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in the stored form ``schema`` of its own; only JSON is copied."""
+    """Convert a batch to its stored form ``schema``; only JSON is copied."""
     plain = [_storage(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)]
     columns = [_convert(v, f, to_jsonb) for v, f in zip(plain, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-#: lists that have offsets
+#: list arrays with offsets
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
 
 
 def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values as a type that differs in nothing but extensions and metadata.
+    """Convert values to a type that differs only in extensions and metadata.
 
-    Part by part: Arrow's casts of lists of nulls lose items.
+    It converts each part, because Arrow's casts of lists of nulls lose items.
     """
     if values.type.equals(kind, check_metadata=True):
         return values
@@ -146,7 +146,7 @@ def _named(field: pa.Field, extension: bytes) -> dict[bytes, bytes]:
 
 
 def _is_json(field: pa.Field) -> bool:
-    # the mark may have been set on a column of something else: its values stay what they are
+    # the mark may be set on a column of another type, whose values stay unchanged
     marked = (field.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
     return marked and bool(pt.is_large_binary(field.type))
 
@@ -165,7 +165,7 @@ def text_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch in stored form with JSON as text."""
+    """Convert a batch in stored form to JSON as text."""
     schema = text_schema(batch.schema)
     columns = [
         _storage(_convert(values, old, from_jsonb), new.type)
@@ -185,7 +185,7 @@ def _text_field(field: pa.Field) -> pa.Field:
 def _convert(
     values: pa.Array, field: pa.Field, convert: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
-    """Convert the JSON in a column, at any depth; ``field`` is the one in stored form."""
+    """Convert the JSON in a column, at any depth; ``field`` is its stored form."""
     if not _holds_json(field):
         return values
     if _is_json(field):
@@ -200,11 +200,11 @@ def _convert(
     return with_other_items(values, kind, items)
 
 
-# ---- and back
+# ---- from the stored form
 
 
 def has_extensions(field: pa.Field) -> bool:
-    """Tell whether a field in stored form, or one below it, is of an extension type."""
+    """Return True if a field in stored form, or a field below it, has an extension type."""
     if EXTENSION_NAME in (field.metadata or {}):
         return True
     return any(map(has_extensions, _children(field.type)))
@@ -213,7 +213,7 @@ def has_extensions(field: pa.Field) -> bool:
 def resolved_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema with the extension types that are registered in this process.
 
-    Raises CorruptFileError: a registered type does not take what the metadata say of it.
+    Raises CorruptFileError: a registered type rejects the metadata.
     """
     if not any(map(has_extensions, schema)):
         return schema
@@ -227,7 +227,7 @@ def resolved_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def resolved(rows: Rows) -> Rows:
-    """Return rows in stored form with the registered extension types; only JSON is copied."""
+    """Convert rows in stored form to the registered extension types; only JSON is copied."""
     if not any(map(has_extensions, rows.schema)):
         return rows
     whole = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows

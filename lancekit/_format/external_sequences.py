@@ -14,7 +14,7 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError
 
-#: the field of a fragment's message, by that of the dataclass
+#: the field in a fragment's message for each field of `Fragment`
 _FIELDS: Mapping[str, str] = {
     "row_ids": "external_row_ids",
     "created_at": "external_created_at_versions",
@@ -69,9 +69,9 @@ def is_external(fragment: Fragment) -> bool:
 
 
 def lineage_column(fragment: Fragment, name: str) -> tuple[int, int]:
-    """Return the place of the data file that holds a sequence, and the column of this file.
+    """Return the position of the data file with a sequence, and the sequence's column in it.
 
-    Raises CorruptFileError: no file of the fragment has such a column, or several have one.
+    Raises CorruptFileError: no file of the fragment, or more than one, has the column.
     """
     field_id = LINEAGE_FIELDS[name]
     columns = [file.columns.get(field_id) for file in fragment.files]

@@ -1,7 +1,7 @@
-"""Marks: metadata of a field that say how its values are stored.  All that reads them does so here.
+"""Marks: field metadata that control how values are stored.  Only this module interprets them.
 
-What counts as set is what the reference takes for set, release by release, because it looks for
-the values where its marks lead it.
+Whether a mark is set follows the reference, release by release, because it locates the values by
+its reading of the marks.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from lancekit._format.extensions import EXTENSION_NAME
 
 Metadata = Mapping[str, str]
 
-#: makes one column of a struct, under its name or its older one
+#: stores a struct as one column; current and older name
 PACKED = ("lance-encoding:packed", "packed")
 
-#: makes blobs of large binary values
+#: stores large binary values as blobs
 BLOB = "lance-encoding:blob"
 
-#: metadata of a schema, "true" or "false": the reference keeps large blobs in objects of their own
+#: schema metadata, "true" or "false": the reference stores large blobs in separate objects
 MANAGED = "lance.blob.managed"
 
-#: the extension type of blobs with descriptors of version 2.2
+#: extension type of blobs with descriptors of version 2.2
 BLOB_V2 = "lance.blob.v2"
 _EXTENSION = EXTENSION_NAME.decode()
 
-#: how marks begin that Polars makes of the categories of one frame: it shows null for all others
+#: prefix of marks that Polars writes for the categories of one frame: others would become null
 OF_POLARS = "_PL_"
 
 COMPRESSION_LEVEL = "lance-encoding:compression-level"
 
-#: no compression has levels beyond, and these fit into its arguments
+#: levels are clipped to this range, which exceeds all compressions' and fits their arguments
 _LEVELS = 1 << 30
 _DIGITS = 12
 
@@ -40,7 +40,7 @@ _SET = frozenset({"true", "1", "yes", "on", "y"})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The values of a mark, whether they may be in capitals, and whether others are refused."""
+    """Values of a mark; whether case is ignored, and whether other values are refused."""
 
     values: tuple[str, ...]
     any_case: bool = False
@@ -56,7 +56,7 @@ _CHOICES = {
 
 
 def texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    """Return the metadata of an Arrow field as text."""
+    """Decode the metadata of an Arrow field to text."""
     return {
         key.decode(errors="replace"): value.decode(errors="replace")
         for key, value in (metadata or {}).items()
@@ -64,43 +64,43 @@ def texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def is_set(value: str) -> bool:
-    """Return whether the value of a mark, such as that of a primary key, says yes."""
+    """Return True if a mark, such as the primary key's, has a true value."""
     return value.lower() in _SET
 
 
 def is_blob(metadata: Metadata) -> bool:
-    """Return whether values are blobs of the first kind: the mark counts, whatever its value."""
+    """Return True for blobs of the first kind: the mark counts with any value."""
     return BLOB in metadata
 
 
 def is_blob_v2(metadata: Metadata) -> bool:
-    """Return whether values are blobs with descriptors of version 2.2."""
+    """Return True for blobs with descriptors of version 2.2."""
     return metadata.get(_EXTENSION) == BLOB_V2
 
 
 def holds_blobs(metadata: Metadata) -> bool:
-    """Return whether values are blobs, of either kind."""
+    """Return True for blobs of either kind."""
     return is_blob(metadata) or is_blob_v2(metadata)
 
 
 def is_packed(metadata: Metadata) -> bool:
-    """Return whether a struct is one column: by ``true``, in capitals or not, which all go by."""
+    """Return True if a struct is one column for all releases (``true``, case-insensitive)."""
     return any(metadata.get(mark, "").lower() == "true" for mark in PACKED)
 
 
 def unclear_packing(metadata: Metadata) -> tuple[str, str] | None:
-    """Return the mark, and its value, that only some releases of the reference take for yes."""
+    """Return the mark and its value if only some releases of the reference read it as true."""
     found = ((mark, metadata[mark]) for mark in PACKED if is_set(metadata.get(mark, "")))
     return None if is_packed(metadata) else next(found, None)
 
 
 def may_be_packed(metadata: Metadata) -> bool:
-    """Return whether some release of the reference takes a struct for one column."""
+    """Return True if a release of the reference reads a struct as one column."""
     return is_packed(metadata) or unclear_packing(metadata) is not None
 
 
-#: ways to tell which structs of a file are packed, the usual one first: some releases take more
-#: words for yes, some writers of 2.0 ask for the mark alone or look for none in capitals
+#: readings of the marks of packed structs, the usual one first: some releases accept more true
+#: values, some writers of 2.0 require only the mark, or ignore it in capitals
 PACKINGS: tuple[Callable[[Metadata], bool], ...] = (
     is_packed,
     may_be_packed,
@@ -110,7 +110,7 @@ PACKINGS: tuple[Callable[[Metadata], bool], ...] = (
 
 
 def option(metadata: Metadata, key: str) -> str:
-    """Return the value of an encoding's mark, in small letters; empty if unset or not known."""
+    """Return an encoding option in lower case, or "" if it is unset or unknown."""
     value = metadata.get(key, "")
     choice = _CHOICES.get(key)
     if choice is None:
@@ -120,19 +120,19 @@ def option(metadata: Metadata, key: str) -> str:
 
 
 def asks_for_encoding(metadata: Metadata) -> bool:
-    """Return whether any mark says how values are to be encoded."""
+    """Return True if a mark requests an encoding."""
     return any(key.startswith("lance-encoding:") for key in metadata)
 
 
 def unknown_choices(metadata: Metadata) -> Iterator[tuple[str, str, Choice]]:
-    """Yield the marks of encodings whose values nobody knows, and what there is to choose from."""
+    """Yield encoding marks with unknown values, with the known values."""
     for key, choice in _CHOICES.items():
         if choice.strict and key in metadata and not option(metadata, key):
             yield key, metadata[key], choice
 
 
 def level(value: str) -> int | None:
-    """Return the level of a compression; ``None`` for what is no number, as in the reference.
+    """Return a compression level; ``None`` for text that is not a number, as in the reference.
 
     Examples
     --------

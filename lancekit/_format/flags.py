@@ -1,9 +1,9 @@
-"""Feature flags of a manifest: which a release may read, which it may write.
+"""Feature flags of a manifest: which releases may read and write a dataset.
 
 See docs/format/table.md, 4.
 
-The reader word gates reading, the writer word gates committing.  Both are computed from the
-content at every commit; a bit that is not in the table below is a feature of a newer release.
+The reader flags control reading, the writer flags control committing.  Every commit computes both
+from the content; a bit that is not in the table below is a feature of a newer release.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ NO_TRANSACTION_FILE = 32
 MIXED_FILE_VERSIONS = 256
 LINEAGE_COLUMNS = 2048
 MANAGED_BLOBS = 16384
-#: what each commit finds out anew; other flags are kept
+#: flags that each commit computes from the content; other flags are kept
 FROM_CONTENT = (
     DELETION_FILES | V2_FILES | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILE | LINEAGE_COLUMNS
 )
 
 
-#: what this release can commit on top of, and what it can only read
+#: flags on top of which this release can commit, and flags that it can only read
 _WRITABLE = FROM_CONTENT | STABLE_ROW_IDS | MIXED_FILE_VERSIONS | MANAGED_BLOBS
 _READABLE = _WRITABLE | 128 | 1024 | 32768
 
 
 def _refused(word: int, known: int) -> str | None:
-    """Return the bits of a word that are not known, as text.
+    """Return the unknown bits of the flags as text, or ``None``.
 
-    They have no names: drafts of the format give the same bit different meanings.
+    They have no names, because drafts of the format use the same bit for different features.
     """
     unknown = word & ~known
     places = [place for place in range(unknown.bit_length()) if unknown >> place & 1]
@@ -41,7 +41,7 @@ def _refused(word: int, known: int) -> str | None:
 
 
 def check_readable(reader_flags: int, where: str) -> None:
-    """Raise ``UnsupportedFeatureError`` if a reader flag is not known."""
+    """Raise ``UnsupportedFeatureError`` if a reader flag is unknown."""
     if refused := _refused(reader_flags, _READABLE):
         raise UnsupportedFeatureError(
             f"{where} uses features that this release cannot read: flag {refused}.",
@@ -51,7 +51,7 @@ def check_readable(reader_flags: int, where: str) -> None:
 
 
 def check_writable(writer_flags: int, where: str) -> None:
-    """Raise ``UnsupportedFeatureError`` if this release may not commit on top of the flags."""
+    """Raise ``UnsupportedFeatureError`` if this release cannot commit on top of the flags."""
     if refused := _refused(writer_flags, _WRITABLE):
         raise UnsupportedFeatureError(
             f"{where} uses features that this release cannot write: flag {refused}. "

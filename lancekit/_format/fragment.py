@@ -1,4 +1,4 @@
-"""Fragments: the data files, the deletion file and the row sequences of a horizontal slice."""
+"""Fragments: the data files, the deletion file and the row sequences of a range of rows."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ __all__ = [
     "marked",
 ]
 
-#: a field id of a file's column that is no longer part of the schema
+#: field id of a file's column that is no longer part of the schema
 TOMBSTONE = -2
 
-#: the sequences over the rows, under pylance's names: what holds them, and the field here
+#: row sequences: pylance's name -> (class, field of `Fragment`)
 _SEQUENCES: Mapping[str, tuple[Any, str]] = {
     "row_id_meta": (RowIdMeta, "row_ids"),
     "created_at_version_meta": (RowDatasetVersionMeta, "created_at"),
@@ -69,7 +69,7 @@ _SEQUENCES: Mapping[str, tuple[Any, str]] = {
 
 _NOTHING: Mapping[int, Fragment] = MappingProxyType({})
 
-# row sequences that are stored outside of the manifest; carried along untouched
+# row sequences stored outside of the manifest; kept unchanged
 _UNMODELLED = (
     "external_row_ids",
     "column_row_ids",
@@ -87,7 +87,7 @@ def _listed(files: object) -> Items[DataFile]:
 
 
 def _data(part: object, stored: bytes | None) -> bytes | None:
-    """Return the bytes of a sequence of rows, in pylance's form or as they are stored."""
+    """Return the bytes of a row sequence, from pylance's object or from the stored bytes."""
     if part is None:
         return stored
     data = getattr(part, "data", None)
@@ -100,10 +100,10 @@ def _data(part: object, stored: bytes | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Fragment:
-    """A slice of rows.  The three sequences are serialized messages of `format.row_ids`.
+    """Horizontal slice of rows.  The three sequences are serialised messages (`_format.row_ids`).
 
-    It is made in pylance's way too, with ``row_id_meta`` and the like; an id of 0 is given out
-    when the fragment is committed.
+    The constructor also accepts pylance's arguments ``row_id_meta`` etc.  An id of 0 is replaced at
+    commit.
     """
 
     id: int
@@ -142,35 +142,35 @@ class Fragment:
 
     @property
     def row_id_meta(self) -> RowIdMeta | None:
-        """The stable row ids."""
+        """Stable row ids."""
         return None if self.row_ids is None else RowIdMeta(self.row_ids)
 
     @property
     def created_at_version_meta(self) -> RowDatasetVersionMeta | None:
-        """In which version each row was made."""
+        """Versions in which the rows were created."""
         return None if self.created_at is None else RowDatasetVersionMeta(self.created_at)
 
     @property
     def last_updated_at_version_meta(self) -> RowDatasetVersionMeta | None:
-        """In which version each row was last changed."""
+        """Versions in which the rows were last updated."""
         return None if self.last_updated_at is None else RowDatasetVersionMeta(self.last_updated_at)
 
     @property
     def num_deletions(self) -> int:
-        """Rows that are marked as deleted."""
+        """Number of rows that are marked as deleted."""
         return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
     @property
     def num_rows(self) -> int:
-        """Rows that are still there."""
+        """Number of rows that are not deleted."""
         return self.physical_rows - self.num_deletions
 
     def data_files(self) -> list[DataFile]:
-        """Return the data files, under the name that pylance has given up."""
+        """Return the data files, with the name of an earlier pylance method."""
         return list(self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for JSON, the same as pylance's."""
+        """Return pylance's JSON form as a dictionary."""
         columns = marked(self.unknown)
         parts = {name: getattr(self, name) for name in ("deletion_file", *_SEQUENCES)}
         return {
@@ -188,18 +188,18 @@ class Fragment:
 
     @staticmethod
     def from_json(json_data: str) -> Fragment:
-        """Return the fragment of a JSON text, made here or by pylance.
+        """Parse the JSON text of a fragment, from here or from pylance.
 
         Raises
         ------
         UnsupportedFeatureError
-            The fragment has overlays, of a newer release.
+            The fragment has overlays, a feature of a newer release.
         """
         return from_text("FragmentMetadata", json_data, Fragment.from_dict)
 
     @staticmethod
     def from_dict(values: Mapping[str, object]) -> Fragment:
-        """Return the fragment of what `to_json` made; errors as in `from_json`."""
+        """Parse the dictionary that `to_json` returns; errors as in `from_json`."""
         return from_text("FragmentMetadata", values, Fragment._from_dict)
 
     @staticmethod
@@ -223,18 +223,18 @@ class Fragment:
         )
 
     def to_bytes(self) -> bytes:
-        """Serialize, to travel from a worker."""
+        """Serialise the fragment, e.g. to send it from a worker."""
         return fragment_to_pb(self).SerializeToString()
 
     @staticmethod
     @checked
     def from_bytes(data: bytes) -> Fragment:
-        """Parse what `to_bytes` made."""
+        """Parse the bytes that `to_bytes` returns."""
         return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))
 
 
 def fragment_from_pb(message: pb.DataFragment) -> Fragment:
-    """Decode one fragment."""
+    """Decode the message of a fragment."""
     present = message.HasField
     return Fragment(
         id=message.id,
@@ -257,7 +257,7 @@ def fragment_from_pb(message: pb.DataFragment) -> Fragment:
 
 
 def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
-    """Encode one fragment."""
+    """Encode a fragment as a message."""
     message = pb.DataFragment(
         id=fragment.id,
         files=map(data_file_to_pb, fragment.files),
@@ -273,11 +273,11 @@ def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
 
 
 class FragmentList(Sequence[Fragment]):
-    """The fragments of a version, each kept as it was written until somebody looks at it.
+    """Fragments of a version, each encoded until it is first accessed.
 
-    A table with a hundred thousand fragments is opened, listed, displayed and appended to without
-    decoding them; a fragment that a commit does not touch goes into the next manifest byte for
-    byte, with whatever a newer release wrote into it.
+    A table with 100,000 fragments is opened, listed, displayed and appended to without decoding
+    them.  A fragment that a commit does not change is copied to the next manifest byte for byte,
+    with fields of newer releases.
 
     encoded: one message per fragment.
     """
@@ -293,32 +293,32 @@ class FragmentList(Sequence[Fragment]):
 
     @staticmethod
     def of(fragments: Iterable[Fragment]) -> FragmentList:
-        """Return a list of fragments, in their order."""
+        """Encode fragments as a list, in order."""
         if isinstance(fragments, FragmentList):
             return fragments
         return FragmentList([fragment_to_pb(f).SerializeToString() for f in fragments])
 
     @property
     def encoded(self) -> list[bytes]:
-        """The message of each fragment."""
+        """Encoded message of each fragment."""
         if not isinstance(self._encoded, list):
             self._encoded = list(self._encoded)
         return self._encoded
 
     @property
     def ids(self) -> NDArray[np.uint64]:
-        """The id of each fragment."""
+        """Id of each fragment."""
         return self._all_facts().ids
 
     @property
     def num_rows(self) -> NDArray[np.uint64]:
-        """How many rows of each fragment are still there."""
+        """Number of rows in each fragment that are not deleted."""
         facts = self._all_facts()
         return facts.physical_rows - facts.deleted
 
     @property
     def row_id_bounds(self) -> RowIdBounds:
-        """Between which numbers the row ids of each fragment lie."""
+        """Lowest and highest row id of each fragment."""
         from lancekit._format.row_id_bounds import row_id_bounds
 
         if self._id_bounds is None:
@@ -327,11 +327,11 @@ class FragmentList(Sequence[Fragment]):
 
     @property
     def any_deletions(self) -> bool:
-        """Whether a fragment has a deletion file."""
+        """True if a fragment has a deletion file."""
         return bool(self._all_facts().has_deletions.any())
 
     def get(self, fragment_id: int) -> Fragment | None:
-        """Return the fragment of that id, ``None`` if there is none."""
+        """Return the fragment with an id, or ``None``."""
         places = np.flatnonzero(self.ids == fragment_id)
         return self._at(int(places[0])) if places.size else None
 
@@ -344,7 +344,7 @@ class FragmentList(Sequence[Fragment]):
     ) -> FragmentList:
         """Return the list with some fragments replaced, removed and added, sorted by id.
 
-        Ids that are not there are passed over; nothing keeps ``added`` from repeating one.
+        Unknown ids are ignored.  Ids in ``added`` are not checked for duplicates.
         """
         facts, encoded = self._all_facts(), self.encoded
         new = list(added)
@@ -365,7 +365,7 @@ class FragmentList(Sequence[Fragment]):
         return FragmentList(encoded, facts)
 
     def totals(self) -> Totals:
-        """Return the sums; nothing is decoded for them."""
+        """Return the sums over all fragments, without decoding them."""
         if self._totals is None:
             self._totals = totals_of(self.encoded, self._facts)
         return self._totals
@@ -410,29 +410,29 @@ class FragmentList(Sequence[Fragment]):
 
 
 def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
-    """Return the physical columns of every file of a fragment, by the ids of their fields."""
+    """Return the physical column of each field id, for every file of a fragment."""
     return [file.columns for file in fragment.files]
 
 
-# ---- marks of a fragment's message: its row ids or row versions are a column of a data file
+# ---- marks in a fragment's message: its row ids or row versions are a column of a data file
 #
-# See docs/format/table.md, 2.5.  A `Fragment` keeps the marks among its unmodelled fields.
+# See docs/format/table.md, 2.5.  A `Fragment` keeps the marks in its unmodelled fields.
 
-#: the mark of each sequence in the message, by the field of `Fragment`
+#: the mark in the message for each sequence field of `Fragment`
 MARKS: Mapping[str, str] = {
     "row_ids": "column_row_ids",
     "created_at": "column_created_at_versions",
     "last_updated_at": "column_last_updated_at_versions",
 }
 
-#: the field id under which a data file lists the column of each sequence
+#: the field id that data files list for the column of each sequence
 LINEAGE_FIELDS: Mapping[str, int] = {"row_ids": -3, "created_at": -4, "last_updated_at": -5}
 
 _NUMBERS = [pb.DataFragment.DESCRIPTOR.fields_by_name[mark].number for mark in MARKS.values()]
 
 
 def marked(unknown: bytes) -> list[str]:
-    """Return the sequences that are columns, from the unmodelled fields of a fragment."""
+    """Return the sequences that are columns, from a fragment's unmodelled fields."""
     if not unknown:
         return []
     message = parse(pb.DataFragment, unknown, "a fragment")
@@ -440,7 +440,7 @@ def marked(unknown: bytes) -> list[str]:
 
 
 def _marks(names: Iterable[str]) -> bytes:
-    """Return the unmodelled fields of a fragment in which some sequences are columns."""
+    """Encode unmodelled fields that mark some sequences as columns."""
     message = pb.DataFragment()
     for name in names:
         getattr(message, MARKS[name]).SetInParent()
@@ -448,5 +448,5 @@ def _marks(names: Iterable[str]) -> bytes:
 
 
 def any_marked(encoded: Sequence[bytes]) -> bool:
-    """Return True if a sequence is a column in one of some encoded fragments."""
+    """Return True if one of the encoded fragments stores a sequence as a column."""
     return any(np.isin(fields.number, _NUMBERS).any() for fields in walk(joined(encoded)))

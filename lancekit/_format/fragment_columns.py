@@ -1,6 +1,6 @@
-"""What is asked of all fragments at once, read from their encoded messages by NumPy.
+"""Facts on all fragments at once, parsed from their encoded messages by NumPy.
 
-No fragment is made for it: their messages are walked side by side.
+No `Fragment` objects are created.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lancekit._format.unknown_fields import parse
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-# up to so many messages are parsed one by one sooner than side by side
+# up to this many messages, parsing them one by one is faster than NumPy
 _FEW = 64
 
 
@@ -45,7 +45,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class FragmentFacts:
-    """One entry per fragment; `deleted` counts rows, `has_deletions` tells whether a file does."""
+    """One entry per fragment; `deleted` counts rows, `has_deletions` flags deletion files."""
 
     ids: Numbers
     physical_rows: Numbers
@@ -53,14 +53,14 @@ class FragmentFacts:
     has_deletions: Flags
 
     def take(self, which: NDArray[np.generic]) -> FragmentFacts:
-        """Return the entries at positions, or where a mask is set."""
+        """Select entries by positions or by a mask."""
         return FragmentFacts(
             self.ids[which], self.physical_rows[which], self.deleted[which],
             self.has_deletions[which],
         )  # fmt: skip
 
     def followed_by(self, other: FragmentFacts) -> FragmentFacts:
-        """Return the entries of both."""
+        """Concatenate the entries of both."""
         return FragmentFacts(
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.physical_rows, other.physical_rows]),
@@ -70,9 +70,9 @@ class FragmentFacts:
 
 
 def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
-    """Return what is asked of fragments, from their encoded messages.
+    """Parse the facts on fragments from their encoded messages.
 
-    Raises CorruptFileError: a message is damaged, or claims more than a row address could name.
+    Raises CorruptFileError: a message is damaged, or its numbers exceed those of row addresses.
     """
     if len(encoded) <= _FEW:
         return _facts_of_few(encoded)
@@ -95,9 +95,9 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
 
 
 def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
-    """Return the sums over fragments; sizes as far as they are known.
+    """Return the sums over fragments; unknown file sizes count as 0.
 
-    facts: those of the fragments, if they are known already.
+    facts: the facts on the fragments, if they have been parsed.
 
     Raises CorruptFileError: a message is damaged.
     """
@@ -122,7 +122,7 @@ def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
 
 
 def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
-    """Do the same in one pass, which a list of versions takes for each of them."""
+    """Return the sums over few fragments in one pass, e.g. for each version in a list."""
     rows = deleted = files = deletion_files = size = 0
     for fragment in map(parsed_fragment, encoded):
         rows += fragment.physical_rows
@@ -140,7 +140,7 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
 def parsed_fragment(data: bytes) -> pb.DataFragment:
     """Parse the message of one fragment.
 
-    Raises CorruptFileError: it is damaged, or claims more than a row address could name.
+    Raises CorruptFileError: it is damaged, or its numbers exceed those of row addresses.
     """
     fragment = parse(pb.DataFragment, data, "a manifest's fragment")
     rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
@@ -159,14 +159,14 @@ def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
     return FragmentFacts(*map(np.array, columns, kinds))
 
 
-# ---- which fragments have data files of some names, without an object per fragment
+# ---- fragments by the names of their data files, without an object per fragment
 
 _FILES = 2
 _PATH = 1
 
 
 def places_with_files(encoded: Sequence[bytes], paths: Collection[str]) -> Offsets:
-    """Return the places of the encoded fragments that have a data file of one of the names.
+    """Return the positions of the fragments that have a data file with one of the names.
 
     Raises CorruptFileError: a message is damaged.
     """

@@ -1,4 +1,4 @@
-"""What became of rows that were compacted while indices kept their addresses.
+"""Fragment reuse index: moved rows of compactions, for indices that keep old addresses.
 
 See docs/format/indices.md, 15.
 """
@@ -14,23 +14,23 @@ from lancekit._format.unknown_fields import parse
 from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-#: the type of the entry's details
+#: type URL of the entry's details
 _TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
-#: the file that holds what is too much for a manifest, in the folder of the entry
+#: file in the entry's folder for details that are too large for a manifest
 REUSE_FILE = "details.binpb"
 INLINE_BYTES = 204_800
 
-#: id, rows, and how many of these are deleted
+#: (fragment id, rows, deleted rows)
 Digest = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseGroup:
-    """Fragments that were put together, and those that they became.
+    """Old fragments of a compaction, and the new fragments that replaced them.
 
-    version: the version of the dataset that was compacted.
-    old_digests, new_digests: of each fragment its id, its rows, and how many of these are deleted.
-    survivors: the encoded set of the addresses of rows that were not left out.
+    version: the dataset version that was compacted.
+    old_digests, new_digests: (id, rows, deleted rows) of each fragment.
+    survivors: encoded set of the old addresses of rows that were not dropped.
     """
 
     version: int
@@ -40,23 +40,23 @@ class ReuseGroup:
 
     @property
     def old(self) -> tuple[int, ...]:
-        """The ids of the old fragments."""
+        """Ids of the old fragments."""
         return tuple(id_ for id_, _, _ in self.old_digests)
 
     @property
     def new(self) -> tuple[tuple[int, int], ...]:
-        """The ids of the new fragments, each with its rows."""
+        """Ids of the new fragments, each with its number of rows."""
         return tuple((id_, rows) for id_, rows, _ in self.new_digests)
 
 
-#: all compactions, the oldest first
+#: all compactions, oldest first
 FragmentReuse = tuple[ReuseGroup, ...]
 
 
 def external_name(name: str, stored: IndexDetails | None) -> str | None:
-    """Return the file that holds the details, in the folder of their entry, if one does.
+    """Return the name of the file with the details in the entry's folder, or ``None`` if inline.
 
-    Raises CorruptFileError: it is in another folder.
+    Raises CorruptFileError: the path is outside of the folder.
     """
     details = _parsed(name, stored)
     if details.WhichOneof("content") != "external":
@@ -70,12 +70,12 @@ def external_name(name: str, stored: IndexDetails | None) -> str | None:
 def parse_fragment_reuse(
     name: str, stored: IndexDetails | None, content: bytes | None = None
 ) -> FragmentReuse:
-    """Decode the details of the index of this name, which keeps it, the oldest compaction first.
+    """Decode the details of the fragment reuse index with this name, oldest compaction first.
 
-    content: the bytes of the file that `external_name` tells.
+    content: bytes of the file that `external_name` returns.
 
-    Raises CorruptFileError: they are none.
-    Raises UnsupportedFeatureError: they are of a form that is not known.
+    Raises CorruptFileError: the details are damaged.
+    Raises UnsupportedFeatureError: the details have an unknown form.
     """
     details = _parsed(name, stored)
     found = details.inline
@@ -111,7 +111,7 @@ def _digest(fragment: pb.FragmentReuseIndexDetails.FragmentDigest) -> Digest:
 
 
 def encode_fragment_reuse(groups: FragmentReuse) -> bytes:
-    """Return the bytes of all compactions: what stands in the manifest, or in a file."""
+    """Encode all compactions, for the manifest or a file."""
     details = pb.FragmentReuseIndexDetails
     versions: dict[int, list[pb.FragmentReuseIndexDetails.Group]] = {}
     for group in groups:
@@ -137,7 +137,7 @@ def _digests(
 
 
 def inline_reuse(content: bytes) -> IndexDetails:
-    """Return details that hold all compactions themselves."""
+    """Return details with all compactions inline."""
     details = pb.FragmentReuseIndexDetails()
     details.inline.ParseFromString(content)
     details.inline.SetInParent()
@@ -145,7 +145,7 @@ def inline_reuse(content: bytes) -> IndexDetails:
 
 
 def external_reuse(size: int) -> IndexDetails:
-    """Return details that lead to a file of so many bytes."""
+    """Return details that refer to a file of ``size`` bytes."""
     file = pb.ExternalFile(path=REUSE_FILE, offset=0, size=size)
     details = pb.FragmentReuseIndexDetails(external=file)
     return IndexDetails(_TYPE_URL, details.SerializeToString())

@@ -1,4 +1,4 @@
-"""Index metadata: the index section of a manifest."""
+"""Index metadata in the index section of a manifest."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from lancekit._format.pb import table_pb2 as pb
 from lancekit._format.unknown_fields import parse
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
-#: the system index that maps addresses from before a compaction to those after it
+#: system index that maps row addresses from before a compaction to addresses after it
 FRAGMENT_REUSE = "__lance_frag_reuse"
 
 
 class IndexDetails(NamedTuple):
-    """What kind of index it is, and its encoded parameters."""
+    """Type URL of an index, and its encoded parameters."""
 
     type_url: str
     value: bytes = b""
 
 
 def zone_map_details(rows_per_zone: int) -> bytes:
-    """Return the parameters of a zone map that has the set of its null rows."""
+    """Encode the parameters of a zone map with a set of null rows."""
     return pb.ZoneMapIndexDetails(
         rows_per_zone=rows_per_zone, use_seeds=False, has_null_bitmap=True
     ).SerializeToString()
@@ -38,12 +38,12 @@ def zone_map_details(rows_per_zone: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSettings:
-    """What an index of vectors is made with.
+    """Parameters of a vector index.
 
     label: ``"IVF_FLAT"``, ``"IVF_PQ"`` or ``"IVF_SQ"``.
-    metric: what vectors are compared by.
-    partition_rows: rows of a partition, about; ``None`` if nobody said.
-    parts, bits: of codes: into how many parts a vector is cut, and the bits of the code of each.
+    metric: distance metric.
+    partition_rows: approximate number of rows in a partition, or ``None`` if not specified.
+    parts, bits: for codes: number of sub-vectors, and bits of each sub-vector's code.
     """
 
     label: str = "IVF_FLAT"
@@ -54,7 +54,7 @@ class VectorSettings:
 
 
 def vector_details(settings: VectorSettings) -> bytes:
-    """Return the parameters of an index of vectors, as a manifest has them."""
+    """Encode the parameters of a vector index as in manifests."""
     message = pb.VectorIndexDetails(
         metric_type=settings.metric.upper(), target_partition_size=settings.partition_rows or 0
     )
@@ -68,9 +68,9 @@ def vector_details(settings: VectorSettings) -> bytes:
 
 
 def parse_vector_details(data: bytes, where: str) -> VectorSettings:
-    """Return what `vector_details` encoded.
+    """Decode the parameters that `vector_details` encodes.
 
-    Raises UnsupportedFeatureError: it is an index of another type.
+    Raises UnsupportedFeatureError: the index has another type.
     """
     message = parse(pb.VectorIndexDetails, data, where)
     kind = message.WhichOneof("compression")
@@ -86,14 +86,14 @@ def parse_vector_details(data: bytes, where: str) -> VectorSettings:
 
 
 def text_details(*, language: str, **settings: Any) -> bytes:
-    """Return the parameters of a full-text index, by the names of their message."""
+    """Encode the parameters of a full-text index; arguments have the message's field names."""
     return pb.InvertedIndexDetails(language=json.dumps(language), **settings).SerializeToString()
 
 
 def block_size_of(index: IndexMetadata) -> int | None:
-    """Return how many documents a block of a full-text index has, if its details tell.
+    """Return the number of documents in a block of a full-text index, if its details have it.
 
-    Raises CorruptFileError: they are none.
+    Raises CorruptFileError: the details are damaged.
     """
     details = index.index_details
     if details is None or not details.type_url.endswith("InvertedIndexDetails"):
@@ -103,9 +103,9 @@ def block_size_of(index: IndexMetadata) -> int | None:
 
 
 def with_block_size(details: bytes, documents: int) -> bytes:
-    """Return the parameters of a full-text index for posting lists with such blocks.
+    """Set the block size in the parameters of a full-text index whose details have one.
 
-    Raises CorruptFileError: they are none.
+    Raises CorruptFileError: the details are damaged.
     """
     found = parse(pb.InvertedIndexDetails, details, "The details of an index")
     if found.HasField("block_size"):
@@ -130,7 +130,7 @@ def _put_details(message: object, name: str, details: IndexDetails | None) -> No
 def _accept_details(value: object, what: str) -> IndexDetails | None:
     if value is None or isinstance(value, IndexDetails):
         return value
-    if isinstance(value, tuple):  # a pair, as pylance writes it
+    if isinstance(value, tuple):  # pylance passes a pair
         return IndexDetails(*value)
     raise c.wrong_type(value, what, "IndexDetails or None")
 
@@ -168,7 +168,7 @@ DETAILS = Codec(_get_details, _put_details, _accept_details)
 
 @dataclass(frozen=True, slots=True)
 class IndexFile(Part):
-    """One file of a segment; `path` is relative to the segment's folder."""
+    """One file of an index segment; `path` is relative to the segment's folder."""
 
     path: str = wire(c.TEXT)
     size_bytes: int = wire(c.whole(), default=0)
@@ -183,8 +183,8 @@ _METRICS = {number: name.lower() for name, number in pb.VectorIndexDetails.Metri
 class IndexMetadata(Part):
     """One segment of an index; several segments of one index share its name.
 
-    `fragment_ids` are those of the fragments that were indexed, gone ones included; ``None`` says
-    that they are not known.  `created_at` is a time in UTC, of whole milliseconds.
+    `fragment_ids` are the indexed fragments, including removed ones, or ``None`` if unknown.
+    `created_at` is in UTC, in whole milliseconds.
     """
 
     uuid: UUID = wire(c.UUIDS)
@@ -201,17 +201,17 @@ class IndexMetadata(Part):
 
     @property
     def is_system(self) -> bool:
-        """Whether the table format itself owns it (fragment reuse, MemWAL)."""
+        """True for indices that the table format itself owns (fragment reuse, MemWAL)."""
         return self.name.startswith("__lance_")
 
     @property
     def type_url(self) -> str:
-        """The kind of index; empty where old releases did not say."""
+        """Type URL of the index; empty in manifests of old releases."""
         return self.index_details.type_url if self.index_details else ""
 
     @property
     def metric(self) -> str | None:
-        """The metric of an index of vectors; ``None`` for others, and where none is said."""
+        """Distance metric of a vector index; ``None`` for others, and if it is not stored."""
         details = self._vector_details()
         return None if details is None else _METRICS.get(details.metric_type)
 
@@ -225,7 +225,7 @@ class IndexMetadata(Part):
 
     @property
     def kind(self) -> str:
-        """The kind in pylance's words, as ``"IVF_PQ"``; ``"Unknown"`` if none is said."""
+        """Index type with pylance's name, such as ``"IVF_PQ"``; ``"Unknown"`` if not stored."""
         kind = self.type_url.rpartition(".")[2].removesuffix("IndexDetails") or "Unknown"
         details = self._vector_details()
         if details is None:
@@ -236,7 +236,7 @@ class IndexMetadata(Part):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a vector or full-text index, named as in pylance; else empty.
+        """Parameters of a vector or full-text index, with pylance's names; empty for others.
 
         Raises
         ------
@@ -279,7 +279,7 @@ def _by_name(message: Message) -> dict[str, object]:
     return {part.name: getattr(message, part.name) for part in message.DESCRIPTOR.fields}
 
 
-#: details of a full-text index that say nothing
+#: values for full-text details that are empty
 _TEXT_DEFAULTS = pb.InvertedIndexDetails(
     base_tokenizer="simple",
     language='"English"',
@@ -304,7 +304,7 @@ def _text_parameters(message: pb.InvertedIndexDetails) -> dict[str, object]:
     granularity = "list_element" if message.document_granularity == 1 else "row"
     known = {
         **_by_name(message),
-        "lance_tokenizer": None,  # details do not store it, nor the stop words
+        "lance_tokenizer": None,  # not stored in the details, as are the stop words
         "custom_stop_words": None,
         "language": language,
         "max_token_length": message.max_token_length or None,
@@ -316,12 +316,12 @@ def _text_parameters(message: pb.InvertedIndexDetails) -> dict[str, object]:
 
 
 def index_from_pb(message: pb.IndexMetadata) -> IndexMetadata:
-    """Decode one segment."""
+    """Decode the message of an index segment."""
     return decode(IndexMetadata, message)
 
 
 def index_to_pb(index: IndexMetadata) -> pb.IndexMetadata:
-    """Encode one segment."""
+    """Encode an index segment as a message."""
     message = pb.IndexMetadata()
     encode(index, message)
     return message
@@ -334,7 +334,7 @@ def parse_index_section(data: bytes, where: str) -> tuple[IndexMetadata, ...]:
 
 
 def fragment_reuse_of(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
-    """Return the entry by which rows are found that a compaction moved, if there is one."""
+    """Return the entry of the fragment reuse index, if there is one."""
     return next((index for index in indices if index.name == FRAGMENT_REUSE), None)
 
 

@@ -1,4 +1,4 @@
-"""Tuples for what pylance has in lists, and bitmaps for what it has in sets."""
+"""Tuples that equal lists, and bitmaps that equal sets, for comparison with pylance's values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Items(tuple[T, ...]):
-    """A tuple that equals a list of the same items too: code compares with what pylance gives.
+    """Tuple that also equals a list of the same items.
 
     Examples
     --------
@@ -24,14 +24,14 @@ class Items(tuple[T, ...]):
         return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
 
     def __ne__(self, other: object) -> bool:
-        # a tuple's own does not ask `__eq__`
+        # a tuple's own method would not call `__eq__`
         return not self == other
 
     __hash__ = tuple.__hash__
 
 
 class Numbers(BitMap):
-    """A bitmap that equals a set of the same numbers too.
+    """Bitmap that also equals a set of the same numbers.
 
     Examples
     --------

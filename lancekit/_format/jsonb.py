@@ -1,9 +1,10 @@
-"""JSON columns: text outside, JSONB inside.
+"""JSON columns: text for users, JSONB in storage.
 
 A container is a header word, one word for each part, and the parts' bytes; words are big-endian.
-The header's upper three bits say what it is (scalar, object, array), the rest counts its parts.  A
-part's word has its kind in the upper four bits and its length in the others.  An object lists all
-of its keys, sorted by their bytes, before its values.  A number begins with a byte for its kind.
+The header's upper three bits are its kind (scalar, object, array), the other bits the number of
+parts.  A part's word has the part's kind in the upper four bits and its length in the others.  An
+object has all keys first, sorted by their bytes, then its values.  A number begins with a byte for
+its kind.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _LENGTH = 0x0FFFFFFF
 
 _ZERO, _NAN, _INFINITY, _NEGATIVE_INFINITY = 0x00, 0x10, 0x20, 0x30
 _SIGNED, _UNSIGNED, _FLOAT = 0x40, 0x50, 0x60
-#: whole numbers within these are stored as such, others as doubles
+#: whole numbers in this range are stored as integers, others as doubles
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _WIDTHS = (1, 2, 4, 8)
-#: only texts with 16 digits in a row, or a very small exponent, have numbers that lose digits
+#: matches texts that may lose digits: 16 digits in a row, or a very small exponent
 _LONG = re.compile(r"\d[\d.]{15}|[eE]-\d{3}")
 
 
@@ -39,9 +40,9 @@ _LONG = re.compile(r"\d[\d.]{15}|[eE]-\d{3}")
 
 
 def to_jsonb(texts: pa.Array) -> pa.Array:
-    """Encode JSON texts.  Numbers that lose digits are warned of, all in one warning.
+    """Encode JSON texts; one warning lists numbers that lose digits.
 
-    Raises InvalidArgumentError: a text is not JSON, or names a key twice.
+    Raises InvalidArgumentError: a text is not JSON, or an object has a key twice.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def to_jsonb(texts: pa.Array) -> pa.Array:
 
 
 def _encode_text(text: str, lost: list[str]) -> bytes:
-    """Encode a text, and add the numbers in it that lose digits to `lost`."""
+    """Encode a text; add numbers that lose digits to `lost`."""
     try:
         value = (_exact_decoder(lost) if _LONG.search(text) else _DECODER).decode(text)
         if isinstance(value, dict | list):
@@ -90,7 +91,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_consta
 
 
 def _exact_decoder(lost: list[str]) -> json.JSONDecoder:
-    """Return a decoder that adds numbers to `lost` which their stored form does not tell."""
+    """Return a decoder that adds numbers to `lost` whose stored form differs."""
 
     def whole(text: str) -> int:
         value = int(text)
@@ -100,8 +101,8 @@ def _exact_decoder(lost: list[str]) -> json.JSONDecoder:
 
     def fraction(text: str) -> float:
         value, exact = float(text), Decimal(text)
-        # the digits of a double, however many a program writes, are right to the last one;
-        # of two that are equally near, Python and C write different ones
+        # no digits are lost if the text is the double's shortest form, or the double rounded to
+        # as many digits; Python and C differ in the last digit if two are equally near
         digits = Context(prec=len(exact.as_tuple().digits))
         known = exact in (Decimal(repr(value)), digits.plus(Decimal(value)))
         if math.isfinite(value) and not known:
@@ -161,7 +162,7 @@ def _number(value: int | float) -> bytes:
 
 
 def from_jsonb(values: pa.Array) -> pa.Array:
-    """Decode to JSON texts.
+    """Decode JSONB values to JSON texts.
 
     Raises CorruptFileError: a value is not JSONB.
     """
@@ -182,9 +183,9 @@ def _decode_value(data: bytes) -> str:
 
 
 def _text(data: bytes, start: int, length: int) -> str:
-    """Return the text of an array or object, no part of which reaches outside of it.
+    """Decode an array or object; raise ``ValueError`` if a part exceeds its bounds.
 
-    If they could, a few bytes might be the content of very many parts.
+    Without this check, a few bytes could be the content of very many parts.
     """
     stop = start + length
     (header,) = struct.unpack_from(">I", data, start)
@@ -210,7 +211,7 @@ def _text(data: bytes, start: int, length: int) -> str:
 
 
 def _float_text(body: bytes) -> str:
-    """Write a double with as few digits as tell it apart, from 1e-5 to 1e16 without exponent."""
+    """Format a double with the fewest sufficient digits, without exponent from 1e-5 to 1e16."""
     (value,) = struct.unpack(">d", body)
     mantissa, mark, exponent = repr(value).partition("e")
     if mark and int(exponent) == _LEAST_FIXED:
@@ -219,13 +220,13 @@ def _float_text(body: bytes) -> str:
     return f"{mantissa}e{int(exponent):+d}" if mark else mantissa
 
 
-#: the one exponent that Python writes and the reference does not
+#: exponent that Python writes and the reference does not
 _LEAST_FIXED = -5
 
 _NUMBERS: Mapping[int, Callable[[bytes], str]] = {
     _FLOAT: _float_text,
     _ZERO: lambda _: "0",
-    # the reference writes a text whose number is too large for a double, and reads it as null
+    # the reference writes these for numbers that exceed a double, and reads them as null
     **dict.fromkeys([_NAN, _INFINITY, _NEGATIVE_INFINITY], lambda _: "null"),
     _SIGNED: lambda body: str(int.from_bytes(body, "big", signed=True)),
     _UNSIGNED: lambda body: str(int.from_bytes(body, "big")),

@@ -1,12 +1,12 @@
-"""Key-existence filters: which keys a merge-insert added, so that two writers see each other.
+"""Key-existence filters: the keys that a merge-insert added, for conflict detection.
 
-A filter holds the XXH64 hashes of the inserted keys, either all of them (``ExactKeySet``) or as
-a split-block Bloom filter (``BloomKeyFilter``).  A conflict test may err on one side only: it can
-report a key that the two do not share, it can never miss one that they do.
+A filter has the XXH64 hashes of the inserted keys, either all of them (``ExactKeySet``) or as a
+split-block Bloom filter (``BloomKeyFilter``).  A conflict test has no false negatives: it may
+report a common key that does not exist, but it never misses one.
 
-The reference implementation records only keys of the types in ``_REFERENCE_TYPES``.  Keys of any
-other type it leaves out silently, so that its filter is empty although it inserted rows; see
-``is_reference_blind`` for what follows from that.
+The reference records only keys of the types in ``_REFERENCE_TYPES``.  It ignores keys of other
+types, so its filter is empty although it inserted rows.  ``is_reference_blind`` has the
+consequences.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ BLOCK_BYTES = 32
 BITMAP_BYTES = 32_768
 REFERENCE_ITEMS = 8_192
 REFERENCE_PROBABILITY = 0.00057
-# The reference never tests two Bloom filters of different parameters against each other, it
-# re-executes.  That is how a filter over keys that it cannot record makes itself noticed.
+# The reference re-executes instead of comparing two Bloom filters of different parameters.  So a
+# filter with this number of items is noticed although the reference cannot record its keys.
 INCOMPARABLE_ITEMS = REFERENCE_ITEMS + 1
-# Where the choice between the kinds changes; `benchmarks/key_filters.py` shows what each costs.
+# Thresholds for the kind of filter; `benchmarks/key_filters.py` shows what each costs.
 MAX_BLOOM_KEYS = 50
 MAX_EXACT_KEYS = 8_192
 
@@ -67,7 +67,7 @@ _REFERENCE_TYPES: frozenset[pa.DataType] = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExactKeySet:
-    """All hashes of the inserted keys: sorted and unique, whatever order they are given in."""
+    """All hashes of the inserted keys, sorted and unique."""
 
     field_ids: tuple[int, ...]
     hashes: Hashes
@@ -88,10 +88,10 @@ class ExactKeySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomKeyFilter:
-    """A split-block Bloom filter of the hashes of the inserted keys.
+    """Split-block Bloom filter of the hashes of the inserted keys.
 
-    A filter on the wire whose content is unset is one without a bitmap: nothing is known about
-    its keys, so it conflicts with every other.
+    A stored filter without content is decoded as one without a bitmap: its keys are unknown, so it
+    conflicts with every filter.
     """
 
     field_ids: tuple[int, ...]
@@ -105,7 +105,7 @@ KeyFilter: TypeAlias = ExactKeySet | BloomKeyFilter
 
 
 def bit_places(hashes: Hashes, blocks: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
-    """Return each hash's block, and its bit in each of the block's eight words as a mask."""
+    """Return each hash's block, and a mask with its bit in each of the block's eight words."""
     block = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
     low = hashes.astype(np.uint32)
     bit = (low[:, None] * _SALT) >> np.uint32(27)
@@ -117,7 +117,7 @@ def _blocks(bitmap: bytes) -> npt.NDArray[np.uint32]:
 
 
 def add_hashes(bitmap: bytes, hashes: Hashes) -> bytes:
-    """Return a split-block Bloom filter to which hashes were added; its size stays."""
+    """Add hashes to a split-block Bloom filter; its size does not change."""
     blocks = _blocks(bitmap).copy()
     block, mask = bit_places(hashes, len(blocks))
     np.bitwise_or.at(blocks, block, mask)
@@ -140,10 +140,10 @@ def build_exact(field_ids: Sequence[int], hashes: Hashes) -> ExactKeySet:
 
 
 def is_reference_blind(types: Iterable[pa.DataType]) -> bool:
-    """Tell whether the reference leaves keys with columns of these types out of its filters.
+    """Return True if the reference omits keys with columns of these types from its filters.
 
-    It then writes an empty filter, which says nothing; and it finds no common key in a Bloom
-    filter of ours, whatever that holds.  One such column in a composite key is enough.
+    Its filter is then empty, which proves nothing.  It also finds no common key in our Bloom
+    filter, whatever the filter has.  One such column in a composite key is enough.
 
     Examples
     --------
@@ -156,13 +156,13 @@ def is_reference_blind(types: Iterable[pa.DataType]) -> bool:
 def choose_filter(
     field_ids: Sequence[int], types: Sequence[pa.DataType], hashes: Hashes
 ) -> KeyFilter:
-    """Build the kind of filter that disturbs other writers least, and is noticed by every one.
+    """Build the kind of filter with the fewest false conflicts that all writers notice.
 
-    The reference compares Bloom filters of its own parameters only, by any bit that both have
-    set: with few keys it seldom errs, with 150 and as many of its own nearly always.  So: few
-    keys as such a Bloom filter, more as the exact set, which other writers compare without error,
-    and very many as a Bloom filter again.  For the key types that the reference is blind to, a
-    filter that it answers with a re-execution: never a Bloom filter of its own parameters.
+    The reference compares only Bloom filters of its own parameters, by any common bit.  With few
+    keys this rarely errs; with 150 keys on both sides it nearly always does.  So few keys become
+    such a Bloom filter.  More keys become an exact set, which other writers compare without error,
+    and very many a Bloom filter again.  Key types that the reference is blind to never get a Bloom
+    filter of its own parameters, but a filter that makes it re-execute.
 
     Examples
     --------
@@ -184,10 +184,10 @@ def choose_filter(
 def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
     """Unite the filters of the parts of one write.
 
-    Exact sets stay exact up to 8,192 keys; together with a Bloom filter they become part of it.
+    Up to 8,192 keys, exact sets remain exact; a Bloom filter absorbs them.
 
-    Raises InvalidArgumentError: no filter at all, filters over different fields, or Bloom filters
-        of different sizes.
+    Raises InvalidArgumentError: there is no filter, or filters have different fields, or Bloom
+        filters have different sizes.
     """
     filters = list(filters)
     if len({f.field_ids for f in filters}) != 1:
@@ -217,11 +217,11 @@ def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
     )
 
 
-# ---- conflicts
+# ---- conflict tests
 
 
 def _is_saturated(one: KeyFilter, blind: bool) -> bool:
-    """Tell whether nothing can be learned from a filter: any key may be in it."""
+    """Return True if a filter proves nothing, because any key may be in it."""
     if isinstance(one, ExactKeySet):
         return False
     if not one.bitmap or len(one.bitmap) % BLOCK_BYTES:
@@ -230,7 +230,7 @@ def _is_saturated(one: KeyFilter, blind: bool) -> bool:
 
 
 def _probe(hashes: Hashes, bitmap: bytes) -> npt.NDArray[np.bool_]:
-    """Return which of the keys a Bloom filter holds; it may err towards yes."""
+    """Return a flag for each key that may be in a Bloom filter; it has false positives."""
     blocks = _blocks(bitmap)
     block, mask = bit_places(hashes, len(blocks))
     return np.asarray(((blocks[block] & mask) == mask).all(axis=1))
@@ -238,11 +238,11 @@ def _probe(hashes: Hashes, bitmap: bytes) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedKeys:
-    """What two filters say about keys that both have.
+    """Result of comparing the keys of two filters.
 
-    `possible` is ``False`` only if there is certainly none.  `hashes` are those of the keys that
-    both hold, where one filter lists its keys; the other may still be mistaken about them unless
-    `certain`.  `why` says in words what made a common key possible.
+    `possible` is ``False`` only if there is certainly no common key.  `hashes` are the common keys'
+    hashes, if one filter lists its keys; unless `certain`, they may be false positives of the other
+    filter.  `why` states what made a common key possible.
     """
 
     possible: bool
@@ -255,7 +255,7 @@ _NONE = SharedKeys(possible=False)
 
 
 def is_empty(one: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
-    """Tell whether a filter certainly holds no key.
+    """Return True if a filter certainly has no key.
 
     Examples
     --------
@@ -279,9 +279,9 @@ def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataT
     Returns
     -------
     SharedKeys
-        Filters over different fields, Bloom filters of different sizes, and Bloom filters with
-        the reference's parameters over keys that the reference does not record, cannot be
-        compared: a common key is possible.
+        A common key is possible if the filters cannot be compared: filters with different fields,
+        Bloom filters of different sizes, and Bloom filters with the reference's parameters over
+        keys that it does not record.
 
     Examples
     --------
@@ -317,7 +317,7 @@ def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataT
 def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
     if len(mine.bitmap) != len(theirs.bitmap):
         return SharedKeys(possible=True, why="Bloom filters of different sizes cannot be compared")
-    # a common key sets the same bit in each of the eight words of one block
+    # a common key sets a common bit in each of the eight words of one block
     both = _blocks(mine.bitmap) & _blocks(theirs.bitmap)
     blocks = int(both.all(axis=1).sum())
     if not blocks:
@@ -328,7 +328,7 @@ def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
 
 
 def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
-    """Tell whether two writers may have inserted the same key (see `shared_keys`).
+    """Return True if two writers may have inserted the same key (see `shared_keys`).
 
     Examples
     --------

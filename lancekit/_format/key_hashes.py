@@ -1,4 +1,4 @@
-"""Merge keys as bytes, and their XXH64 hashes: what a key-existence filter is made of."""
+"""Merge keys as bytes, and their XXH64 hashes, for key-existence filters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 T = TypeVar("T")
-#: how values are encoded, for the first of the tests of types that says yes
+#: (type test, encoder) pairs; the first matching test decides
 _Encoders: TypeAlias = Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], T]]]
 
 
@@ -33,7 +33,7 @@ def _words(values: pa.Array) -> Hashes:
 
 
 def _storage_words(values: pa.Array) -> Hashes:
-    """Take the integers that dates, times and durations are stored as."""
+    """Return the stored integers of dates, times and durations as words."""
     bits = values.type.bit_width
     return _words(values.view(pa.int64() if bits == 64 else pa.int32()))
 
@@ -44,7 +44,7 @@ def _date64_words(values: pa.Array) -> Hashes:
 
 
 def _timestamp_words(values: pa.Array) -> Hashes:
-    """Count microseconds; what ns resolution loses can only make two keys look alike."""
+    """Convert timestamps to microseconds; lost nanoseconds can only cause false matches."""
     stored = _storage_words(values).view(np.int64)
     unit, _ = unit_and_zone(values.type)
     factor = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}[unit]
@@ -53,14 +53,14 @@ def _timestamp_words(values: pa.Array) -> Hashes:
 
 
 def _float_words(values: pa.Array) -> Hashes:
-    """Give one bit pattern to both zeros, and one to all NaN."""
+    """Normalise zeros to one bit pattern, and all NaN to one."""
     numbers = numbers_of(values).astype(np.float64) + 0.0
     numbers[np.isnan(numbers)] = np.nan
     return cast(Hashes, numbers.view(np.uint64))
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:
-    """Write the unscaled value big-endian in as few bytes as keep its sign, as Java does."""
+    """Encode unscaled values big-endian in the fewest bytes that keep the sign, like Java."""
     width = values.type.byte_width
     raw = viewed(values.buffers()[1]).reshape(-1, width)
     big_endian = raw[values.offset : values.offset + len(values), ::-1]
@@ -73,9 +73,9 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
     return strings_of(offsets, np.ascontiguousarray(big_endian[keep]))
 
 
-# Which types have 64-bit words as their key bytes.  The first two rows are the reference's; of
-# the others, lance-spark defines the small integers, bool, float, date and timestamp (and decimal
-# below); time and duration, as stored in the column's own unit, are lancekit's.
+# Types whose key bytes are 64-bit words.  The first two rows are the reference's.  lance-spark
+# defines small integers, bool, float, date and timestamp (and decimal below).  Time and duration,
+# as stored in the column's own unit, are lancekit's.
 _WORD_ENCODERS: _Encoders[Hashes] = (
     (pt.is_integer, _words),
     (pt.is_boolean, _words),
@@ -112,7 +112,7 @@ def _encoder(table: _Encoders[T], kind: pa.DataType) -> Callable[[pa.Array], T] 
 
 
 def _part_bytes(values: pa.Array) -> pa.Array:
-    """Encode one column without nulls."""
+    """Encode one column without nulls to key bytes."""
     words = _encoder(_WORD_ENCODERS, values.type)
     if words is not None:
         data = pa.py_buffer(np.ascontiguousarray(words(values), dtype="<u8"))
@@ -129,7 +129,7 @@ def _part_bytes(values: pa.Array) -> pa.Array:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Decode dictionaries, extension types, and views, which Arrow has no filter kernel for."""
+    """Convert dictionaries, extension types, and views, which Arrow has no filter kernel for."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if isinstance(values, pa.DictionaryArray):
@@ -140,12 +140,12 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
-    # of dictionaries, keys may tell apart no more than the values of each chunk
+    # small dictionary keys may suffice only for the values of one chunk, so decode chunks first
     return ak.concat_arrays(map(_plain, values.chunks or [pa.nulls(0, values.type)]))
 
 
 def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
-    """Combine chunks, bring values to plain types, drop every row that has a null key."""
+    """Concatenate chunks, convert values to plain types, and drop rows with a null key."""
     if not columns:
         raise InvalidArgumentError("a key needs at least one column.")
     if len({len(column) for column in columns}) > 1:
@@ -171,10 +171,10 @@ def encode_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.LargeBinary
     r"""Encode each row's key as the bytes that are hashed.
 
     Integers, booleans, dates (days), timestamps (microseconds), times and durations (the
-    column's own unit) are 8 bytes, little-endian; floats the bits of the double, with one zero
-    and one NaN; decimals the shortest big-endian two's complement of the unscaled value; strings
-    and binary are themselves.  In a key of several columns each part is followed by a zero byte.
-    Rows with a null in any key column are left out: null equals nothing.
+    column's own unit) are 8 little-endian bytes.  Floats are the bits of the double, with one
+    zero and one NaN.  Decimals are the shortest big-endian two's complement of the unscaled
+    value.  Strings and binary are unchanged.  In a key of several columns a zero byte follows
+    each part.  Rows with a null in a key column are omitted: null equals nothing.
 
     Raises UnsupportedTypeError: a column of a nested type.
 
@@ -187,7 +187,7 @@ def encode_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.LargeBinary
 
 
 def hash_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
-    """Hash each row's key, rows with a null in it left out (see ``encode_keys``).
+    """Hash each row's key; rows with a null in it are omitted (see ``encode_keys``).
 
     Examples
     --------
@@ -202,10 +202,10 @@ def hash_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     return hash_binary(_join(arrays))
 
 
-# ---- XXH64 (seed 0) over many short byte strings at once, in NumPy
+# ---- XXH64 (seed 0) of many short byte strings at once, in NumPy
 #
-# Values of one length are hashed together: the algorithm's steps run once per group, each over a
-# whole vector of values.  Arithmetic is modulo 2^64, which is what ``uint64`` vectors do.
+# Values of equal length are hashed together: each step runs once per group, on a vector of values.
+# Arithmetic is modulo 2^64, which ``uint64`` vectors provide.
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -217,13 +217,13 @@ _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 _MASK = (1 << 64) - 1
 
-# Rows hashed at a time: the temporaries of a step then stay in the processor's cache, which makes
-# a million rows four times as fast as whole columns.
+# Rows hashed at a time: the temporaries then fit into the processor's cache, which makes a million
+# rows four times as fast as whole columns.
 _CHUNK = 8_192
 
 
 def _pays(count: int, length: int) -> bool:
-    """Tell whether a group is large enough to beat hashing each row by itself (as measured)."""
+    """Return True if a group is large enough to beat hashing its rows one by one (measured)."""
     return count >= 64 + 10 * length
 
 
@@ -260,7 +260,7 @@ class _Data:
 
 
 def _stripes(data: _Data, starts: Positions, length: int) -> Words:
-    """Fold the whole 32-byte stripes of values of at least 32 bytes."""
+    """Process the whole 32-byte stripes of values of at least 32 bytes."""
     seeds = ((int(_P1) + int(_P2)) & _MASK, int(_P2), 0, (-int(_P1)) & _MASK)
     accs = [np.full(len(starts), seed, np.uint64) for seed in seeds]
     for at in range(0, length - 31, 32):
@@ -274,7 +274,7 @@ def _stripes(data: _Data, starts: Positions, length: int) -> Words:
 
 
 def _hash_at(data: _Data, starts: Positions, length: int) -> Words:
-    """Hash the values of one length that start at these positions."""
+    """Hash the values of one length that start at the positions."""
     if length >= 32:
         h = _stripes(data, starts, length)
         at = length - length % 32
@@ -309,7 +309,7 @@ def hash_words(words: Words) -> Words:
 
 @kernel("u1 i8 =u8", saves=100)
 def xxh64(data: Values, offsets: Values, out: Values) -> int:
-    """Do what `hash_binary` does, value by value."""
+    """Hash values one by one; like `hash_binary`."""
     for value in range(out.size):
         at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
         length = stop - at
@@ -379,7 +379,7 @@ def hash_binary(values: pa.LargeBinaryArray) -> Words:
         return out
     data = _Data(raw)
     lengths = np.diff(offsets)
-    # Sixteen-bit keys are sorted by radix, several times as fast.
+    # NumPy sorts 16-bit keys by radix, several times as fast.
     order = np.argsort(
         lengths.astype(np.uint16) if lengths.max() < 1 << 16 else lengths, kind="stable"
     )

@@ -1,4 +1,4 @@
-"""Lance logical types, the strings by which a schema names Arrow types.
+"""Lance logical types: the strings that stand for Arrow types in a schema.
 
 See docs/format/table.md, 3.1.
 """
@@ -46,16 +46,16 @@ _SIMPLE: dict[str, pa.DataType] = {
     "duration:ns": pa.duration("ns"),
 }
 _NAMES = {arrow: name for name, arrow in _SIMPLE.items() if name not in {"json", _BFLOAT16}}
-# views are stored as their plain forms
+# views are stored as plain strings and binary
 _NAMES[pa.string_view()] = "string"
 _NAMES[pa.binary_view()] = "binary"
 
-#: logical types whose Arrow type is made from the field's children
+#: logical types whose Arrow type depends on the field's children
 _NESTED = frozenset({"struct", "list", "large_list", "list.struct", "large_list.struct", "map"})
 
 
 def length(given: str | int) -> int:
-    """Return a fixed length; ``ValueError`` for negative ones, which Arrow takes for variable."""
+    """Return a fixed length; ``ValueError`` if negative, which Arrow interprets as variable."""
     number = int(given)
     if number < 0:
         raise ValueError(f"a length of {number}")
@@ -63,7 +63,7 @@ def length(given: str | int) -> int:
 
 
 def _parse_timestamp(rest: str) -> pa.DataType:
-    unit, zone = rest.split(":", 1)  # a zone may hold a colon itself
+    unit, zone = rest.split(":", 1)  # a zone may contain a colon
     return pa.timestamp(unit, None if zone == "-" else zone)
 
 
@@ -84,7 +84,7 @@ def _parse_dictionary(rest: str) -> pa.DataType:
     return pa.dictionary(arrow_type(index), arrow_type(value))
 
 
-#: far more than any type has, and few enough for every walk over them
+#: maximum number of parameters: far more than any type has, and safe for recursion
 _MOST_PARTS = 64
 
 _PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
@@ -99,7 +99,7 @@ _PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
 def arrow_type(logical: str) -> pa.DataType:
     """Return the Arrow type of a logical type that has no child fields.
 
-    Raises UnsupportedFeatureError: the name is not one that this release knows.
+    Raises UnsupportedFeatureError: this release does not know the name.
 
     Examples
     --------
@@ -122,14 +122,14 @@ def arrow_type(logical: str) -> pa.DataType:
 
 
 def is_nested(logical: str) -> bool:
-    """Return whether the Arrow type is made from child fields."""
+    """Return True if the Arrow type depends on child fields."""
     return logical in _NESTED or logical.startswith("fixed_size_list:struct:")
 
 
 def logical_type(arrow: pa.DataType) -> str:
     """Return the logical type of an Arrow type in stored form, nested or not.
 
-    Raises UnsupportedTypeError: Lance has no such type.
+    Raises UnsupportedTypeError: Lance has no logical type for it.
 
     Examples
     --------
@@ -167,15 +167,15 @@ def logical_type(arrow: pa.DataType) -> str:
 
 
 def may_be_category(kind: pa.DataType) -> bool:
-    """Return whether a dictionary may have values of a type: one whose name has no parameters.
+    """Return True if dictionaries may have this value type: its logical name has no parameters.
 
-    The reference looks for the end of the name at the first colon.
+    The reference ends the name at the first colon.
     """
     return ":" not in _NAMES.get(kind, ":")
 
 
 def _item_type(arrow: pa.FixedSizeListType) -> str:
-    """Return the name of a fixed-size list's items: of one width, and without a child field."""
+    """Return the logical item type of a fixed-size list: fixed width, without child fields."""
     kind = arrow.value_type
     metadata = arrow.value_field.metadata or {}
     extension: str = metadata.get(b"ARROW:extension:name", b"").decode()
@@ -204,7 +204,7 @@ def _not_stored(arrow: pa.DataType, hint: str = "") -> UnsupportedTypeError:
 def legacy_encoding(logical: str) -> int:
     """Return the `Field.encoding` number that writers store: none, plain, var-binary, dictionary.
 
-    Readers of 2.x files ignore it; it is written for the sake of older ones.
+    Readers of 2.x files ignore it; older readers need it.
     """
     head = logical.partition(":")[0]
     if head in {"null", "struct"}:

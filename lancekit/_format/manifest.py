@@ -1,4 +1,4 @@
-"""Manifests: one file per version, the whole state of the dataset.
+"""Manifests: one file per version, with the whole state of the dataset.
 
 See docs/format/table.md, 2.1 and 3.2.
 """
@@ -41,7 +41,7 @@ _LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp())
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """Another place that a dataset's files may lie in; without an id it gets one when added."""
+    """Additional base path for a dataset's files; a new one gets its id when it is added."""
 
     path: str
     name: str | None = None
@@ -50,7 +50,7 @@ class BasePath:
 
     def __post_init__(self) -> None:
         given: object = self.id
-        if given is None:  # pylance's word for an id that is given out when it is added
+        if given is None:  # pylance's value for a new base path
             object.__setattr__(self, "id", 0)
         elif not isinstance(given, int) or not 0 <= given < 2**32:
             raise InvalidArgumentError(
@@ -70,7 +70,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterVersion:
-    """The library that committed a version."""
+    """Library that committed a version."""
 
     library: str
     version: str
@@ -85,9 +85,9 @@ class WriterVersion:
 class Manifest:
     """One version of a dataset.
 
-    `inline_transaction` and `index_section` are offsets in the file the manifest was read from;
-    the encoder computes them anew.  `timestamp_ns` counts from the epoch, UTC.  `dictionaries` are
-    values that tables of 0.1 keep here, by the ids of their fields.
+    `inline_transaction` and `index_section` are offsets in the file that the manifest was read
+    from; the encoder recomputes them.  `timestamp_ns` counts from the epoch, UTC.  `dictionaries`
+    are values that 0.1 tables keep in manifests, by field id.
     """
 
     schema: LanceSchema
@@ -115,12 +115,12 @@ class Manifest:
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed, aware, UTC."""
+        """Time of the commit, with time zone UTC."""
         return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
 
     @property
     def num_rows(self) -> int:
-        """Rows that a scan returns."""
+        """Number of rows that are not deleted."""
         return self.totals().rows
 
     def totals(self) -> Totals:
@@ -129,12 +129,12 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether row ids survive updates and compaction."""
+        """True if row ids survive updates and compaction."""
         return bool(self.reader_flags & flags.STABLE_ROW_IDS)
 
     @property
     def has_mixed_files(self) -> bool:
-        """Whether data files may be of other 2.x versions than `storage_version`."""
+        """True if data files may have other 2.x versions than `storage_version`."""
         return bool((self.reader_flags | self.writer_flags) & flags.MIXED_FILE_VERSIONS)
 
     @property
@@ -144,10 +144,10 @@ class Manifest:
 
     @property
     def new_file_version(self) -> str:
-        """The format of new data files: `storage_version`, or 2.2 where that cannot hold a column.
+        """Format of new data files: `storage_version`, or 2.2 if that cannot store a column.
 
-        An append of 2.2 files to a table of 2.1 turns blob v1 columns of the schema into blob v2
-        columns. It does not change `storage_version`.
+        An append of 2.2 files to a 2.1 table turns blob v1 columns of the schema into blob v2
+        columns.  It does not change `storage_version`.
         """
         if not self.has_mixed_files or self.storage_version not in _WITHOUT_BLOB_V2:
             return self.storage_version
@@ -155,15 +155,15 @@ class Manifest:
         return "2.2" if v2 else self.storage_version
 
     def max_field_id(self) -> int:
-        """Return the highest id that a field has or had, -1 if there was none.
+        """Return the highest field id that is or was in use, or -1 if there is none.
 
-        A file goes on holding the values of a field that was dropped under its id.
+        Files keep the values of a dropped field under its id.
         """
         stored = (id_ for part in self.fragments for file in part.files for id_ in file.fields)
         return max(chain(stored, (field.id for field in self.schema.walk())), default=-1)
 
     def base_path(self, base_id: int) -> BasePath:
-        """Return a base path by id; ``CorruptFileError`` if a file names one that is not there."""
+        """Return a base path by id; raise ``CorruptFileError`` if the manifest does not list it."""
         for base in self.base_paths:
             if base.id == base_id:
                 return base
@@ -175,9 +175,9 @@ class Manifest:
 
 
 def manifest_position(tail: bytes, where: str) -> int:
-    """Return the offset of the manifest in its file, from the file's last bytes.
+    """Return the manifest's offset in its file, from the last bytes of the file.
 
-    Raises CorruptFileError: the file is too short, or does not end in the magic bytes.
+    Raises CorruptFileError: the file is too short, or does not end with the magic bytes.
     """
     hint = "The file is truncated or damaged; open an earlier version, or restore it from a copy."
     if len(tail) < FOOTER_BYTES:
@@ -193,7 +193,7 @@ def manifest_position(tail: bytes, where: str) -> int:
 
 
 def read_section(data: memoryview, offset: int, where: str) -> memoryview:
-    """Return the length-prefixed section at ``offset`` of a manifest file's bytes."""
+    """Return the length-prefixed section at ``offset`` of a manifest file."""
     if offset >= 0 and offset + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, offset)
         start = offset + _LENGTH.size
@@ -209,11 +209,11 @@ def read_section(data: memoryview, offset: int, where: str) -> memoryview:
 def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]) -> Manifest:
     """Decode the `Manifest` message of a version.
 
-    data, where: the message, and the file that it is from.
-    whole: returns all of the file, if more of it is needed.
+    data, where: the message, and the name of its file.
+    whole: returns all bytes of the file; called only if they are needed.
 
     Raises CorruptFileError: the bytes are not a manifest.
-    Raises UnsupportedFeatureError: a reader feature flag is not known.
+    Raises UnsupportedFeatureError: a reader feature flag is unknown.
     """
     message = parse(pb.Manifest, data, f"manifest {where}")
     flags.check_readable(message.reader_feature_flags, where)
@@ -240,7 +240,7 @@ def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]
         max_fragment_id=(
             message.max_fragment_id
             if present("max_fragment_id")
-            else (int(fragments.ids.max()) if fragments else None)  # 0.19.x wrote no zero
+            else (int(fragments.ids.max()) if fragments else None)  # 0.19.x omitted zero
         ),
         transaction_file=message.transaction_file,
         writer=_writer_from_pb(message.writer_version) if present("writer_version") else None,
@@ -258,7 +258,7 @@ def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]
 
 
 def _timestamp(stored: Timestamp, where: str) -> int:
-    """Return nanoseconds since the epoch; years that no calendar has are damage."""
+    """Return nanoseconds since the epoch; a date outside of the calendar is damage."""
     if not (_FIRST_SECOND <= stored.seconds < _LAST_SECOND and 0 <= stored.nanos < 10**9):
         raise CorruptFileError(
             f"Manifest {where} is of no year: {stored.seconds} seconds since 1970.", file=where
@@ -271,8 +271,8 @@ def encode_manifest_file(
 ) -> bytes:
     """Return a manifest file: dictionaries, index section, transaction, manifest, footer.
 
-    Raises CorruptFileError: a counter does not fit: it was damaged before, or is used up.
-    Raises UnsupportedFeatureError: the values of a dictionary belong here, and are not known.
+    Raises CorruptFileError: a counter does not fit, because it was damaged or is used up.
+    Raises UnsupportedFeatureError: the values of a 0.1 dictionary are not known.
     """
     out = bytearray()
 
@@ -339,7 +339,7 @@ def _writer_from_pb(message: pb.WriterVersion) -> WriterVersion:
 
 
 def base_path_from_pb(message: pb.BasePath) -> BasePath:
-    """Decode one base path."""
+    """Decode the message of a base path."""
     return BasePath(
         id=message.id,
         path=message.path,
@@ -349,7 +349,7 @@ def base_path_from_pb(message: pb.BasePath) -> BasePath:
 
 
 def base_path_to_pb(base: BasePath) -> pb.BasePath:
-    """Encode one base path."""
+    """Encode a base path as a message."""
     return pb.BasePath(
         id=base.id, path=base.path, is_dataset_root=base.is_dataset_root, name=base.name
     )
@@ -358,7 +358,7 @@ def base_path_to_pb(base: BasePath) -> pb.BasePath:
 def _storage_version(message: pb.Manifest, fragments: FragmentList) -> str:
     if message.HasField("data_format"):
         return str(message.data_format.version)
-    # manifests of old releases do not say; their files do
+    # old manifests lack the version; their data files have it
     for fragment in fragments:
         for file in fragment.files:
             return file.storage_version

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from enum import Enum
 from uuid import UUID
 
-#: the name of a dataset's own line of versions, beside those of its branches
+#: name of a dataset's main branch
 MAIN = "main"
 DATA = "data"
-#: names of data files and of the blobs beside one; the group is what both begin with
+#: regular expression of data files and of blobs next to one; the group is their common prefix
 DATA_FILE = r"(data/[^/]+)(?:\.lance|/[^/]+\.blob)"
-#: objects of blobs that no data file owns
+#: folder of blob objects that no data file owns
 BLOBS = "_blobs"
 VERSIONS = "_versions"
 TRANSACTIONS = "_transactions"
@@ -24,14 +24,14 @@ HINT = "latest_version_hint.json"
 
 _SUFFIX = ".manifest"
 V2_NAME_LENGTH = 20 + len(_SUFFIX)
-"""How many characters the name of a manifest of the newer naming has."""
+"""Length of a manifest's name in the V2 naming."""
 
 _MAX_U64 = 2**64 - 1
 _DETACHED = 2**63
 
 
 class ManifestNaming(Enum):
-    """How the manifests of one folder are named; a folder never mixes the two."""
+    """Naming scheme of the manifests in one folder; a folder never has both."""
 
     V1 = 1
     """``{version}.manifest``."""
@@ -40,12 +40,12 @@ class ManifestNaming(Enum):
 
 
 def is_detached(version: int) -> bool:
-    """Return whether a version is outside of the history: such numbers have their top bit set."""
+    """Return True if a version is outside of the history: its number has the top bit set."""
     return version >= _DETACHED
 
 
 def manifest_name(version: int, naming: ManifestNaming) -> str:
-    """Return the bare name of a version's manifest.
+    """Return the file name of a version's manifest.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def manifest_name(version: int, naming: ManifestNaming) -> str:
 
 
 def parse_manifest_name(name: str) -> tuple[int, ManifestNaming] | None:
-    """Return version and naming, ``None`` for any other file (staged, detached, temporary, hint).
+    """Return version and naming; ``None`` for other files (staged, detached, temporary, hint).
 
     Examples
     --------
@@ -76,14 +76,14 @@ def parse_manifest_name(name: str) -> tuple[int, ManifestNaming] | None:
 
 
 def manifest_versions(found: Iterable[str]) -> list[int]:
-    """Return the versions whose manifests are among the names of a folder's files.
+    """Return the versions of the manifests among a folder's file names.
 
     Examples
     --------
     >>> manifest_versions(["18446744073709551614.manifest", "7.manifest", "x.tmp"])
     [1, 7]
     """
-    # ten thousand names at once: what looks like a name of the newer kind needs few looks
+    # fast path for folders with ten thousand manifests of the V2 naming
     newer, other = [], []
     for name in found:
         stem = name[:20]
@@ -100,9 +100,9 @@ def manifest_versions(found: Iterable[str]) -> list[int]:
 
 
 def data_file_name(unique: UUID) -> str:
-    """Return a data file's name: 24 binary digits, then 26 hexadecimal ones.
+    """Return a data file's name: 24 binary digits, then 26 hexadecimal digits.
 
-    The binary digits spread a bucket's keys over many prefixes.
+    The binary digits distribute keys over many prefixes of a bucket.
     """
     return f"{int.from_bytes(unique.bytes[:3], 'big'):024b}{unique.bytes[3:].hex()}.lance"
 
@@ -113,5 +113,5 @@ def transaction_name(read_version: int, unique: str) -> str:
 
 
 def branch_folder(branch: str | None) -> str:
-    """Return the folder of a branch below the main root; empty for main itself."""
+    """Return the folder of a branch relative to the main root; empty for main."""
     return f"{TREE}/{branch}" if branch else ""

@@ -1,6 +1,6 @@
-"""What operations are made of, where that is more than one value (docs/format/table.md, 3.4).
+"""Composite values in operations (docs/format/table.md, 3.4).
 
-Arguments come in pylance's order and under its names, where it has the class.
+Arguments have the order and names of pylance's classes, where these exist.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancekit._format.manifest import BasePath, base_path_from_pb, base_path_to_
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError
 
-# ---- how the parts that several operations hold are read, written and accepted
+# ---- codecs of values that several operations share
 
 
 def _get_key_filter(message: Message, name: str) -> KeyFilter | None:
@@ -43,7 +43,7 @@ def _get_key_filter(message: Message, name: str) -> KeyFilter | None:
     if stored.WhichOneof("data") == "exact":
         hashes = np.unique(np.array(stored.exact.key_hashes, dtype=np.uint64))
         return ExactKeySet(field_ids=ids, hashes=hashes)
-    bloom = stored.bloom  # unset reads as an empty bitmap, which conflicts with everything
+    bloom = stored.bloom  # unset is an empty bitmap, which conflicts with all
     return BloomKeyFilter(
         field_ids=ids,
         bitmap=bloom.bitmap,
@@ -75,7 +75,7 @@ def _accept_key_filter(value: object, what: str) -> KeyFilter | None:
 
 
 class UpdateMode(StrEnum):
-    """How an update stored changed rows: as new rows, or in place as new column files."""
+    """Storage of an update's changed rows: as new rows, or in place as new column files."""
 
     REWRITE_ROWS = "rewrite_rows"
     REWRITE_COLUMNS = "rewrite_columns"
@@ -95,7 +95,7 @@ def _accept_mode(value: object, what: str) -> UpdateMode:
 
 def _get_mode(message: object, name: str) -> UpdateMode:
     stored: int = getattr(message, name)
-    # a mode of a newer release: as new columns, which makes every rule look at the fields too
+    # an unknown newer mode counts as new columns, for which all conflict rules also compare fields
     return _MODES[min(stored, len(_MODES) - 1)]
 
 
@@ -113,7 +113,7 @@ FRAGMENTS = c.messages(
 )
 INDICES = c.messages(IndexMetadata, index_from_pb, index_to_pb, "an IndexMetadata")
 _BASES = c.messages(BasePath, base_path_from_pb, base_path_to_pb, "a base path")
-# pylance says with None that there are none
+# pylance passes None for no base paths
 BASES = replace(
     _BASES, accept=lambda given, what: _BASES.accept(() if given is None else given, what)
 )
@@ -125,7 +125,7 @@ NUMBERS_BY_ID = Codec(_get_numbers, _put_numbers, c.mapping_of_numbers)
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup(Part):
-    """Fragments replaced by others that hold the same rows."""
+    """Old fragments, and the new fragments with the same rows that replace them."""
 
     old_fragments: tuple[Fragment, ...] = wire(FRAGMENTS, default=())
     new_fragments: tuple[Fragment, ...] = wire(FRAGMENTS, default=())
@@ -133,9 +133,9 @@ class RewriteGroup(Part):
 
 @dataclass(frozen=True, slots=True, init=False)
 class RewrittenIndex(Part):
-    """A segment whose entries were moved to the new fragments, and the one that it replaces.
+    """Index segment that was moved to new fragments, and the segment that it replaces.
 
-    What kind of index the new one is can be said in pylance's way too: as two arguments.
+    The new segment's details can also be passed as pylance's two arguments.
     """
 
     old_id: UUID = wire(c.UUIDS)
@@ -169,18 +169,18 @@ class RewrittenIndex(Part):
 
     @property
     def new_details_type_url(self) -> str:
-        """The kind of index; empty where nothing is said."""
+        """Type URL of the new index; empty if it is not stored."""
         return self.details.type_url if self.details else ""
 
     @property
     def new_details_value(self) -> bytes:
-        """The encoded parameters of the index."""
+        """Encoded parameters of the new index."""
         return self.details.value if self.details else b""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedSsTable(Part):
-    """Up to which generation a shard is merged into the table, or an index has caught up."""
+    """Generation up to which a shard is merged into the table, or an index has caught up."""
 
     shard_id: UUID = wire(c.UUIDS)
     generation: int = wire(c.whole())
@@ -191,9 +191,9 @@ GENERATIONS = c.parts(CompactedSsTable)
 
 @dataclass(frozen=True, slots=True)
 class UpdateMap(Part):
-    """Changes of one string map; a value of ``None`` deletes the key.
+    """Changes of a string map; a value of ``None`` deletes the key.
 
-    With `replace`, the map becomes exactly the entries that have a value.
+    With `replace`, the map becomes the entries that have a value.
     """
 
     updates: Mapping[str, str | None] = wire(c.ENTRIES, name="update_entries", default_factory=dict)
@@ -201,25 +201,25 @@ class UpdateMap(Part):
 
     @property
     def entries(self) -> Mapping[str, str | None]:
-        """The changes, under the name that the format has for them."""
+        """The changes, with the format's name for them."""
         return self.updates
 
     def apply(self, old: Mapping[str, str]) -> dict[str, str]:
-        """Return the map after the changes."""
+        """Apply the changes to a map."""
         merged = {**({} if self.replace else old), **self.updates}
         return {key: value for key, value in merged.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldMetadataUpdate(Part):
-    """The obsolete form of a field's new metadata: all of it."""
+    """Obsolete form of an update of field metadata: the complete new metadata."""
 
     metadata: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DataReplacementGroup(Part):
-    """A data file that takes the place of one with the same fields."""
+    """Data file that replaces a file with the same fields."""
 
     fragment_id: int = wire(c.whole())
     new_file: DataFile = wire(_DATA_FILE)

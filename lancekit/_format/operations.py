@@ -1,8 +1,8 @@
-"""The fifteen operations: what a commit does, one frozen dataclass each.
+"""The 15 operations that a commit can perform, one frozen dataclass each.
 
 See docs/format/table.md, 3.4.
 
-Arguments come in pylance's order and under its names, where it has the class.
+Arguments have the order and names of pylance's classes, where these exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _fragments() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Append(Part):
-    """Add fragments; their ids are given out when the manifest is built."""
+    """Add fragments; the commit assigns their ids."""
 
     arm: ClassVar[str] = "append"
     fragments: tuple[Fragment, ...] = _fragments()
@@ -55,7 +55,7 @@ class Append(Part):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Part):
-    """Mark rows as deleted: fragments in their new state, and the ids of those that are gone."""
+    """Mark rows as deleted: fragments in their new state, and the ids of removed fragments."""
 
     arm: ClassVar[str] = "delete"
     updated_fragments: tuple[Fragment, ...] = _fragments()
@@ -85,9 +85,9 @@ class CreateIndex(Part):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(Part):
-    """Compaction: the same rows in other fragments.
+    """Compact: store the same rows in other fragments.
 
-    The two plain lists are an obsolete form that old releases wrote; `all_groups` has both.
+    The two plain lists are an obsolete form of old releases; `all_groups` includes them.
     """
 
     arm: ClassVar[str] = "rewrite"
@@ -98,20 +98,20 @@ class Rewrite(Part):
 
     @property
     def all_groups(self) -> tuple[RewriteGroup, ...]:
-        """Every group, those in the obsolete form too."""
+        """All groups, including the obsolete form."""
         if not self.old_fragments and not self.new_fragments:
             return self.groups
         return (*self.groups, RewriteGroup(self.old_fragments, self.new_fragments))
 
     @property
     def all_old_ids(self) -> frozenset[int]:
-        """The ids of every fragment that is replaced."""
+        """Ids of all fragments that are replaced."""
         return frozenset(f.id for group in self.all_groups for f in group.old_fragments)
 
 
 @dataclass(frozen=True, slots=True)
 class Merge(Part):
-    """Replace fragments and schema: columns added or cast."""
+    """Replace fragments and schema: added or cast columns."""
 
     arm: ClassVar[str] = "merge"
     fragments: tuple[Fragment, ...] = wire(FRAGMENTS)
@@ -129,7 +129,7 @@ class Restore(Part):
 
 @dataclass(frozen=True, slots=True)
 class ReserveFragments(Part):
-    """Give out fragment ids to a compaction."""
+    """Reserve fragment ids for a compaction."""
 
     arm: ClassVar[str] = "reserve_fragments"
     num_fragments: int = wire(c.whole(32))
@@ -137,11 +137,11 @@ class ReserveFragments(Part):
 
 @dataclass(frozen=True, slots=True)
 class Update(Part):
-    """Rows moved or changed: an update, or a merge-insert.
+    """Move or change rows: an update, or a merge-insert.
 
-    `inserted_rows` names the keys that were inserted, for concurrent merges to compare.
-    `updated_fragment_offsets` says which rows of a fragment were changed in place, each a
-    portable Roaring bitmap; `listed_fragment_offsets` is its older form.
+    `inserted_rows` is a filter of the inserted keys, for comparison by concurrent merges.
+    `updated_fragment_offsets` has the rows of each fragment that were changed in place, as portable
+    Roaring bitmaps; `listed_fragment_offsets` is its older form.
     """
 
     arm: ClassVar[str] = "update"
@@ -162,7 +162,7 @@ class Update(Part):
 
     @property
     def changed_offsets(self) -> dict[int, BitMap]:
-        """The rows changed in place, by fragment, of both forms.
+        """Rows changed in place, by fragment, from both forms.
 
         Raises CorruptFileError: a bitmap is damaged.
         """
@@ -184,7 +184,7 @@ class Project(Part):
 class UpdateConfig(Part):
     """Change config, table metadata, schema metadata or field metadata.
 
-    The last four fields are obsolete forms that old releases wrote; `normalised` has none.
+    The last four fields are obsolete forms of old releases; `normalised` removes them.
     """
 
     arm: ClassVar[str] = "update_config"
@@ -202,7 +202,7 @@ class UpdateConfig(Part):
     )
 
     def normalised(self) -> UpdateConfig:
-        """Return the same changes in the four current fields alone."""
+        """Return the same changes in the four current fields."""
         config, schema = self.config_updates, self.schema_metadata_updates
         if config is None and (self.upsert_values or self.delete_keys):
             config = UpdateMap({**dict.fromkeys(self.delete_keys), **self.upsert_values})
@@ -225,27 +225,27 @@ class UpdateConfig(Part):
 
     @property
     def config_keys(self) -> frozenset[str]:
-        """The config keys that are set or deleted."""
+        """Config keys that are set or deleted."""
         config = self.normalised().config_updates
         return frozenset(config.updates if config else ())
 
     @property
     def touches_metadata(self) -> bool:
-        """Whether schema or field metadata changes."""
+        """True if schema or field metadata changes."""
         changes = self.normalised()
         return bool(changes.schema_metadata_updates or changes.field_metadata_updates)
 
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement(Part):
-    """Swap data files of fragments."""
+    """Replace data files of fragments."""
 
     arm: ClassVar[str] = "data_replacement"
     replacements: tuple[DataReplacementGroup, ...] = wire(c.parts(DataReplacementGroup), default=())
 
     @property
     def fragment_ids(self) -> frozenset[int]:
-        """The fragments whose files are swapped."""
+        """Ids of the fragments whose files are replaced."""
         return frozenset(group.fragment_id for group in self.replacements)
 
 
@@ -259,7 +259,7 @@ class UpdateMemWalState(Part):
 
 @dataclass(frozen=True, slots=True)
 class Clone(Part):
-    """Start a branch or a clone from another version."""
+    """Create a branch or a clone from another version."""
 
     arm: ClassVar[str] = "clone"
     is_shallow: bool = wire(c.BOOL)
@@ -281,9 +281,9 @@ class UpdateBases(Part):
 
 @dataclass(frozen=True, slots=True)
 class UnknownOperation:
-    """An operation of a newer release, or none at all; it conflicts with everything.
+    """Operation of a newer release, or a missing one; it conflicts with every operation.
 
-    `number` is its place in the message, and `name` what it is called, where that is known.
+    `number` is its field number in the message, `name` its name if known.
     """
 
     arm: ClassVar[str] = ""
@@ -310,5 +310,5 @@ Operation = (
     | UnknownOperation
 )
 
-#: all but the last
+#: all operations except `UnknownOperation`
 OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)[:-1]

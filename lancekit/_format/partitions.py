@@ -1,4 +1,4 @@
-"""How an index of vectors is divided: centroids, and the rows that are nearest to each.
+"""Partitions of a vector index: centroids, and the rows nearest to each.
 
 See docs/format/indices.md, 13.
 """
@@ -28,11 +28,11 @@ _NUMBERS = {kind: number for number, kind in _TYPES.items()}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:
-    """The partitions of an index of vectors.
+    """Partitions of a vector index.
 
-    centroids: shape (partitions, dimensions); ``None`` in the file of the vectors themselves.
-    offsets, lengths: which rows of that file each partition has.
-    loss: what the clustering left: the sum of the distances.
+    centroids: shape (partitions, dimensions); ``None`` in the file with the vectors.
+    offsets, lengths: rows of each partition in that file.
+    loss: final loss of the clustering: the sum of the distances.
     """
 
     centroids: npt.NDArray[np.floating | np.uint8] | None
@@ -44,8 +44,8 @@ class Partitions:
 def parse_partitions(data: bytes, where: str) -> Partitions:
     """Decode partitions.
 
-    Raises CorruptFileError: they are none.
-    Raises UnsupportedFeatureError: the centroids are of numbers that are not known.
+    Raises CorruptFileError: the bytes are damaged.
+    Raises UnsupportedFeatureError: the centroids have an unknown number type.
     """
     message = parse(pb.Partitions, data, where)
     centroids = parse_tensor(message.centroids, where) if message.HasField("centroids") else None
@@ -65,10 +65,10 @@ def parse_partitions(data: bytes, where: str) -> Partitions:
 
 
 def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.floating | np.uint8]:
-    """Decode numbers in rows and columns, such as a codebook.
+    """Decode an array of numbers, such as a codebook.
 
-    Raises CorruptFileError: they are none.
-    Raises UnsupportedFeatureError: they are of a type that is not known.
+    Raises CorruptFileError: the bytes are damaged.
+    Raises UnsupportedFeatureError: the numbers have an unknown type.
     """
     if isinstance(message, bytes):
         message = parse(pb.Tensor, message, where)
@@ -83,7 +83,7 @@ def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.float
 
 
 def encode_partitions(partitions: Partitions) -> bytes:
-    """Return what `parse_partitions` reads."""
+    """Encode partitions for `parse_partitions`."""
     message = pb.Partitions(
         offsets=partitions.offsets.tolist(), lengths=partitions.lengths.tolist()
     )
@@ -95,7 +95,7 @@ def encode_partitions(partitions: Partitions) -> bytes:
 
 
 def encode_tensor(numbers: npt.NDArray[np.generic]) -> bytes:
-    """Return what `parse_tensor` reads."""
+    """Encode an array for `parse_tensor`."""
     return _tensor(numbers).SerializeToString()
 
 

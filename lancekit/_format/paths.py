@@ -1,4 +1,4 @@
-"""Paths to nested fields: ``s.y.z``, with backticks around a name that holds a dot."""
+"""Paths to nested fields: ``s.y.z``, with backticks around a name that contains a dot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^.`]+))(\.(?=.)|$)", re.DOTALL)
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Split a path into names; a text that is no path is one name.
+    """Split a path into names; a text that is not a path is one name.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 
 def show_path(names: Sequence[str]) -> str:
-    """Return the text of a path: the same for the same names.
+    """Return the canonical text of a path.
 
     Examples
     --------
@@ -65,19 +65,19 @@ def paths_by_id(schema: LanceSchema) -> dict[int, str]:
 
 
 def canonical(path: str) -> str:
-    """Return a path in the one spelling that `show_path` gives."""
+    """Return a path in the canonical spelling of `show_path`."""
     return show_path(parse_path(path))
 
 
 def top_of(path: str) -> str:
-    """Return the top-level column that a path begins with."""
+    """Return the top-level column of a path."""
     return parse_path(path)[0]
 
 
 def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
-    """Return the fields along a path, the top-level one first.
+    """Return the fields along a path, the top-level field first.
 
-    Raises ColumnNotFoundError: there is no such field, or the path leads into a list or map.
+    Raises ColumnNotFoundError: the field does not exist, or the path leads into a list or map.
     """
     if path in schema:
         return (schema.field(path),)
@@ -102,9 +102,9 @@ def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
 
 
 def spelled(schema: LanceSchema, path: str) -> str:
-    """Return a path as the schema has it: as it is written, else the only one but for case.
+    """Return a path in the schema's spelling: exact, else the only match that ignores case.
 
-    What leads nowhere is returned as it is.
+    A path without a match is returned unchanged.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _leaf_paths(field: LanceField, names: tuple[str, ...]) -> list[str]:
 
 
 def path_field(schema: LanceSchema, path: str) -> pa.Field:
-    """Return the Arrow field of what a path leads to, by the name of the path."""
+    """Return the Arrow field at a path, with the path as its name."""
     chain = find_field(schema, path)
     last = chain[-1].to_arrow()
     if len(chain) == 1 and last.name == path:
@@ -147,12 +147,12 @@ def pick(values: pa.Array, names: Sequence[str]) -> pa.Array: ...
 @overload
 def pick(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray: ...
 def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.ChunkedArray | pa.Array:
-    """Return the field of structs that a path leads to; null where a struct on the way is null."""
+    """Return the struct field at a path; null where a struct on the path is null."""
     return pc.struct_field(values, list(names)) if names else values
 
 
 def by_first(paths: Iterable[Sequence[str]]) -> dict[str, list[Sequence[str]]]:
-    """Return what follows in paths by the names that they begin with."""
+    """Group paths by their first name; return the remaining names of each."""
     below: dict[str, list[Sequence[str]]] = {}
     for first, *rest in paths:
         below.setdefault(first, []).append(rest)
@@ -160,12 +160,12 @@ def by_first(paths: Iterable[Sequence[str]]) -> dict[str, list[Sequence[str]]]:
 
 
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
-    """Return a field with only what paths below it lead to; an empty path keeps all of it.
+    """Reduce a field to the fields at paths below it; an empty path keeps all of it.
 
-    The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked
-    through, too, by the names of their parts.
+    The schema's order is kept; packed structs and blobs stay whole.  Paths also lead through lists
+    and maps, by the names of their parts.
 
-    Raises ColumnNotFoundError: a path leads nowhere.
+    Raises ColumnNotFoundError: a path does not exist.
     """
     below = by_first(filter(None, paths))
     if not all(paths) or not below or _is_whole(field):
@@ -179,6 +179,6 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
 
 
 def _is_whole(field: LanceField) -> bool:
-    """Return whether a struct is, or may be, one column of a file, which is read as a whole."""
+    """Return True if a struct is, or may be, one column of a file, which is read whole."""
     marks = field.metadata
     return is_blob(marks) or may_be_packed(marks)

@@ -17,14 +17,14 @@ from lancekit._legible import shown
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 REFERENCE_BYTES = 1 << 20
-"""What the file of a tag or a branch has at most: it holds a name, some numbers, and metadata."""
+"""Maximum bytes of a tag's or branch's file: it has a name, some numbers, and metadata."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A name for one version of one branch; `branch` is ``None`` for main."""
+    """Name for a version of a branch; `branch` is ``None`` for main."""
 
     version: int
     branch: str | None = None
@@ -34,7 +34,7 @@ class Tag:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Return the file's bytes."""
+        """Encode the tag as the bytes of its file."""
         record: dict[str, object] = {"branch": self.branch, "version": self.version}
         if self.created_at:
             record["createdAt"] = _rfc3339(self.created_at)
@@ -46,7 +46,7 @@ class Tag:
 
     @classmethod
     def from_json(cls, data: bytes | pa.Buffer, where: str) -> Tag:
-        """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
+        """Parse a tag's file; raise ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("version", "manifestSize"))
             return cls(
@@ -61,9 +61,9 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A line of versions that forked from `parent_branch` (``None``: main) at `parent_version`.
+    """Branch of versions that forked from `parent_branch` (``None``: main) at `parent_version`.
 
-    `identifier` lists (fork version, random hexadecimal id) for each step from main to here.
+    `identifier` has (fork version, random hexadecimal id) for each step from main to the branch.
     """
 
     parent_version: int
@@ -75,11 +75,11 @@ class Branch:
 
     @property
     def created_at(self) -> datetime:
-        """When the branch was made, aware, UTC, to the second."""
+        """Time of creation, with time zone UTC, in whole seconds."""
         return datetime.fromtimestamp(self.create_at, UTC)
 
     def to_json(self) -> bytes:
-        """Return the file's bytes."""
+        """Encode the branch as the bytes of its file."""
         record = {
             "parentBranch": self.parent_branch,
             "identifier": {"version_mapping": [list(step) for step in self.identifier]},
@@ -92,7 +92,7 @@ class Branch:
 
     @classmethod
     def from_json(cls, data: bytes | pa.Buffer, where: str) -> Branch:
-        """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
+        """Parse a branch's file; raise ``CorruptFileError`` if a required key is missing."""
         with _checked(where):
             record = _load(data, required=("parentVersion", "createAt", "manifestSize"))
             mapping = (record.get("identifier") or {}).get("version_mapping", [])
@@ -107,19 +107,19 @@ class Branch:
 
 
 def tag_file(name: str) -> str:
-    """Return where a tag is stored, relative to the main root."""
+    """Return the path of a tag's file, relative to the main root."""
     return f"{TAGS}/{name}.json"
 
 
 def branch_file(name: str) -> str:
-    """Return where a branch is stored, relative to the main root."""
+    """Return the path of a branch's file, relative to the main root."""
     return f"{BRANCHES}/{name.replace('/', '%2F')}.json"
 
 
 def check_tag_name(name: str) -> None:
-    """Raise ``InvalidArgumentError`` if ``name`` cannot name a tag.
+    """Raise ``InvalidArgumentError`` if a tag cannot have this name.
 
-    ASCII only: the reference accepts other letters and then cannot list its tags any more.
+    ASCII only: the reference accepts other letters, but then cannot list its tags.
     """
     if problem := _segment_problem(name):
         raise InvalidArgumentError(
@@ -130,7 +130,7 @@ def check_tag_name(name: str) -> None:
 
 
 def check_branch_name(name: str) -> None:
-    """Raise ``InvalidArgumentError`` if ``name`` cannot name a branch."""
+    """Raise ``InvalidArgumentError`` if a branch cannot have this name."""
     problem = "main is the dataset's own line of versions" if name == MAIN else ""
     for segment in name.split("/"):
         problem = problem or _segment_problem(segment, in_branch=True)
@@ -188,7 +188,7 @@ def _load(data: bytes | pa.Buffer, required: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _branch(value: object) -> str | None:
-    """Return the name of a branch, which becomes a folder's: it must not lead elsewhere."""
+    """Return a branch name from a file; it becomes a folder, so it must not leave the root."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a name")
     if value is not None and not all(map(_is_folder, value.split("/"))):
@@ -205,7 +205,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def _parse_time(text: str | None) -> datetime | None:
-    # nine fractional digits are written; datetime holds six
+    # files have nine fractional digits; datetime supports six
     if text is None:
         return None
     head, dot, fraction = text.removesuffix("Z").partition(".")

@@ -1,4 +1,4 @@
-"""Row addresses: a fragment's id in the upper 32 bits, a row's offset in its files in the lower."""
+"""Row addresses: fragment id in the upper 32 bits, row offset in the lower 32 bits."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ _OFFSET_BITS = 32
 
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
-#: how many rows of one fragment have addresses, and the last fragment's id that goes into one
+#: maximum number of addressable rows in a fragment, and the highest addressable fragment id
 MOST_ROWS = 1 << _OFFSET_BITS
 LAST_FRAGMENT = (1 << 32) - 1
 
 
 def joined(fragment_id: int, offset: int) -> int:
-    """Return the address of one row."""
+    """Return the address of a row."""
     return fragment_id << _OFFSET_BITS | offset
 
 
 def parts(address: int) -> tuple[int, int]:
-    """Return the fragment's id and the offset of one address."""
+    """Return fragment id and row offset of an address."""
     return address >> _OFFSET_BITS, address & _OFFSET_MASK
 
 
 def addresses(fragment_id: int, offsets: Numbers) -> Numbers:
-    """Return the addresses of rows of one fragment, as numbers of the offsets' type."""
+    """Return the addresses of rows in one fragment, with the offsets' type."""
     return cast(Numbers, offsets | offsets.dtype.type(fragment_id << _OFFSET_BITS))
 
 
 def fragment_ids(addresses: Numbers) -> Numbers:
-    """Return the ids of the fragments that rows are in."""
+    """Return the fragment ids of row addresses."""
     return cast(Numbers, addresses >> addresses.dtype.type(_OFFSET_BITS))
 
 
 def offsets(addresses: Numbers) -> Numbers:
-    """Return the offsets of rows in their fragments."""
+    """Return the row offsets of row addresses."""
     return cast(Numbers, addresses & addresses.dtype.type(_OFFSET_MASK))
 
 
 def by_fragment(addresses: Numbers) -> Iterator[tuple[int, Numbers]]:
-    """Yield each fragment's id with the offsets of its rows, of addresses that ascend.
+    """Yield (fragment id, row offsets) of each fragment in ascending addresses.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Between which numbers the row ids of each fragment lie, without an object per fragment.
+"""Lowest and highest row id of each fragment, without an object per fragment.
 
-A table that is looked into by row id has few fragments that can have an id: most sequences are
-ranges, whose ends are two numbers in the fragment's message.
+A lookup by row id has few candidate fragments: most sequences are ranges, whose ends are two
+numbers in the fragment's message.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from lancekit._format.row_ids import read_row_id_bounds
 from lancekit._format.unknown_fields import parse
 
 _INLINE_ROW_IDS = 5
-# range, range with holes, range with a bitmap: each begins with its start and its end
+# range, range with holes, range with a bitmap: start and end are the first two fields of each
 _SPANS = (1, 2, 3)
 _HIGHEST = np.uint64((1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class RowIdBounds:
-    """One entry per fragment: no row id of it is lower, or higher."""
+    """Lowest and highest row id of each fragment."""
 
     lowest: Numbers
     highest: Numbers
 
     def candidates(self, ids: Numbers) -> Offsets:
-        """Return the places of the fragments that may have one of some ids, which ascend."""
+        """Return the positions of the fragments that may have one of the ids, which must ascend."""
         first = np.searchsorted(ids, self.lowest)
         return np.flatnonzero(first < np.searchsorted(ids, self.highest, side="right"))
 
 
 def row_id_bounds(encoded: Sequence[bytes]) -> RowIdBounds:
-    """Return the bounds of the row ids of fragments, from their encoded messages.
+    """Return the bounds of the fragments' row ids, from their encoded messages.
 
-    Where the ids are not in the message, every id may be one of the fragment's.
+    A fragment whose ids are not in the message may have any id.
 
     Raises CorruptFileError: a message is damaged.
     """
     count = len(encoded)
     lowest, highest = np.full(count, _HIGHEST), np.zeros(count, np.uint64)
-    odd = np.ones(count, bool)  # ids that are elsewhere, or are no ranges
+    odd = np.ones(count, bool)  # ids stored elsewhere, or not as ranges
     messages = joined(encoded)
     for fields in walk(messages):
         inline = fields.where(_INLINE_ROW_IDS, LENGTH)
@@ -66,7 +66,7 @@ def row_id_bounds(encoded: Sequence[bytes]) -> RowIdBounds:
                 odd[owners[~spans]] = True
                 start, stop = _ends(messages, kinds.take(spans))
                 filled, mine = stop > start, owners[spans]
-                odd[mine[stop < start]] = True  # damaged, which is said when it is parsed
+                odd[mine[stop < start]] = True  # damaged; parsing raises the error
                 mine = mine[filled]
                 lowest[mine] = np.minimum(lowest[mine], start[filled])
                 highest[mine] = np.maximum(highest[mine], stop[filled] - np.uint64(1))

@@ -1,8 +1,8 @@
-"""Stable row ids and row versions of a fragment, read (docs/format/table.md, 5).
+"""Decoder of a fragment's stable row ids and row versions (docs/format/table.md, 5).
 
-A sequence is a list of segments: ranges, ranges with holes, bitmaps, arrays.  A segment tells how
-many values it has before any of them is computed, so that a few bytes which promise 2**60 ids are
-refused and not expanded; ranges are never expanded at all.
+A sequence is a list of segments: ranges, ranges with holes, bitmaps, arrays.  A segment's number of
+values is known before any value is computed.  So a few bytes that claim 2**60 ids raise an error
+instead of being expanded.  Ranges are never expanded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Offsets = npt.NDArray[np.int64]
 
 _ABSENT = -1
 
-#: so many ranges are looked at together
+#: from this many ranges on, they are decoded together
 _MANY = 16
 
 
@@ -34,22 +34,22 @@ class _Segment(Protocol):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Numbers that no value is below, or above."""
+        """Lower and upper bound of the values."""
 
     @property
     def count(self) -> int:
-        """How many values there are; `len` could not say it for a damaged range."""
+        """Number of values; `len` could overflow for a damaged range."""
 
     def at(self, places: Offsets) -> U64Array:
-        """Return the values at places in the order."""
+        """Return the values at positions in the order."""
 
     def find(self, ids: U64Array) -> Offsets:
-        """Return the place of each id, -1 where it is not a value."""
+        """Return the position of each id, -1 if it is not a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A range of values without some of them (`holes`, ascending)."""
+    """Range of values without its `holes`, which ascend."""
 
     start: int
     stop: int
@@ -66,7 +66,7 @@ class _Span:
     def at(self, places: Offsets) -> U64Array:
         values: U64Array = places.astype(np.uint64) + np.uint64(self.start)
         if len(self.holes):
-            # in front of the value at a place are the holes that lie below it
+            # the value at a position follows all holes below it
             filled = self.holes - np.arange(len(self.holes), dtype=np.uint64)
             values += np.searchsorted(filled, values, side="right").astype(np.uint64)
         return values
@@ -83,7 +83,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Ranges:
-    """Ranges one behind the other, as pylance writes them for rows that an update picked.
+    """Consecutive ranges, as pylance writes them for rows that an update selected.
 
     Half a million such rows have as many ranges: an object for each takes seconds.
     """
@@ -97,7 +97,7 @@ class _Ranges:
 
     @cached_property
     def _ends(self) -> Offsets:
-        """The place behind each range."""
+        """End position of each range."""
         return np.cumsum(self.stops - self.starts, dtype=np.int64)
 
     @property
@@ -106,7 +106,7 @@ class _Ranges:
 
     def at(self, places: Offsets) -> U64Array:
         owners = np.searchsorted(self._ends, places, side="right")
-        # the last value of a range is at the place before its end
+        # the last value of a range is at the position before the range's end
         return self.stops[owners] - (self._ends[owners] - places).astype(np.uint64)
 
     @cached_property
@@ -123,7 +123,7 @@ class _Ranges:
 
 @dataclass(frozen=True)
 class _Values:
-    """Values one by one."""
+    """Individual values."""
 
     values: U64Array
 
@@ -149,7 +149,7 @@ class _Values:
 
 
 class RowIds:
-    """The row ids of a fragment: one per physical row, deleted ones included."""
+    """Row ids of a fragment: one per physical row, including deleted rows."""
 
     def __init__(self, segments: Sequence[_Segment]) -> None:
         self._segments = segments
@@ -159,7 +159,7 @@ class RowIds:
         return int(self._starts[-1])
 
     def at(self, rows: Offsets) -> U64Array:
-        """Return the ids of the rows at physical offsets, which must be within."""
+        """Return the row ids at physical offsets, which must be within the fragment."""
         out = np.empty(len(rows), np.uint64)
         if len(self._segments) == 1 or not len(rows):
             return self._segments[0].at(rows) if len(rows) else out
@@ -171,14 +171,14 @@ class RowIds:
         return out
 
     def values(self) -> U64Array:
-        """Return the ids of all rows."""
+        """Return the row ids of all rows."""
         out = np.empty(len(self), np.uint64)
         for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
             out[start : start + segment.count] = segment.at(np.arange(segment.count))
         return out
 
     def between(self, ids: U64Array) -> tuple[int, int]:
-        """Return from where to where ascending ids can be those of the fragment."""
+        """Return the range within ascending ids that can belong to the fragment."""
         bounds = [segment.bounds for segment in self._segments if segment.count]
         if not bounds:
             return 0, 0
@@ -187,7 +187,7 @@ class RowIds:
         return int(first), int(np.searchsorted(ids, np.uint64(highest), side="right"))
 
     def find(self, ids: U64Array) -> Offsets:
-        """Return the physical offset of each id, -1 where no row has it; ids must ascend."""
+        """Return the physical offset of each id, -1 if it has none; ids must ascend."""
         out = np.full(len(ids), _ABSENT)
         for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
             lowest, highest = segment.bounds
@@ -202,7 +202,7 @@ class RowIds:
 
 @dataclass(frozen=True, slots=True)
 class RowVersions:
-    """A version per physical row, as runs: `ends[i]` is the offset behind run ``i``."""
+    """Version of each physical row, as runs: `ends[i]` is the end offset of run ``i``."""
 
     versions: U64Array
     ends: Offsets
@@ -217,9 +217,9 @@ class RowVersions:
 
 
 def read_row_ids(data: bytes, num_rows: int, where: str) -> RowIds:
-    """Decode the row ids of a fragment of ``num_rows`` physical rows.
+    """Decode the row ids of a fragment with ``num_rows`` physical rows.
 
-    Raises CorruptFileError: there are more or fewer ids than rows, or the bytes are not a sequence.
+    Raises CorruptFileError: the number of ids differs from the rows, or the bytes are damaged.
     """
     segments = _row_id_segments(data, where)
     _check_count(
@@ -229,19 +229,19 @@ def read_row_ids(data: bytes, num_rows: int, where: str) -> RowIds:
 
 
 def parse_row_ids(data: bytes, num_rows: int, where: str) -> U64Array:
-    """Return the row id of each of the ``num_rows`` physical rows; as `read_row_ids`."""
+    """Return the row id of each of the ``num_rows`` physical rows; errors as in `read_row_ids`."""
     return read_row_ids(data, num_rows, where).values()
 
 
 def count_row_ids(data: bytes, where: str) -> int:
-    """Return how many row ids a sequence holds."""
+    """Return the number of row ids in a sequence."""
     return sum(segment.count for segment in _row_id_segments(data, where))
 
 
 def read_row_id_bounds(data: bytes, where: str) -> tuple[int, int]:
-    """Return numbers that no row id of a sequence is below, or above; of none, the first is more.
+    """Return the lower and upper bound of a sequence's row ids; the lower is higher if empty.
 
-    Raises CorruptFileError: the bytes are not a sequence.
+    Raises CorruptFileError: the bytes are damaged.
     """
     bounds = [segment.bounds for segment in _row_id_segments(data, where)]
     if not bounds:
@@ -250,11 +250,11 @@ def read_row_id_bounds(data: bytes, where: str) -> tuple[int, int]:
 
 
 def read_row_versions(data: bytes | None, num_rows: int, where: str) -> RowVersions:
-    """Decode a sequence of versions; all are 1 where nothing is recorded."""
+    """Decode a sequence of versions; without one, all versions are 1."""
     if data is None:
         return RowVersions(np.ones(1, np.uint64), np.array([num_rows]))
     sequence = parse(pb.RowDatasetVersionSequence, data, f"row versions of {where}")
-    # only the number of values in a span counts: spans restart after a compaction
+    # only the length of a span counts: spans restart after a compaction
     lengths = [_count(run.span, where) for run in sequence.runs]
     _check_count(sum(lengths), num_rows, f"The row versions of {where}", where)
     versions = np.array([run.version for run in sequence.runs], np.uint64)
@@ -285,7 +285,7 @@ def _row_id_segments(data: bytes, where: str) -> list[_Segment]:
 def _segments(
     kind: str | None, messages: Sequence[pb.U64Segment], where: str
 ) -> Iterator[_Segment]:
-    """Yield what segments of one kind hold, many ranges as one."""
+    """Yield the segments of consecutive messages of one kind; many ranges become one segment."""
     if kind != "range" or len(messages) < _MANY:
         yield from (_segment(message, where) for message in messages)
         return
@@ -335,7 +335,7 @@ def _with_holes(segment: pb.U64Segment.RangeWithHoles) -> _Segment:
 
 
 def _with_bitmap(segment: pb.U64Segment.RangeWithBitmap) -> _Segment:
-    # least significant bit first, against the format's own comment: both references do so
+    # least significant bit first, contrary to the format's comment: both references do so
     slots = segment.end - segment.start
     if not 0 <= slots <= 8 * len(segment.bitmap):
         raise ValueError(f"a bitmap of {len(segment.bitmap)} bytes for {slots} values")

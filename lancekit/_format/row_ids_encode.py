@@ -1,8 +1,8 @@
-"""Stable row ids and row versions, written: the reference's choice of segments.
+"""Encoder of stable row ids and row versions, with the reference's choice of segments.
 
 See docs/format/table.md, 5.2.
 
-What is written for a set of ids is what pylance writes for it, byte by byte.
+The output is byte-identical to pylance's for the same ids.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lancekit._format.unknown_fields import parse
 
 U64Array = npt.NDArray[np.uint64]
 
-#: what the reference takes a segment besides its values to cost
+#: the reference's estimate of a segment's fixed cost in bytes
 _OVERHEAD = 24
 
-#: the last id; no range has it, because ranges name what is behind their end
+#: the highest id; no range can have it, because ranges store end + 1
 _LAST = 2**64 - 1
 
 _NONE = np.empty(0, np.uint64)
@@ -31,7 +31,7 @@ _NONE = np.empty(0, np.uint64)
 def encode_row_ids(*parts: range | U64Array) -> bytes:
     """Encode row ids, in order; each part becomes one segment.
 
-    A part that begins where a range before it ends makes that range longer.
+    A part that continues the previous range extends it.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def encode_row_ids(*parts: range | U64Array) -> bytes:
 
 
 def append_row_ids(data: bytes, more: range, where: str) -> bytes:
-    """Return a sequence with a range of ids behind its own."""
+    """Append a range of ids to an encoded sequence."""
     sequence = parse(pb.RowIdSequence, data, f"row ids of {where}")
     return _with_parts(sequence, [more]).SerializeToString()
 
@@ -68,7 +68,7 @@ def _range(values: range) -> pb.U64Segment:
 
 
 def _segment(values: U64Array) -> pb.U64Segment:
-    """Choose the smallest form; the first one wins a tie."""
+    """Encode values as the smallest kind of segment; the first one wins a tie."""
     values = np.asarray(values, np.uint64)
     if len(values) == 0:
         return _range(range(0))
@@ -140,10 +140,10 @@ def uniform_versions(num_rows: int, version: int) -> bytes:
 
 
 def encode_row_versions(versions: U64Array, lengths: Iterable[int] | None = None) -> bytes:
-    """Encode versions, in order, as runs of equal ones.
+    """Encode versions, in order, as runs of equal versions.
 
     versions: one for each row, or for each run.
-    lengths: of the runs.
+    lengths: lengths of the runs.
     """
     if lengths is None:
         changes = np.flatnonzero(np.diff(versions)) + 1
@@ -164,10 +164,10 @@ def with_row_ids(
     ids: U64Array,
     created: U64Array = _NONE,
 ) -> list[Fragment]:
-    """Give the first rows of new fragments the ids they had where they were moved from.
+    """Store the row ids of moved rows in the first rows of their new fragments.
 
-    The commit takes the rows behind them, which have no ids, for new ones.  ``created`` are the
-    versions that created the last of the rows with ids: the table has these rows no more.
+    The commit assigns new ids to the rows after them.  ``created`` are the creating versions of the
+    last rows with ids, which are no longer in the table.
     """
     out, start = [], 0
     versions = _NONE
@@ -183,7 +183,7 @@ def with_row_ids(
 
 
 def _ascending(ids: U64Array) -> list[U64Array]:
-    """Cut ids into ascending pieces, which take less room, where these are few."""
+    """Split ids into ascending pieces, which take fewer bytes, unless there are many pieces."""
     descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
     if len(descents) * 16 >= len(ids):
         return [ids]
@@ -191,9 +191,9 @@ def _ascending(ids: U64Array) -> list[U64Array]:
 
 
 def _near(ids: U64Array) -> list[U64Array]:
-    """Cut ascending ids where 16 bits tell them apart no more, unless few stay together.
+    """Split ascending ids where their distance exceeds 16 bits, unless the pieces are short.
 
-    Such a piece takes two bytes an id, and the manifest lists the ids of all rows that moved.
+    An id then takes two bytes, and the manifest lists the ids of all moved rows.
     """
     if not len(ids):
         return [ids]

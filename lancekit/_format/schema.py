@@ -1,4 +1,4 @@
-"""Schemas with field ids: Arrow to `LanceSchema` to the flattened `Field` list, and back.
+"""Schemas with field ids: conversion between Arrow, `LanceSchema` and the flat `Field` list.
 
 See docs/format/table.md, 3.1.
 """
@@ -31,27 +31,27 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 
-#: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
+#: Arrow field metadata that marks a primary-key column, and its position (from 1) in the key
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
-#: the id of every part of a blob descriptor, which is no field of its own
+#: id of the parts of a blob descriptor, which are not fields of their own
 _NO_ID = -1
 _LAST_FIELD_ID = (1 << 31) - 1
 
-#: what a field remembers besides its attributes
+#: cached properties of a field
 _MADE = frozenset({"_arrow", "_message"})
 
-#: far more than anybody nests, and few enough for every walk over them
+#: maximum nesting depth: far more than any real type has, and safe for recursion
 _MOST_LEVELS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanceField:
-    """One field of a schema: a column, or a part of a nested one.
+    """Field of a schema: a column, or a part of a nested column.
 
-    `key_position` is ``None`` for a field outside of the primary key, 0 for a key field whose
-    place follows the schema's order, and its place from 1 otherwise.
+    `key_position` is ``None`` for a field outside of the primary key.  It is 0 for a key field
+    whose position follows the schema's order, and otherwise its position from 1 on.
     """
 
     id: int
@@ -65,20 +65,20 @@ class LanceField:
     unknown: bytes = b""
 
     def walk(self) -> Iterator[LanceField]:
-        """Yield this field and all below it, parents first."""
+        """Yield this field and all of its descendants, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def to_arrow(self) -> pa.Field:
-        """Return the Arrow field, with its metadata but for what Polars notes of one frame."""
+        """Return the Arrow field with its metadata, except Polars' marks for one frame."""
         return self._arrow
 
     def __getstate__(self) -> dict[str, object]:
-        # what is made of a field is made again where it is sent to
+        # cached properties are recomputed after unpickling
         return {name: value for name, value in vars(self).items() if name not in _MADE}
 
-    # made once: a scan or a commit of a wide table asks for each field several times
+    # cached: a scan or a commit of a wide table requests each field several times
     @cached_property
     def _message(self) -> pb.Field:
         return _field_to_pb(self)
@@ -93,7 +93,7 @@ class LanceField:
             return pa.field(self.name, kind, self.nullable, metadata or None)
         except LancekitError:
             raise
-        except (ValueError, TypeError) as error:  # such as a column of nulls that is not nullable
+        except (ValueError, TypeError) as error:  # e.g. a non-nullable column of type null
             raise CorruptFileError(
                 f"There cannot be a field {self.name!r} of type {self.logical_type}: {error}.",
                 field=self.name,
@@ -126,18 +126,18 @@ class LanceField:
 
 @dataclass(frozen=True)
 class LanceSchema:
-    """A dataset's schema: top-level fields with ids, and the schema's own metadata."""
+    """Schema of a dataset: top-level fields with ids, and the schema's own metadata."""
 
     fields: tuple[LanceField, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> LanceSchema:
-        """Give every field an id, depth-first from ``first_id``.
+        """Assign field ids to an Arrow schema, depth-first from ``first_id``.
 
-        Raises UnsupportedTypeError: Lance has no such type.
-        Raises InvalidArgumentError: two fields of one struct share a name, a name or a primary-key
-            mark cannot be used, or there are no ids left.
+        Raises UnsupportedTypeError: Lance cannot store a type.
+        Raises InvalidArgumentError: two fields of a struct have one name, a name or a primary-key
+            mark is invalid, or there are no ids left.
         """
         counter = iter(range(first_id, _LAST_FIELD_ID + 1))
         schema = stored_schema(schema)
@@ -167,25 +167,25 @@ class LanceSchema:
 
     @property
     def names(self) -> list[str]:
-        """The names of the top-level fields."""
+        """Names of the top-level fields."""
         return [f.name for f in self.fields]
 
     @cached_property
     def by_name(self) -> Mapping[str, LanceField]:
-        """The top-level fields by name."""
+        """Top-level fields by name."""
         return {f.name: f for f in reversed(self.fields)}
 
     @cached_property
     def by_id(self) -> Mapping[int, LanceField]:
-        """The fields of all levels, by id; parts of blob descriptors have none."""
+        """Fields of all levels by id, except parts of blob descriptors, which have none."""
         return {f.id: f for f in self.walk() if f.id >= 0}
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is a top-level field of that name."""
+        """Return True if there is a top-level field with this name."""
         return name in self.by_name
 
     def field(self, name: str) -> LanceField:
-        """Return a top-level field; ``ColumnNotFoundError`` if there is none of that name."""
+        """Return a top-level field; raise ``ColumnNotFoundError`` if there is none."""
         found = self.by_name.get(name)
         if found is None:
             raise column_not_found(name, self.names)
@@ -193,12 +193,12 @@ class LanceSchema:
 
     @property
     def primary_key(self) -> tuple[LanceField, ...]:
-        """The key fields in key order: by position, then by the schema's order."""
+        """Key fields in key order: by position, then in the schema's order."""
         keys = [f for f in self.walk() if f.key_position is not None]
         return tuple(sorted(keys, key=lambda f: (not f.key_position, f.key_position)))
 
     def with_primary_key(self, columns: Sequence[str]) -> LanceSchema:
-        """Return the schema with ``columns`` as its key, in that order, and not nullable."""
+        """Return the schema with ``columns`` as its non-nullable primary key, in this order."""
         position = {name: place for place, name in enumerate(columns, start=1)}
         for name in columns:
             self.field(name)
@@ -216,9 +216,9 @@ class LanceSchema:
 
 
 def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> LanceField:
-    """Return a field with other metadata; what it says of the primary key holds.
+    """Return a field with other metadata, which must keep its primary-key mark.
 
-    Raises InvalidArgumentError: the mark of a primary-key column would change, or cannot be used.
+    Raises InvalidArgumentError: the primary-key mark would change, or is invalid.
     """
     position = _key_position(field.to_arrow(), metadata, field.name)
     if field.key_position is not None and position != field.key_position:
@@ -232,7 +232,7 @@ def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> Lance
 
 
 def check_key_type(key: LanceField) -> None:
-    """Raise ``InvalidArgumentError`` if values of a column cannot be compared as keys."""
+    """Raise ``InvalidArgumentError`` if a column's values cannot be compared as keys."""
     if key.children or key.logical_type.startswith("fixed_size_list:"):
         raise InvalidArgumentError(
             f"Column {key.name!r} of type {key.to_arrow().type} cannot be a key.",
@@ -312,7 +312,7 @@ def _from_arrow(
 
 
 def schema_to_pb(schema: LanceSchema) -> list[pb.Field]:
-    """Return the flattened `Field` list, parents first, to be copied and not changed."""
+    """Return the flat `Field` list, parents first; its messages are shared: do not change them."""
     return [f._message for f in schema.walk()]
 
 
@@ -338,17 +338,17 @@ def _field_to_pb(f: LanceField) -> pb.Field:
 def schema_from_pb(
     fields: Iterable[pb.Field], metadata: Mapping[str, bytes] | None = None
 ) -> LanceSchema:
-    """Rebuild a schema from the flattened `Field` list.
+    """Rebuild a schema from the flat `Field` list.
 
-    Raises CorruptFileError: a field names a parent that is not listed before it, has the id of
-        another, or lies deeper than any type does.
+    Raises CorruptFileError: a field's parent is not listed before it, two fields have one id, or
+        the nesting is too deep.
     """
     children: dict[int, list[pb.Field]] = {-1: []}
     depths = {-1: 0}
     last = -1
     for message in fields:
         own = message.id
-        # the parts of a blob descriptor follow it, and name neither themselves nor it
+        # parts of a blob descriptor follow it, without its id or ids of their own
         parent = last if own == _NO_ID else message.parent_id
         siblings = children.get(parent)
         if siblings is None:
@@ -359,7 +359,7 @@ def schema_from_pb(
             )
         siblings.append(message)
         if own != _NO_ID:
-            if own in children:  # one below itself would never end
+            if own in children:  # a cycle would never end
                 raise CorruptFileError(
                     f"Field {message.name!r} has id {own}, and so has another.",
                     field=message.name,
@@ -378,7 +378,7 @@ def schema_from_pb(
         below = () if own == _NO_ID else children[own]
         position = message.unenforced_primary_key_position
         metadata = message.metadata
-        # the attributes at once: what sets each of a frozen class takes longer than all else here
+        # all attributes at once: a frozen class's constructor takes longer than the rest of this
         made = object.__new__(LanceField)
         vars(made).update(
             id=own,

@@ -1,4 +1,4 @@
-"""Transactions: what each commit did, and on top of which version (docs/format/table.md, 3.4)."""
+"""Transactions: each commit's operation and its read version (docs/format/table.md, 3.4)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lancekit._format.pb.transaction_pb2 import Transaction as Message
 from lancekit._format.unknown_fields import parse
 from lancekit._provenance import Provenance
 
-#: the transaction property that holds the commit message
+#: transaction property with the commit message
 COMMIT_MESSAGE = "__lance_commit_message"
 
 _BY_ARM: dict[str, type[Any]] = {kind.arm: kind for kind in OPERATIONS}
 
-#: what newer releases put beside the fifteen operations; by the field's number
+#: operations of newer releases, by field number
 _NEWER = {115: "DataOverlay", 116: "FragmentReuseTransitions"}
 _OPERATION_NUMBERS = range(100, 200)
 
-#: what releases before 1.0 did to a second dataset, that of the blob columns; beside the operation
+#: operations on the separate dataset of blob columns, which releases before 1.0 had
 _BLOB_ARMS: dict[str, type[Append] | type[Overwrite]] = {
     "blob_append": Append,
     "blob_overwrite": Overwrite,
@@ -35,9 +35,9 @@ _BLOB_ARMS: dict[str, type[Append] | type[Overwrite]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Transaction(Displayed, Part):
-    """One commit: the version it read, what it did, and who can recognise it by `uuid`.
+    """Commit: the version it read, its operation, and a unique `uuid`.
 
-    `blobs_op` is what a removed feature of old releases did to the dataset of blob columns.
+    `blobs_op` is the operation on the blob dataset of old releases, a removed feature.
     """
 
     read_version: int = field(metadata=c.carried_by(c.whole()))
@@ -49,12 +49,12 @@ class Transaction(Displayed, Part):
 
     @property
     def commit_message(self) -> str | None:
-        """What the writer says about the commit."""
+        """Message of the writer about the commit."""
         return self.transaction_properties.get(COMMIT_MESSAGE)
 
     @property
     def provenance(self) -> Provenance | None:
-        """Where the version came from, if that was recorded."""
+        """Origin of the version, if it was recorded."""
         return Provenance.of(self.transaction_properties)
 
     def _plain(self) -> str:
@@ -64,7 +64,7 @@ class Transaction(Displayed, Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSummary:
-    """What a list of versions shows of a commit; `operation` is the name of its class."""
+    """Commit in a list of versions; `operation` is the name of its class."""
 
     operation: str
     read_version: int
@@ -73,7 +73,7 @@ class TransactionSummary:
 
 
 def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
-    """Decode what a list of versions shows of a transaction, and nothing of its operation.
+    """Decode the summary of a transaction, without its operation.
 
     Raises CorruptFileError: the bytes are not a transaction.
     """
@@ -111,7 +111,7 @@ def _unknown_operation(message: Message) -> UnknownOperation:
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """Encode a transaction; the same bytes are the file and the inline section."""
+    """Encode a transaction; file and inline section have the same bytes."""
     message = Message()
     encode(transaction, message)
     operation, blobs_op = transaction.operation, transaction.blobs_op

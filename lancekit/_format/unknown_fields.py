@@ -1,4 +1,4 @@
-"""Unknown protobuf fields: carried as bytes, so that a newer writer's fields survive a rewrite."""
+"""Unknown protobuf fields: kept as bytes, so that a newer writer's fields survive a rewrite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ M = TypeVar("M", bound=Message)
 
 
 def parse(kind: type[M], data: Buffer, what: str) -> M:
-    """Parse one message; ``CorruptFileError`` naming ``what`` if the bytes are not one."""
+    """Parse a message; raise ``CorruptFileError`` that names ``what`` if the bytes are damaged."""
     message = kind()
     try:
         message.ParseFromString(bytes(data))
@@ -30,12 +30,12 @@ def parse(kind: type[M], data: Buffer, what: str) -> M:
 
 
 def take_unknown(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
-    """Return what a dataclass cannot hold, still encoded.
+    """Return the fields that a dataclass does not have, encoded.
 
-    That is the fields of ``message`` itself that its class does not know, and the known ones
-    named in ``unmodelled``.
+    These are the unknown fields of ``message`` itself, and the known fields named in
+    ``unmodelled``.
     """
-    # asked of each field of a wide table
+    # fast path, called for each field of a wide table
     if not (
         len(UnknownFieldSet(message)) or (unmodelled and any(map(message.HasField, unmodelled)))
     ):
@@ -49,6 +49,6 @@ def take_unknown(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
 
 
 def put_unknown(message: Message, unknown: bytes) -> None:
-    """Put back what `take_unknown` returned."""
+    """Restore the fields that `take_unknown` returned."""
     if unknown:
         message.MergeFromString(unknown)

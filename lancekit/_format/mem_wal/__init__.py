@@ -1,4 +1,4 @@
-"""MemWAL as bytes: names, messages, keys, and how rows are given to shards.
+"""MemWAL on disk: file names, messages, key encoding, and assignment of rows to shards.
 
 See docs/format/memwal.md, 1.
 """

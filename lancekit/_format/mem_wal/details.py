@@ -23,7 +23,7 @@ _TYPE_URL = "/lance.table.MemWalIndexDetails"
 
 @dataclass(frozen=True, slots=True)
 class IndexCatchUp(Part):
-    """Of an index: up to which generation of each shard it covers what was merged."""
+    """Generation of each shard up to which an index covers the merged rows."""
 
     index_name: str = wire(c.TEXT)
     generations: tuple[CompactedSsTable, ...] = wire(
@@ -33,7 +33,7 @@ class IndexCatchUp(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShardingField(Part):
-    """A value that is made of each row, and tells its shard."""
+    """Sharding value: a transform of source columns that assigns rows to shards."""
 
     field_id: str = wire(c.TEXT)
     source_ids: tuple[int, ...] = wire(c.wholes(32, signed=True), default=())
@@ -45,7 +45,7 @@ class ShardingField(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShardingSpec(Part):
-    """How rows are given to shards."""
+    """Sharding specification: the values that assign rows to shards."""
 
     spec_id: int = wire(c.whole(32))
     fields: tuple[ShardingField, ...] = wire(c.parts(ShardingField), default=())
@@ -53,14 +53,14 @@ class ShardingSpec(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemWalDetails(Part):
-    """What the table says of its shards.
+    """Details of a table's shards.
 
-    num_shards: how many there are to be; 0 if that is open.
-    specs: how rows are given to shards.
-    maintained: the names of the indices that generations have, unless they have `maintain_all`.
-    compacted, caught_up: what was merged of each shard, and what each index covers of it (`merged`,
-        `catch_up`).
-    defaults: the settings of writers, as text.
+    num_shards: planned number of shards; 0 if open.
+    specs: sharding specifications.
+    maintained: names of the indices of generations, unless `maintain_all` is set.
+    compacted, caught_up: merged generation of each shard, and each index's coverage of it (see
+        `merged` and `catch_up`).
+    defaults: writer settings, as text.
     """
 
     num_shards: int = wire(c.whole(32), default=0)
@@ -80,16 +80,16 @@ class MemWalDetails(Part):
 
     @property
     def merged(self) -> dict[UUID, int]:
-        """The last merged generation of each shard; none below is left to be merged."""
+        """Last merged generation of each shard; all generations below it are merged, too."""
         return _highest(self.compacted)
 
     @property
     def catch_up(self) -> dict[str, dict[UUID, int]]:
-        """Of each index, up to which generation of each shard it covers what was merged."""
+        """Generation of each shard, by index, up to which the index covers the merged rows."""
         return {one.index_name: _highest(one.generations) for one in self.caught_up}
 
     def with_merged(self, merged: Mapping[UUID, int]) -> MemWalDetails:
-        """Return details in which some shards are merged up to another generation."""
+        """Return details with new merged generations for some shards."""
         left = dict(merged)
         changed = [
             replace(one, generation=left.pop(one.shard_id)) if one.shard_id in left else one
@@ -106,20 +106,20 @@ def _highest(compacted: Iterable[CompactedSsTable]) -> dict[UUID, int]:
     return found
 
 
-# those of the newest version are asked for with each read
+# cached, because each read requests the details of the newest version
 @lru_cache(maxsize=64)
 def parse_details(details: IndexDetails | None) -> MemWalDetails:
-    """Parse the details of the entry; those of no entry say nothing.
+    """Parse the details of the entry; without an entry, return default details.
 
-    Raises UnsupportedFeatureError: they are of a release before 2, which has another message under
-        the name.
+    Raises UnsupportedFeatureError: they are from a release before 2, which used the name for
+        another message.
     Raises CorruptFileError: they are damaged.
     """
     if details is None:
         return MemWalDetails()
     what = f"details of {MEM_WAL}"
     message = parse(pb.MemWalIndexDetails, details.value, what)
-    # a list of logs once, then a time
+    # in early releases field 1 is a list of logs, later a time
     if any(one.field_number == 1 and one.wire_type == 2 for one in iter(UnknownFieldSet(message))):
         raise UnsupportedFeatureError(
             f"The {what} are of a release of Lance before 2, whose write-ahead logs are others.",
@@ -143,7 +143,7 @@ def encode_details(details: MemWalDetails) -> IndexDetails:
 
 
 def details_of(indices: Iterable[IndexMetadata]) -> MemWalDetails | None:
-    """Return what a version says of its shards, ``None`` if it has no entry."""
+    """Return the shard details of a version, ``None`` if it has no entry."""
     entry = mem_wal_entry(indices)
     return parse_details(entry.index_details) if entry else None
 
@@ -154,5 +154,5 @@ def merged_generations(details: IndexDetails | None) -> dict[UUID, int]:
 
 
 def with_generations(details: IndexDetails | None, merged: Mapping[UUID, int]) -> IndexDetails:
-    """Return details in which some shards are merged up to another generation."""
+    """Encode details with new merged generations for some shards."""
     return encode_details(parse_details(details).with_merged(merged))

@@ -1,4 +1,4 @@
-"""How the files of shards are called (docs/format/memwal.md, 1)."""
+"""File names of shards (docs/format/memwal.md, 1)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lancekit._format.index import IndexMetadata
 
-#: the name of the system index
+#: name of the system index
 MEM_WAL = "__lance_mem_wal"
 
-#: the folder of the shards, below that of a branch
+#: folder of the shards, below the branch's folder
 LOGS = "_mem_wal"
 
-#: the folders of a shard's manifests and of the entries of its log
+#: folders of a shard's manifests and of its log entries
 MANIFESTS = "manifest"
 WAL = "wal"
 
-#: the folder of damaged entries that were moved out of the log
+#: folder of damaged entries that were moved out of the log
 ASIDE = "set_aside"
 
-#: the folder, beside the shards, of the tables of rows in quarantine
+#: folder, next to the shards, of the tables with quarantined rows
 QUARANTINE = f"{LOGS}/quarantine"
-#: the first bytes of the ids of these tables, which tell them from ids of shards
+#: prefix of these tables' ids, which distinguishes them from shard ids
 _QUARANTINE_ID = b"lkquar"
 
-#: says which manifest was the newest one, for nobody to rely on
+#: version of the newest manifest, as an unreliable hint
 MANIFEST_HINT = f"{MANIFESTS}/version_hint.json"
 
 _NUMBERED = re.compile(r"([01]{64})\.(?:binpb|arrow)")
@@ -36,12 +36,12 @@ _GENERATION = re.compile(r"[0-9a-f]{8}_gen_([0-9]+)")
 
 
 def mem_wal_entry(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
-    """Return the entry of the shards, if there is one."""
+    """Return the index entry of the shards, if there is one."""
     return next((index for index in indices if index.name == MEM_WAL), None)
 
 
 def manifest_name(version: int) -> str:
-    """Return the name of a manifest, below its shard.
+    """Return the name of a manifest, relative to its shard.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def manifest_name(version: int) -> str:
 
 
 def entry_name(number: int) -> str:
-    """Return the name of the entry at a position of the log, below its shard."""
+    """Return the name of the log entry at a position, relative to its shard."""
     return f"{WAL}/{_bits(number)}.arrow"
 
 
 def aside_name(number: int) -> str:
-    """Return a fresh name for a damaged entry that is moved out of the log.
+    """Return a unique name for a damaged entry that is moved out of the log.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def _bits(number: int) -> str:
 
 
 def position(name: str) -> int:
-    """Return the number that a file of a shard is named by; 0 if it is none of these.
+    """Return the number in the name of a shard's manifest or log entry; 0 for other files.
 
     Examples
     --------
@@ -84,12 +84,12 @@ def position(name: str) -> int:
 
 
 def generation_folder(number: int) -> str:
-    """Return a fresh name for the folder of a generation."""
+    """Return a unique folder name for a generation."""
     return f"{uuid.uuid4().hex[:8]}_gen_{number}"
 
 
 def generation_number(folder: str) -> int:
-    """Return the number that a folder of a generation is named by; 0 if it is none.
+    """Return the number in the folder name of a generation; 0 for other folders.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def generation_number(folder: str) -> int:
 
 
 def new_quarantine() -> uuid.UUID:
-    """Return a fresh id for a table of rows in quarantine.
+    """Return a new id for a table of quarantined rows.
 
     Examples
     --------
@@ -112,5 +112,5 @@ def new_quarantine() -> uuid.UUID:
 
 
 def is_quarantine(one: uuid.UUID) -> bool:
-    """Tell whether an id is one of a table of rows in quarantine."""
+    """Return True if an id belongs to a table of quarantined rows."""
     return one.bytes.startswith(_QUARANTINE_ID)

@@ -20,19 +20,19 @@ from lancekit.errors import CorruptFileError
 
 ACTIVE, SEALED = 0, 1
 
-#: a field of lancekit's own, 27754, with 8 random bytes: no two manifests are the same file
+#: lancekit's own field 27754 with 8 random bytes, so that no two manifests are equal files
 _UNIQUE_TAG, _UNIQUE_BYTES = b"\xd1\xc6\r", 8
-#: another one, 27755 ("lk") with 8 bytes: the version, and the CRC-32 of all before
+#: lancekit's own field 27755 ("lk") with 8 bytes: version, and CRC-32 of all bytes before
 _CHECKSUM, _CHECKSUM_TAG, _CRC_BYTES = struct.Struct("<3sII"), b"\xd9\xc6\r", 4
-#: what no field but the list of generations has
+#: matches a folder of the list of generations, and no other field
 _FOLDER = re.compile(rb"[0-9a-f]{8}_gen_[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
 class SsTable(Part):
-    """A generation that was written: its number, its folder in the shard, and what it takes.
+    """Flushed generation: its number, its folder in the shard, and its sizes.
 
-    `manifest_crc32` is the CRC-32 of the generation's manifest file, which lancekit alone writes.
+    `manifest_crc32` is the CRC-32 of the generation's manifest file; only lancekit writes it.
     """
 
     generation: int = wire(c.whole())
@@ -45,7 +45,7 @@ class SsTable(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShardFieldValue(Part):
-    """What a field of the sharding spec is for all rows of a shard: its bytes, or UTF-8."""
+    """Value of a sharding field for all rows of a shard: its bytes, or UTF-8."""
 
     field_id: str = wire(c.TEXT)
     value: bytes = wire(c.DATA)
@@ -57,19 +57,19 @@ _FIELD_VALUES = c.parts(ShardFieldValue)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardManifest(Part):
-    """One version of what a shard holds.
+    """One version of a shard's state.
 
     shard: the shard's id.
     version: from 1, without gaps.
-    spec_id: the sharding spec that gives it rows; 0 if none does.
-    writer_epoch: that of the writer who has the shard: entries and manifests of earlier ones are
+    spec_id: the sharding spec that assigns rows to it; 0 if there is none.
+    writer_epoch: fencing epoch of the current writer; entries and manifests of earlier epochs are
         void.
-    replay_after: up to which entry of the log the generations have all rows.
-    last_seen: an entry that there was; later ones may be.
+    replay_after: the last log entry whose rows are all in the generations.
+    last_seen: a log entry that exists; later ones may exist, too.
     current_generation: the number of the next generation.
-    sstables: the generations that are written, and not drained.
-    field_values: what the fields of the sharding spec are for its rows.
-    status: 0 if rows may be written, 1 if it is sealed.
+    sstables: generations that are flushed and not drained.
+    field_values: values of the sharding fields for all rows of the shard.
+    status: 0 if rows can be written, 1 if the shard is sealed.
     """
 
     shard: UUID = wire(c.UUIDS, name="shard_id")
@@ -85,30 +85,30 @@ class ShardManifest(Part):
 
     @property
     def sealed(self) -> bool:
-        """Whether nobody may write to it any more."""
+        """True if the shard accepts no more writes."""
         return self.status != ACTIVE
 
     @property
     def flushed(self) -> int:
-        """The highest generation that it lists; 0 if it lists none."""
+        """Highest generation in `sstables`; 0 without any."""
         return max((table.generation for table in self.sstables), default=0)
 
     @property
     def values(self) -> Mapping[str, bytes]:
-        """The values of the fields of the sharding spec, as bytes, by the ids of the fields."""
+        """Encoded values of the sharding fields, by field id."""
         return {one.field_id: one.value for one in self.field_values}
 
 
 def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
-    """Parse a manifest.
+    """Parse a shard manifest.
 
-    Raises CorruptFileError: the bytes are damaged or empty, or have another checksum, or a
-        generation stands outside of the list of generations; the error names `where`.
+    Raises CorruptFileError: the bytes are damaged or empty, the checksum is wrong, or a generation
+        is outside of the list of generations; the error names `where`.
     """
     data, checksum = bytes(data), b""
     if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):
         data, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
-    # the next manifest gets random bytes of its own
+    # the random bytes are dropped, because each manifest gets new ones
     unique = -len(_UNIQUE_TAG) - _UNIQUE_BYTES
     has_unique = bool(checksum) and data[unique:].startswith(_UNIQUE_TAG)
     message = parse(pb.ShardManifest, data[:unique] if has_unique else data, where)
@@ -117,7 +117,7 @@ def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
     if _FOLDER.search(take_unknown(message)):
         raise _damaged(where, "a generation stands in a field that is not the list of generations")
     expected = _checksum_of(data, message.version)
-    # a writer that does not know the field carries it on: then the field names an earlier version
+    # writers that do not know the checksum keep it: it then names an earlier version and is ignored
     if checksum != expected and checksum[:-_CRC_BYTES] == expected[:-_CRC_BYTES]:
         raise _damaged(where, "its checksum is another")
     return decode(ShardManifest, message)
@@ -132,10 +132,10 @@ def _damaged(where: str, why: str) -> CorruptFileError:
 
 
 def with_checksum(data: bytes, version: int) -> bytes:
-    """Return an encoded manifest with random bytes and a checksum, in fields that others skip.
+    """Append random bytes and a checksum to an encoded manifest, in fields that others ignore.
 
-    A log that was removed and begun again has a manifest of the same content, and a server tells
-    objects by their content.
+    A log that was removed and recreated could have a manifest with the same content, and object
+    stores identify objects by content.
     """
     data += _UNIQUE_TAG + os.urandom(_UNIQUE_BYTES)
     return data + _checksum_of(data, version)

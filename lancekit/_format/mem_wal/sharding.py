@@ -1,4 +1,4 @@
-"""Which shard a row belongs to (docs/format/memwal.md, 5)."""
+"""Assignment of rows to shards (docs/format/memwal.md, 5)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lancekit._format.schema import LanceSchema
 from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
-#: what a table may be divided into
+#: maximum number of buckets of a table
 MOST_BUCKETS = 1024
 
-#: of the ids of shards that are made of values
+#: UUID namespace of shard ids that are derived from values
 _NAMESPACE = uuid.UUID("6c616e63-656b-4974-8000-6d656d77616c")
 
 _Words: TypeAlias = NDArray[np.uint32]
@@ -42,11 +42,11 @@ def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[np.generic]:
 
 def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[np.generic]], _Words]) -> _Words:
     numbers = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)  # -0 is 0
-    numbers[np.isnan(numbers)] = np.nan  # and all that is no number is one
+    numbers[np.isnan(numbers)] = np.nan  # all NaN become one
     return hashed(numbers.view(np.int32 if numbers.itemsize == 4 else np.int64))
 
 
-#: how values are hashed, for the first of the tests of types that says yes
+#: (type test, hash function) pairs; the first matching test decides
 _HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Words]], ...] = (
     (pt.is_boolean, lambda values: hash_short(values.to_numpy(zero_copy_only=False))),
     (pt.is_int64, lambda values: hash_long(values.to_numpy())),
@@ -65,9 +65,9 @@ _HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Words]
 
 
 def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[np.int32]:
-    """Return the bucket of each value, from 0; that of a null is 0.
+    """Return the bucket number of each value, from 0; nulls have bucket 0.
 
-    Raises UnsupportedTypeError: values of the type are not given to buckets.
+    Raises UnsupportedTypeError: values of the type cannot be hashed into buckets.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _bucket_count(field: ShardingField) -> int:
 
 
 _Evaluate: TypeAlias = Callable[[ShardingField, pa.Array], pa.Array]
-#: how a value is made of a source column; the reference's older words are known, not followed
+#: transform -> function that computes values from a source column; older words are unsupported
 _TRANSFORMS: Mapping[str, _Evaluate] = {
     "bucket": lambda field, source: pa.array(bucket_numbers(source, _bucket_count(field))),
     "identity": lambda _field, source: source,
@@ -120,12 +120,12 @@ _TRANSFORMS: Mapping[str, _Evaluate] = {
 def shard_values(
     rows: pa.RecordBatch | pa.Table, spec: ShardingSpec, schema: LanceSchema
 ) -> pa.RecordBatch:
-    """Return what the fields of a spec are for each row.
+    """Return the sharding values of each row.
 
     Raises ColumnNotFoundError: the rows lack a source column.
-    Raises InvalidArgumentError: the spec has no fields, or none of the columns; or a transform is
-        not known.
-    Raises UnsupportedTypeError: values of the type are not given to buckets.
+    Raises InvalidArgumentError: the spec has no fields, a field has no source column, or its
+        transform is unknown.
+    Raises UnsupportedTypeError: values of the type cannot be hashed into buckets.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def _source(rows: pa.RecordBatch | pa.Table, field: ShardingField, schema: Lance
 def shard_id(spec: ShardingSpec, values: Mapping[str, object]) -> uuid.UUID:
     """Return the id of the shard whose rows have these values, by the ids of the spec's fields.
 
-    Whoever asks for the shard of a value gets the same one, without that anybody keeps a list.
+    The id is derived from the values, so that no list of shards is needed.
 
     Examples
     --------
@@ -195,14 +195,14 @@ def shard_id(spec: ShardingSpec, values: Mapping[str, object]) -> uuid.UUID:
     return uuid.uuid5(_NAMESPACE, "\n".join([str(spec.spec_id), *named]))
 
 
-# ---- the hash of 32 bits by which rows are given to buckets (docs/format/memwal.md, 5)
+# ---- the 32-bit hash for buckets (docs/format/memwal.md, 5)
 #
-# It is Murmur3's, but for the bytes behind the last whole word of a text: each of them is a word.
+# It is Murmur3, except for the bytes after the last whole word of a text: each counts as a word.
 
-#: values at a time: the temporaries then stay in the processor's cache
+#: values hashed at a time: the temporaries then fit into the processor's cache
 _BLOCK = 1 << 13
 
-# The same numbers, wide: products of two do not leave 64 bits.
+# 64-bit copies of the constants: their products fit into 64 bits.
 _FIRST, _SECOND, _ADDED = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(0xE6546B64)
 _THIRD, _FOURTH = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
 _LOW, _SIGN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFF00)
@@ -210,7 +210,7 @@ _LOW, _SIGN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFF00)
 
 @kernel("u1 i8 =u4", saves=100)
 def murmur(data: Values, offsets: Values, out: Values) -> int:
-    """Do what `_hash_block` does, text by text."""
+    """Hash texts one by one; like `_hash_block`."""
     for value in range(out.size):
         at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
         length = stop - at
@@ -241,7 +241,7 @@ def murmur(data: Values, offsets: Values, out: Values) -> int:
 
 
 def _mixed(state: _Words, words: _Words) -> _Words:
-    """Take one word more into each state."""
+    """Mix one more word into each state."""
     words = words * np.uint32(0xCC9E2D51)
     words = (words << np.uint32(15)) | (words >> np.uint32(17))
     state = state ^ (words * np.uint32(0x1B873593))
@@ -261,7 +261,7 @@ def _blocks(count: int) -> list[slice]:
 
 
 def hash_short(numbers: NDArray[np.generic]) -> _Words:
-    """Hash numbers of at most 32 bits, each as one word."""
+    """Hash numbers of at most 32 bits as one word each."""
     out = np.empty(len(numbers), np.uint32)
     for part in _blocks(len(out)):
         words = numbers[part].astype(np.int64).astype(np.uint32)
@@ -270,7 +270,7 @@ def hash_short(numbers: NDArray[np.generic]) -> _Words:
 
 
 def hash_long(numbers: NDArray[np.generic]) -> _Words:
-    """Hash numbers of 64 bits, each as two words."""
+    """Hash 64-bit numbers as two words each."""
     halves = np.ascontiguousarray(numbers).view(np.uint32).reshape(-1, 2)
     out = np.empty(len(halves), np.uint32)
     for part in _blocks(len(out)):
@@ -280,7 +280,7 @@ def hash_long(numbers: NDArray[np.generic]) -> _Words:
 
 
 def hash_texts(texts: pa.Array) -> _Words:
-    """Hash the bytes of each value of an array of `large_binary` without nulls."""
+    """Hash the bytes of each value of a `large_binary` array without nulls."""
     _, places, data = texts.buffers()
     offsets = viewed(places, "<i8")[texts.offset : texts.offset + len(texts) + 1]
     octets = viewed(data)
@@ -295,9 +295,9 @@ def hash_texts(texts: pa.Array) -> _Words:
 def _hash_block(octets: NDArray[np.uint8], offsets: NDArray[np.int64]) -> _Words:
     starts, lengths = offsets[:-1], np.diff(offsets)
     state = np.zeros(len(lengths), np.uint32)
-    # a word begins at any byte
+    # overlapping words, one from each byte
     words: _Words = np.ndarray((max(len(octets) - 3, 0),), "<u4", octets, strides=(1,))
-    # one word of all texts that have it, and so on: few texts are long
+    # word k of all texts that have it, for each k: few texts are long
     place, texts = 0, np.flatnonzero(lengths >= 4)
     while len(texts):
         state[texts] = _mixed(state[texts], words[starts[texts] + place])
@@ -306,13 +306,13 @@ def _hash_block(octets: NDArray[np.uint8], offsets: NDArray[np.int64]) -> _Words
     behind = starts + (lengths & ~3)
     for trailing in range(3):
         texts = np.flatnonzero(lengths & 3 > trailing)
-        # unlike Murmur's own: each of them is a word, with its sign
+        # unlike Murmur3, each trailing byte is a sign-extended word
         single = octets[behind[texts] + trailing].view(np.int8)
         state[texts] = _mixed(state[texts], single.astype(np.int32).view(np.uint32))
     return _finished(state, lengths.astype(np.uint32))
 
 
-# ---- primary keys of several columns as one value, in their order (docs/format/memwal.md, 4)
+# ---- composite primary keys as one order-preserving value (docs/format/memwal.md, 4)
 
 _TESTS: tuple[Callable[[pa.DataType], bool], ...] = (
     pt.is_integer,
@@ -322,28 +322,28 @@ _TESTS: tuple[Callable[[pa.DataType], bool], ...] = (
     pt.is_binary,
     pt.is_large_binary,
 )
-#: in words
+#: the key types, for errors
 KEY_TYPES = "integers, bool, text and binary"
 
 
 def is_key_type(kind: pa.DataType) -> bool:
-    """Tell whether columns of a type can be in the primary key of a table with shards."""
+    """Return True if columns of a type can be in the primary key of a table with shards."""
     return any(test(kind) for test in _TESTS)
 
 
 def one_key(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the keys of rows as one column: the column itself, if there is one."""
+    """Return the keys of rows as one column; a single column is returned unchanged."""
     return columns[0] if len(columns) == 1 else key_tuples(columns)
 
 
 def key_tuples(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    r"""Encode the key of each row, so that keys compare as their bytes do.
+    r"""Encode the key of each row as bytes with the same order as the keys.
 
-    Of each column a zero byte for a null, else a one and the value: whole numbers as 8 bytes, the
-    highest first, with the sign's bit turned around; bool as one byte; text and binary with each
-    zero byte followed by 0xFF, and two zero bytes at the end.
+    For each column, a null is a zero byte; another value follows a byte 1.  Whole numbers are 8
+    big-endian bytes with the sign bit inverted, bool is one byte.  In text and binary each zero
+    byte is followed by 0xFF, and two zero bytes mark the end.
 
-    Raises UnsupportedTypeError: a column is of a type that keys cannot have.
+    Raises UnsupportedTypeError: keys cannot have a column of this type.
 
     Examples
     --------
@@ -366,7 +366,7 @@ def _parts(column: pa.Array) -> list[pa.Array]:
 
 
 def _filled(column: pa.Array) -> pa.Array:
-    """Put any value in the place of nulls."""
+    """Replace nulls by any value of the type."""
     kind = column.type
     value: bytes | str | int = b"" if pt.is_binary(kind) or pt.is_large_binary(kind) else 0
     value = "" if pt.is_string(kind) or pt.is_large_string(kind) else value
@@ -396,7 +396,7 @@ def _value_bytes(values: pa.Array) -> pa.Array:
 
 
 def _fixed(octets: NDArray[np.uint8]) -> pa.Array:
-    """Return rows of bytes as values."""
+    """Convert rows of bytes to binary values."""
     rows, width = octets.shape
     data = pa.py_buffer(np.ascontiguousarray(octets))
     made = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), rows, [None, data])
