@@ -44,15 +44,15 @@ class Codec:
 
 def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
     """Declare a dataclass field with a codec; ``name`` is the message's field, if it differs."""
-    return field(metadata=carried_by(codec, name), **kwargs)
+    return field(metadata=codec_metadata(codec, name), **kwargs)
 
 
-def carried_by(codec: Codec, name: str = "") -> dict[str, object]:
+def codec_metadata(codec: Codec, name: str = "") -> dict[str, object]:
     """Return the metadata of a dataclass field that has a codec."""
     return {"codec": codec, "name": name}
 
 
-def _list_carried(kind: type[Part]) -> tuple[tuple[str, str, Codec], ...]:
+def _list_codecs(kind: type[Part]) -> tuple[tuple[str, str, Codec], ...]:
     return tuple(
         (f.name, f.metadata["name"] or f.name, f.metadata["codec"])
         for f in fields(kind)
@@ -60,7 +60,7 @@ def _list_carried(kind: type[Part]) -> tuple[tuple[str, str, Codec], ...]:
     )
 
 
-_carried: Callable[[object], tuple[tuple[str, str, Codec], ...]] = cache(_list_carried)
+_codecs_of: Callable[[object], tuple[tuple[str, str, Codec], ...]] = cache(_list_codecs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Part:
 
     def __post_init__(self) -> None:
         # callers pass lists, NumPy integers and Arrow schemas: convert each to one type
-        for name, _, codec in _carried(type(self)):
+        for name, _, codec in _codecs_of(type(self)):
             given = getattr(self, name)
             value = codec.accept(given, f"{type(self).__name__}.{name}")
             if value is not given:
@@ -80,7 +80,7 @@ class Part:
 
 def values_of(kind: type[Part], message: Message) -> dict[str, Any]:
     """Return the constructor arguments of the dataclass for a message."""
-    values = {name: codec.get(message, there) for name, there, codec in _carried(kind)}
+    values = {name: codec.get(message, there) for name, there, codec in _codecs_of(kind)}
     return {**values, "unknown": take_unknown(message)}
 
 
@@ -92,7 +92,7 @@ def decode(kind: type[P], message: Message) -> P:
 def encode(part: Part, message: Message) -> None:
     """Encode a dataclass into a message."""
     message.SetInParent()  # an operation without content is still an operation
-    for name, there, codec in _carried(type(part)):
+    for name, there, codec in _codecs_of(type(part)):
         codec.put(message, there, getattr(part, name))
     put_unknown(message, part.unknown)
 

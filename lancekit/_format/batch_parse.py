@@ -45,10 +45,10 @@ class Fields(NamedTuple):
         """Select the fields with a number and a wire type."""
         return self.take((self.number == number) & (self.kind == kind))
 
-    def take(self, chosen: NDArray[np.bool_]) -> Fields:
+    def take(self, mask: NDArray[np.bool_]) -> Fields:
         """Select the fields that a mask marks."""
         message, number, kind, value, start = self
-        return Fields(message[chosen], number[chosen], kind[chosen], value[chosen], start[chosen])
+        return Fields(message[mask], number[mask], kind[mask], value[mask], start[mask])
 
 
 def joined(encoded: Sequence[bytes]) -> Messages:

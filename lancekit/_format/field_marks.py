@@ -119,7 +119,7 @@ def option(metadata: Metadata, key: str) -> str:
     return value if value in choice.values else ""
 
 
-def asks_for_encoding(metadata: Metadata) -> bool:
+def requests_encoding(metadata: Metadata) -> bool:
     """Return True if a mark requests an encoding."""
     return any(key.startswith("lance-encoding:") for key in metadata)
 

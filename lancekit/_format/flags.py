@@ -30,7 +30,7 @@ _WRITABLE = FROM_CONTENT | STABLE_ROW_IDS | MIXED_FILE_VERSIONS | MANAGED_BLOBS
 _READABLE = _WRITABLE | 128 | 1024 | 32768
 
 
-def _refused(word: int, known: int) -> str | None:
+def _unknown_bits(word: int, known: int) -> str | None:
     """Return the unknown bits of the flags as text, or ``None``.
 
     They have no names, because drafts of the format use the same bit for different features.
@@ -42,9 +42,9 @@ def _refused(word: int, known: int) -> str | None:
 
 def check_readable(reader_flags: int, where: str) -> None:
     """Raise ``UnsupportedFeatureError`` if a reader flag is unknown."""
-    if refused := _refused(reader_flags, _READABLE):
+    if unknown := _unknown_bits(reader_flags, _READABLE):
         raise UnsupportedFeatureError(
-            f"{where} uses features that this release cannot read: flag {refused}.",
+            f"{where} uses features that this release cannot read: flag {unknown}.",
             hint="Open it with a newer release of lancekit.",
             flags=reader_flags,
         )
@@ -52,9 +52,9 @@ def check_readable(reader_flags: int, where: str) -> None:
 
 def check_writable(writer_flags: int, where: str) -> None:
     """Raise ``UnsupportedFeatureError`` if this release cannot commit on top of the flags."""
-    if refused := _refused(writer_flags, _WRITABLE):
+    if unknown := _unknown_bits(writer_flags, _WRITABLE):
         raise UnsupportedFeatureError(
-            f"{where} uses features that this release cannot write: flag {refused}. "
+            f"{where} uses features that this release cannot write: flag {unknown}. "
             "Reading it works.",
             hint="Write to it with pylance, or with a newer release of lancekit.",
             flags=writer_flags,

@@ -67,7 +67,7 @@ _SEQUENCES: Mapping[str, tuple[Any, str]] = {
     "last_updated_at_version_meta": (RowDatasetVersionMeta, "last_updated_at"),
 }
 
-_NOTHING: Mapping[int, Fragment] = MappingProxyType({})
+_EMPTY: Mapping[int, Fragment] = MappingProxyType({})
 
 # row sequences stored outside of the manifest; kept unchanged
 _UNMODELLED = (
@@ -80,7 +80,7 @@ _UNMODELLED = (
 )
 
 
-def _listed(files: object) -> Items[DataFile]:
+def _file_items(files: object) -> Items[DataFile]:
     if isinstance(files, str) or not isinstance(files, Iterable):
         raise InvalidTypeError(f"files is {shown(files)}.", hint="Pass a list of data files.")
     return Items(files)
@@ -132,7 +132,7 @@ class Fragment:
     ) -> None:
         put = object.__setattr__
         put(self, "id", id)
-        put(self, "files", files if isinstance(files, Items) else _listed(files))
+        put(self, "files", files if isinstance(files, Items) else _file_items(files))
         put(self, "physical_rows", physical_rows)
         put(self, "deletion_file", deletion_file)
         put(self, "row_ids", _data(row_id_meta, row_ids))
@@ -338,7 +338,7 @@ class FragmentList(Sequence[Fragment]):
     def edit(
         self,
         *,
-        updated: Mapping[int, Fragment] = _NOTHING,
+        updated: Mapping[int, Fragment] = _EMPTY,
         removed: Collection[int] = (),
         added: Sequence[Fragment] = (),
     ) -> FragmentList:
@@ -355,9 +355,9 @@ class FragmentList(Sequence[Fragment]):
             encoded = [encoded[i] for i in np.flatnonzero(~gone)]
             facts = facts.take(~gone)
         if new:
-            theirs = [fragment_to_pb(f).SerializeToString() for f in new]
-            encoded = encoded + theirs
-            facts = facts.followed_by(facts_of(theirs))
+            new_encoded = [fragment_to_pb(f).SerializeToString() for f in new]
+            encoded = encoded + new_encoded
+            facts = facts.followed_by(facts_of(new_encoded))
         if (facts.ids[:-1] > facts.ids[1:]).any():
             order = np.argsort(facts.ids, kind="stable")
             encoded = [encoded[i] for i in order]

@@ -181,9 +181,9 @@ def places_with_files(encoded: Sequence[bytes], paths: Collection[str]) -> Offse
         for inner in walk(inside(messages, files)):
             named = inner.where(_PATH, LENGTH)
             for length, some in wanted.items():
-                chosen = np.flatnonzero(named.value == length)
-                letters = messages.data[named.start[chosen, None] + np.arange(length)]
+                sized = np.flatnonzero(named.value == length)
+                letters = messages.data[named.start[sized, None] + np.arange(length)]
                 names = np.ascontiguousarray(letters).view(f"S{length}").ravel()
-                hits = chosen[np.isin(names, some)]
+                hits = sized[np.isin(names, some)]
                 found.append(files.message[named.message[hits]])
     return np.unique(np.concatenate(found))

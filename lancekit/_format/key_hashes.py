@@ -222,7 +222,7 @@ _MASK = (1 << 64) - 1
 _CHUNK = 8_192
 
 
-def _pays(count: int, length: int) -> bool:
+def _is_large_enough(count: int, length: int) -> bool:
     """Return True if a group is large enough to beat hashing its rows one by one (measured)."""
     return count >= 64 + 10 * length
 
@@ -386,7 +386,7 @@ def hash_binary(values: pa.LargeBinaryArray) -> Words:
     small = []
     for group in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
         length = int(lengths[group[0]])
-        if not _pays(len(group), length):
+        if not _is_large_enough(len(group), length):
             small.append(group)
             continue
         for part in _chunks(len(group)):

@@ -174,8 +174,8 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     for name in below:
         if name not in names:
             raise column_not_found(f"{field.name}.{name}", names)
-    kept = [pruned(child, below[child.name]) for child in field.children if child.name in below]
-    return replace(field, children=tuple(kept))
+    selected = [pruned(child, below[child.name]) for child in field.children if child.name in below]
+    return replace(field, children=tuple(selected))
 
 
 def _is_whole(field: LanceField) -> bool:

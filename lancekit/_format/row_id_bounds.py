@@ -65,11 +65,11 @@ def row_id_bounds(encoded: Sequence[bytes]) -> RowIdBounds:
                 spans = np.isin(kinds.number, _SPANS)
                 odd[owners[~spans]] = True
                 start, stop = _ends(messages, kinds.take(spans))
-                filled, mine = stop > start, owners[spans]
-                odd[mine[stop < start]] = True  # damaged; parsing raises the error
-                mine = mine[filled]
-                lowest[mine] = np.minimum(lowest[mine], start[filled])
-                highest[mine] = np.maximum(highest[mine], stop[filled] - np.uint64(1))
+                filled, owned = stop > start, owners[spans]
+                odd[owned[stop < start]] = True  # damaged; parsing raises the error
+                owned = owned[filled]
+                lowest[owned] = np.minimum(lowest[owned], start[filled])
+                highest[owned] = np.maximum(highest[owned], stop[filled] - np.uint64(1))
     for place in np.flatnonzero(odd).tolist():
         message = parse(pb.DataFragment, encoded[place], "a manifest's fragment")
         where = f"fragment {message.id}"

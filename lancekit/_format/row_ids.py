@@ -166,8 +166,8 @@ class RowIds:
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(owners, kind="stable")
         parts, firsts = np.unique(owners[order], return_index=True)
-        for owner, mine in zip(parts.tolist(), np.split(order, firsts[1:]), strict=True):
-            out[mine] = self._segments[owner].at(rows[mine] - self._starts[owner])
+        for owner, positions in zip(parts.tolist(), np.split(order, firsts[1:]), strict=True):
+            out[positions] = self._segments[owner].at(rows[positions] - self._starts[owner])
         return out
 
     def values(self) -> U64Array:
@@ -195,8 +195,8 @@ class RowIds:
             stop = int(np.searchsorted(ids, np.uint64(highest), side="right"))
             if first < stop:
                 found = segment.find(ids[first:stop])
-                held = np.flatnonzero(found != _ABSENT)
-                out[first + held] = found[held] + start
+                present = np.flatnonzero(found != _ABSENT)
+                out[first + present] = found[present] + start
         return out
 
 

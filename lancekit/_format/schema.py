@@ -40,7 +40,7 @@ _NO_ID = -1
 _LAST_FIELD_ID = (1 << 31) - 1
 
 #: cached properties of a field
-_MADE = frozenset({"_arrow", "_message"})
+_CACHED = frozenset({"_arrow", "_message"})
 
 #: maximum nesting depth: far more than any real type has, and safe for recursion
 _MOST_LEVELS = 100
@@ -76,7 +76,7 @@ class LanceField:
 
     def __getstate__(self) -> dict[str, object]:
         # cached properties are recomputed after unpickling
-        return {name: value for name, value in vars(self).items() if name not in _MADE}
+        return {name: value for name, value in vars(self).items() if name not in _CACHED}
 
     # cached: a scan or a commit of a wide table requests each field several times
     @cached_property
@@ -379,8 +379,8 @@ def schema_from_pb(
         position = message.unenforced_primary_key_position
         metadata = message.metadata
         # all attributes at once: a frozen class's constructor takes longer than the rest of this
-        made = object.__new__(LanceField)
-        vars(made).update(
+        result = object.__new__(LanceField)
+        vars(result).update(
             id=own,
             name=message.name,
             logical_type=message.logical_type,
@@ -391,7 +391,7 @@ def schema_from_pb(
             key_position=position if message.unenforced_primary_key or position > 0 else None,
             unknown=take_unknown(message),
         )
-        return made
+        return result
 
     top = tuple(map(build, children[-1]))
     return LanceSchema(top, _texts(metadata or {}))

@@ -40,7 +40,7 @@ class Transaction(Displayed, Part):
     `blobs_op` is the operation on the blob dataset of old releases, a removed feature.
     """
 
-    read_version: int = field(metadata=c.carried_by(c.whole()))
+    read_version: int = field(metadata=c.codec_metadata(c.whole()))
     operation: Operation
     uuid: str = wire(c.TEXT, default_factory=lambda: str(uuid.uuid4()))
     transaction_properties: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)

@@ -166,11 +166,11 @@ def _maps_of(config: Any) -> list[Any]:
 
 
 def test_every_field_of_the_messages_is_carried() -> None:
-    from lancekit._format._codecs import _carried
+    from lancekit._format._codecs import _codecs_of
 
     for kind in ops.OPERATIONS:
         body = Message.DESCRIPTOR.fields_by_name[kind.arm].message_type
-        carried = {there for _, there, _ in _carried(kind)}
+        carried = {there for _, there, _ in _codecs_of(kind)}
         # the schema's codec carries its metadata along
         assert {f.name for f in body.fields} - {"schema_metadata"} <= carried, kind
 

@@ -21,7 +21,7 @@ from lancekit._file.kernels.arrow_buffers import Encoded
 from lancekit._file.layouts import blobs
 from lancekit._file.layouts import v20_encode as encode20
 from lancekit._file.layouts.choose import encode_pages
-from lancekit._format.field_marks import asks_for_encoding, holds_blobs, is_blob_v2
+from lancekit._format.field_marks import holds_blobs, is_blob_v2, requests_encoding
 from lancekit._format.pb import encodings_v20_pb2, file2_pb2
 from lancekit._format.schema import LanceField
 
@@ -107,7 +107,7 @@ def columns_of(
             text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
             encode=encode,
             threaded=not blob,
-            plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
+            plain=not old and not leaf.path and not requests_encoding(owner.metadata),
             empty=pa.nulls(0, pa.large_binary() if blob else pa.int64()),
             waiting=_PageBuffer(max_page_bytes),
             pages=_ColumnMetadataBuilder(
