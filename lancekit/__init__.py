@@ -1,8 +1,8 @@
 """lancekit: a Jupyter-first toolkit for Lance datasets.
 
-`write_dataset` and `dataset` give a `LanceDataset`: versions, time travel, tags, branches, clones,
-deletes and merge-inserts, in this process or on Spark.  Names follow pylance, so
-``import lancekit as lance`` works for what is offered.
+`write_dataset` and `dataset` return a `LanceDataset` with versions, time travel, tags, branches,
+clones, deletes and merge-inserts, in this process or on Spark.  Names follow pylance, so
+``import lancekit as lance`` works for everything that lancekit supports.
 """
 
 from importlib import import_module as _import_module
@@ -173,7 +173,7 @@ __all__ = [
     "write_dataset",
 ]
 
-#: the same to Python: which module has a name, so that importing lancekit loads next to nothing
+#: lazy imports: the module of each name, so that importing lancekit loads almost nothing
 _HOMES = {
     "_pipeline.udf_checkpoint": "BatchUDF batch_udf",
     "_api.blob_type": "BlobType",
@@ -221,27 +221,27 @@ _HOMES = {
     "spark": "session_info spark_session stop_spark warm_up",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-#: pylance's modules, which are found as attributes there too, and Spark's room
+#: pylance's modules, which are attributes of its package, too, and the Spark module
 _MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
 _MODULES |= {"query", "udf", "vector", "arrow", "debug", "lance", "log", "sampler", "util"}
 _MODULES |= {"mem_wal"}
 
 _connect()
-# Importing a module puts it into its package under its name.  The module `lancekit.dataset` is
-# imported and taken away before anybody can, so that `lancekit.dataset` stays the function.
+# Importing a module makes it an attribute of its package.  The module `lancekit.dataset` is
+# imported and removed first, so that `lancekit.dataset` stays the function.
 _import_module("lancekit.dataset")
-globals().pop("dataset", None)  # it is not there when a notebook reloads the extension
+globals().pop("dataset", None)  # missing when a notebook reloads the extension
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Give a notebook ``%%lance``, ``%lance`` and errors as cards: ``%load_ext lancekit``."""
+    """Add ``%%lance``, ``%lance`` and error cards to a notebook: ``%load_ext lancekit``."""
     from lancekit._notebook.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Take back what `load_ipython_extension` gave: ``%unload_ext lancekit``."""
+    """Undo `load_ipython_extension`: ``%unload_ext lancekit``."""
     from lancekit._notebook.extension import unload
 
     unload(shell)
@@ -259,5 +259,5 @@ def __getattr__(name: str) -> object:
 
         raise missing("lance", name)
     found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)
-    globals()[name] = found  # next time without this detour
+    globals()[name] = found  # later accesses skip this function
     return found

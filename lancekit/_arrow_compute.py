@@ -1,11 +1,11 @@
-"""Arrow's kernels by the names of `pyarrow.compute`, without the time that its import takes.
+"""Arrow kernels with the names of `pyarrow.compute`, without its import time.
 
-`pyarrow.compute` writes the documentation of 300 kernels when it is imported: 40 ms of a process
-whose first filter takes 5 ms.  Here a kernel is wrapped when it is first used.  What is no kernel,
-and a pyarrow whose own parts have other names, comes from `pyarrow.compute`.
+`pyarrow.compute` generates documentation for 300 kernels at import, which takes 40 ms; a first
+filter takes 5 ms.  This module wraps a kernel at its first use.  `pyarrow.compute` is the fallback
+for names that are not kernels, and for a pyarrow whose internals have other names.
 
-Methods of arrays (`filter`, `take`, `cast`, `is_valid`, `fill_null`) import `pyarrow.compute`, too:
-what runs for a first filter calls the kernel instead.
+Methods of arrays (`filter`, `take`, `cast`, `is_valid`, `fill_null`) import `pyarrow.compute`, too.
+Code that runs for a first filter calls the kernel instead.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from pyarrow.compute import *  # noqa: F403
 
-#: kernels that have another name in Python, and those that `pyarrow.compute` defines anew
+#: kernels that have another name in Python, and functions that `pyarrow.compute` implements itself
 _WRITTEN = {"and_": "and", "or_": "or"}
 _IN_PYTHON = {"index", "random"}
 
 
 def __getattr__(name: str) -> object:
-    if name.startswith("_"):  # Python asks modules for more names than they have
+    if name.startswith("_"):  # Python looks for optional names in modules
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = _of_arrow(name)
     return found
@@ -54,7 +54,7 @@ def _of_arrow(name: str) -> object:
 
 
 def _wrapped(function: Any) -> Callable[..., object]:
-    """Return a kernel that takes its options by place or by name, behind its values."""
+    """Return a function that passes values to a kernel, and options by position or by name."""
     options_class = getattr(_compute, function._doc.options_class or "", None)
     arity = None if function.arity is Ellipsis else function.arity
 
@@ -89,5 +89,5 @@ def _take(rows: object, indices: object) -> object:
     return _compute.call_function("take", [rows, indices], _compute.TakeOptions())
 
 
-#: what `pyarrow.compute` defines in Python, and a first filter calls
+#: functions that `pyarrow.compute` defines in Python and a first filter calls
 _PLAIN = {"cast": _cast, "fill_null": _fill_null, "take": _take}

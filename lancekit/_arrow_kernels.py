@@ -1,29 +1,29 @@
-"""Arrow kernels that are not right for every array, called so that they are.
+"""Workarounds for Arrow kernels that fail or return wrong results for some arrays.
 
-All other modules call these kernels here; tests/project/test_kernel_calls.py holds them to it.
-What Arrow 26 gets wrong, and what is done about it:
+All other modules call these kernels here, which tests/project/test_kernel_calls.py checks.  Faults
+of Arrow 26, and the workarounds:
 
 - ``take`` and ``filter`` of fixed-size lists of fixed-size lists return other rows, or memory
-  outside of the array, if lists at any level begin at an offset, as those of a slice do.  There is
-  no error, so the type decides: such lists are placed at offset 0 before each call.  ``filter`` of
-  chunks makes slices itself where the mask has other chunks, so these are filtered one by one.
-- ``null_count`` and ``drop_null`` see the nulls among the indices of a dictionary, and not those
-  among its values; ``is_null`` and ``is_valid`` see both.
-- ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` leaves them out.
-- ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or those of foreign
-  memory, if the first text of an array at offset 0 does not begin at byte 0.
-- ``max_element_wise`` and ``min_element_wise`` pass over the offsets of fixed-size binary arrays.
-- ``cast`` to the same type reads null items of a slice beyond their end, refuses null structs whose
-  fields take no nulls, or ends the process; so does a cast of structs and lists that hold such
-  parts.  Parts of the same type are passed on, not cast.
-- ``cast`` of decimals to a larger scale wraps values with too many digits around; they are refused.
-- Half floats and dictionaries are not sorted, and half floats are not ranked.
-- What joins chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``, ``concat_batches``,
-  sorting) raises an error for dictionaries that hold nulls, and for empty arrays with an offset,
-  which the C stream leaves without a buffer.  Both are rewritten after the error, and the kernel is
-  called again.
+  outside of the array, if lists at any level have an offset, e.g. in a slice.  There is no error,
+  so the type decides: such lists are moved to offset 0 before each call.  ``filter`` of a chunked
+  array creates slices if the mask has other chunks, so its chunks are filtered one by one.
+- ``null_count`` and ``drop_null`` see nulls in the indices of a dictionary, but not in its values;
+  ``is_null`` and ``is_valid`` see both.
+- ``list_parent_indices`` counts the items below null lists, and ``list_flatten`` omits them.
+- ``ascii_lower``, ``ascii_upper`` and ``ascii_swapcase`` return other bytes, or foreign memory, if
+  the first text of an array at offset 0 does not begin at byte 0.
+- ``max_element_wise`` and ``min_element_wise`` ignore the offsets of fixed-size binary arrays.
+- ``cast`` to the same type reads null items of a slice beyond their end, rejects null structs with
+  non-nullable fields, or kills the process.  So does a cast of structs and lists with such parts.
+  Parts of the same type are passed on without a cast.
+- ``cast`` of decimals to a larger scale wraps values with too many digits; here they are an error.
+- Half floats and dictionaries cannot be sorted, and half floats cannot be ranked.
+- Kernels that join chunks (``take`` of several, ``concat_arrays``, ``combine_chunks``,
+  ``concat_batches``, sorting) fail for dictionaries with null values, and for empty arrays with an
+  offset, which the C stream leaves without a buffer.  After the error both are rewritten, and the
+  kernel is called again.
 
-Values are copied only where Arrow is wrong.
+Values are copied only in these cases.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TEXTS = frozenset({pa.string().id, _LARGE_STRING})
 _FIXED_BYTES = pa.binary(1).id
 _DICTIONARY = pa.dictionary(pa.int8(), pa.null()).id
 _FIXED = pa.list_(pa.null(), 1).id
-#: types with parts, by their ids, which are looked up faster than a type
+#: ids of types with child types; a lookup by id is faster than by type
 _WITH_PARTS = frozenset(
     kind.id
     for kind in (
@@ -70,7 +70,7 @@ _JOINING_ERRORS = (pa.ArrowInvalid, pa.ArrowIndexError)
 def take(
     rows: _Rows, indices: pa.Array | pa.ChunkedArray | NDArray[np.generic] | Sequence[int] | range
 ) -> _Rows:
-    """Return the rows at some places, by numbers of Arrow's or NumPy's; a null for a null."""
+    """Return the rows at positions, which are an Arrow or NumPy array; a null gives a null."""
     places = arrow_of(indices) if isinstance(indices, np.ndarray) else indices
     taken: _Rows = _joined(lambda sound: pc.take(sound, places), _sliced_soundly(rows))
     return taken
@@ -79,7 +79,7 @@ def take(
 def filter(  # noqa: A001  # Arrow's name
     rows: _Rows, mask: pa.Array | pa.ChunkedArray | NDArray[np.bool_]
 ) -> _Rows:
-    """Return the rows for which a mask is true, by booleans of Arrow's or NumPy's."""
+    """Return the rows for which a mask, an Arrow or NumPy array, is true."""
     if isinstance(mask, np.ndarray):
         mask = booleans_of(mask)
     found: Any = _sliced_soundly(rows)
@@ -95,7 +95,7 @@ def filter(  # noqa: A001  # Arrow's name
 def _filtered_by_chunk(
     rows: pa.ChunkedArray | pa.Table, flags: pa.Array
 ) -> pa.ChunkedArray | pa.Table:
-    """Filter chunks that begin at offset 0: where a mask has other chunks, Arrow slices them."""
+    """Filter chunks one by one: for a mask with other chunks, Arrow would slice them."""
     if isinstance(rows, pa.Table):
         columns = [filter(column, flags) for column in rows.columns]
         return pa.Table.from_arrays(columns, schema=rows.schema)
@@ -108,7 +108,7 @@ def _filtered_by_chunk(
 
 
 def drop_null(rows: _Rows) -> _Rows:
-    """Return the values that are not null, or the rows of a table that have no null."""
+    """Return the values that are not null, or the rows of a table without any null."""
     columns: Any = [rows] if isinstance(rows, _COLUMNS) else rows.columns
     if any(_nests_fixed(c.type) or isinstance(c.type, pa.DictionaryType) for c in columns):
         both: Any = pc.and_
@@ -118,7 +118,7 @@ def drop_null(rows: _Rows) -> _Rows:
 
 
 def null_count(values: pa.Array | pa.ChunkedArray) -> int:
-    """Return how many values are null."""
+    """Return the number of nulls, including null values of dictionaries."""
     if values.type.id != _DICTIONARY:
         return values.null_count
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
@@ -127,7 +127,7 @@ def null_count(values: pa.Array | pa.ChunkedArray) -> int:
 
 
 def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the same values by a dictionary that holds no null: nulls are those of indices."""
+    """Move nulls from a dictionary's values to its indices."""
     if not values.dictionary.null_count:
         return values
     there = pc.is_valid(values.dictionary).to_numpy(zero_copy_only=False)
@@ -140,7 +140,7 @@ def without_null_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def without_unused_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the same values by a dictionary of those that rows have, in their order."""
+    """Reduce a dictionary to the values in use, in their order."""
     used = pc.drop_null(pc.unique(values.indices))
     used = pc.take(used, pc.sort_indices(used))
     return pa.DictionaryArray.from_arrays(
@@ -151,13 +151,13 @@ def without_unused_values(values: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def concat_arrays(arrays: Iterable[pa.Array], memory_pool: pa.MemoryPool | None = None) -> pa.Array:
-    """Return arrays of one type as one, copied."""
+    """Concatenate arrays of one type; always copies."""
     joined: pa.Array = _joined(lambda parts: pa.concat_arrays(parts, memory_pool), list(arrays))
     return joined
 
 
 def concat_batches(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return batches of one schema as one, copied."""
+    """Concatenate batches of one schema; always copies."""
     joined: pa.RecordBatch = _joined(pa.concat_batches, list(batches))
     return joined
 
@@ -167,29 +167,29 @@ def combine_chunks(rows: pa.ChunkedArray) -> pa.Array: ...
 @overload
 def combine_chunks(rows: pa.Table) -> pa.Table: ...
 def combine_chunks(rows: pa.ChunkedArray | pa.Table) -> pa.Array | pa.Table:
-    """Return the chunks of a column as one array, or a table whose columns have one chunk each."""
+    """Combine the chunks of a column to one array, or of each column of a table to one chunk."""
     joined: pa.Array | pa.Table = _joined(lambda parts: parts.combine_chunks(), rows)
     return joined
 
 
 def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
-    """Return rows in the order of some columns."""
+    """Sort rows by some columns."""
     ordered: _Tabular = _joined(lambda sound: sound.sort_by(sorting), _sliced_soundly(rows))
     return ordered
 
 
 def ascii_lower(texts: _Values) -> _Values:
-    """Return texts with ASCII letters in lower case: an array, chunks of one, or a scalar."""
+    """Lower the ASCII letters of texts: an array, a chunked array, or a scalar."""
     return pc.ascii_lower(_from_byte_0(texts))
 
 
 def ascii_upper(texts: _Values) -> _Values:
-    """Return texts with ASCII letters in upper case: an array, chunks of one, or a scalar."""
+    """Raise the ASCII letters of texts to upper case: an array, a chunked array, or a scalar."""
     return pc.ascii_upper(_from_byte_0(texts))
 
 
 def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
-    """Return values of another type, or rows of another schema with the same names."""
+    """Cast values to a type, or rows to a schema with the same names."""
     found: Any = rows
     if isinstance(kind, pa.Schema):
         found = _cast_rows(found, kind)
@@ -202,7 +202,7 @@ def cast(rows: _Rows, kind: pa.DataType | pa.Schema) -> _Rows:
 
 
 def cast_decimals(values: _Values, kind: pa.DataType) -> _Values:
-    """Return decimals, an array or a scalar, of another type; no value may change."""
+    """Cast decimals, an array or a scalar, to another decimal type without changing values."""
     own, new = cast_type("_Decimals", values.type), cast_type("_Decimals", kind)
     whole, most = own.precision - own.scale, new.precision - new.scale
     if new.scale > own.scale and most < whole:
@@ -222,14 +222,14 @@ def sortable(values: pa.ChunkedArray) -> pa.ChunkedArray: ...
 @overload
 def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray: ...
 def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Return values that Arrow orders: floats for half floats, plain values for dictionaries."""
+    """Convert values to a type that Arrow can sort: half floats to floats, dictionaries decoded."""
     if isinstance(values.type, pa.DictionaryType):
         return pc.cast(values, values.type.value_type)
     return pc.cast(values, pa.float32()) if values.type.id == _HALF else values
 
 
 def rank(values: pa.Array, tiebreaker: str) -> pa.Array:
-    """Return the ranks of values, from 1."""
+    """Return the ranks of values, from 1 on."""
     return pc.rank(sortable(values), tiebreaker=tiebreaker)
 
 
@@ -237,7 +237,7 @@ def sort_indices(
     rows: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table,
     sort_keys: Sequence[tuple[str, str]] = (),
 ) -> pa.Array:
-    """Return the places of values, or of rows by the columns of ``sort_keys``, in order."""
+    """Return the positions of values, or of rows by ``sort_keys``, in sorted order."""
     if isinstance(rows, _COLUMNS):
         return pc.sort_indices(sortable(rows))
     columns = [sortable(column) for column in rows.columns]
@@ -245,17 +245,17 @@ def sort_indices(
 
 
 def max_element_wise(*values: object, skip_nulls: bool = True) -> Any:
-    """Return the greatest of values side by side: of arrays and scalars."""
+    """Return the element-wise maximum of arrays and scalars."""
     return pc.max_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
 
 
 def min_element_wise(*values: object, skip_nulls: bool = True) -> Any:
-    """Return the least of values side by side: of arrays and scalars."""
+    """Return the element-wise minimum of arrays and scalars."""
     return pc.min_element_wise(*map(_bytes_from_0, values), skip_nulls=skip_nulls)
 
 
 def list_parents(lists: pa.Array) -> pa.Array:
-    """Return for each item that ``list_flatten`` returns the row of its list."""
+    """Return the row of the list for each item that ``list_flatten`` returns."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     return pa.array(np.repeat(np.arange(len(lists)), lengths))
 
@@ -265,7 +265,7 @@ def list_parents(lists: pa.Array) -> pa.Array:
 
 def _cast_rows(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
     if rows.schema.names != schema.names:
-        return rows.cast(schema)  # which says what differs
+        return rows.cast(schema)  # raises an error that names the difference
     pairs = zip(rows.columns, schema.types, strict=True)
     columns: list[Any] = [cast(column, kind) for column, kind in pairs]  # type: ignore[type-var]
     for field, column in zip(schema, columns, strict=True):
@@ -308,7 +308,7 @@ def _cast_parts(parts: list[pa.Array], kind: pa.DataType) -> list[pa.Array]:
 
 
 def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
-    """Raise if a field that takes no nulls from now on holds one where the struct is not null."""
+    """Raise if a field that becomes non-nullable has a null in a struct that is not null."""
     for place in range(kind.num_fields):
         field = kind.field(place)
         if not field.nullable and structs.type.field(place).nullable:
@@ -318,7 +318,7 @@ def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
 
 
 def _is_cast_wrongly(kind: pa.DataType) -> bool:
-    """Return whether values have decimals, parts of null type, or fields that take no nulls."""
+    """Return True if values have decimals, parts of null type, or non-nullable fields."""
     if pt.is_decimal(kind):
         return True
     if kind.id not in _WITH_PARTS:
@@ -328,11 +328,11 @@ def _is_cast_wrongly(kind: pa.DataType) -> bool:
     return required or any(f.type.id == _NULL or _is_cast_wrongly(f.type) for f in fields)
 
 
-# ---- what the kernels are given instead
+# ---- rewritten inputs of kernels
 
 
 def _joined(kernel: Callable[[Any], _Out], rows: object) -> _Out:
-    """Call a kernel that joins chunks; if Arrow refuses them, call it again on mended ones."""
+    """Call a kernel that joins chunks; if Arrow raises an error, rewrite the chunks and retry."""
     try:
         return kernel(rows)
     except _JOINING_ERRORS:
@@ -340,13 +340,13 @@ def _joined(kernel: Callable[[Any], _Out], rows: object) -> _Out:
 
 
 def _from_byte_0(texts: _Values) -> _Values:
-    """Return texts whose first one begins at byte 0, unless an offset says where it is."""
+    """Rewrite texts at offset 0 to begin at byte 0."""
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array(map(_from_byte_0, texts.chunks), texts.type)
     if not isinstance(texts, pa.Array) or texts.offset or not len(texts):
         return texts
     if texts.type.id not in _TEXTS:
-        return texts  # which the kernel refuses
+        return texts  # the kernel raises the error
     validity, borders, data = texts.buffers()
     width: type[np.signedinteger] = np.int64 if texts.type.id == _LARGE_STRING else np.int32
     offsets = np.frombuffer(borders or b"", width, len(texts) + 1)
@@ -358,7 +358,7 @@ def _from_byte_0(texts: _Values) -> _Values:
 
 
 def _bytes_from_0(values: object) -> Any:
-    """Return fixed-size binary values without an offset; all others as they are."""
+    """Remove the offset of fixed-size binary values; return other values unchanged."""
     if not isinstance(values, _COLUMNS) or values.type.id != _FIXED_BYTES:
         return values
     if isinstance(values, pa.ChunkedArray):
@@ -367,14 +367,14 @@ def _bytes_from_0(values: object) -> Any:
 
 
 def _sliced_soundly(rows: _Rows) -> _Rows:
-    """Return rows whose nested fixed-size lists begin at offset 0; the same object without such."""
+    """Move nested fixed-size lists to offset 0; without such lists, return the same object."""
     if isinstance(rows, _COLUMNS):
         return _mended(rows) if _nests_fixed(rows.type) else rows
     return _mended(rows) if any(map(_nests_fixed, rows.schema.types)) else rows
 
 
 def _nests_fixed(kind: pa.DataType) -> bool:
-    """Return whether values have fixed-size lists of fixed-size lists in them."""
+    """Return True if a type contains fixed-size lists of fixed-size lists."""
     if kind.id not in _WITH_PARTS:
         return False
     if isinstance(kind, pa.BaseExtensionType):
@@ -394,7 +394,7 @@ def _nests_directly(kind: pa.DataType) -> bool:
 
 
 def _mended(rows: Any) -> Any:
-    """Return the same rows in arrays that all kernels read as they are."""
+    """Rewrite rows as arrays that all kernels read correctly."""
     if isinstance(rows, pa.Array):
         return _mended_array(rows)
     if isinstance(rows, pa.ChunkedArray):
@@ -406,9 +406,9 @@ def _mended(rows: Any) -> Any:
 
 
 def _mended_array(array: pa.Array) -> pa.Array:
-    """Return the same values, or the same object if nothing in it is in the way of kernels.
+    """Rewrite an array that kernels read wrongly; return the same object if it needs no change.
 
-    Empty arrays have no offset, fixed-size lists begin at offset 0, dictionaries hold no null.
+    Empty arrays lose their offset, fixed-size lists begin at offset 0, dictionaries have no nulls.
     """
     kind = array.type
     if not len(array):
@@ -436,7 +436,7 @@ def _mended_array(array: pa.Array) -> pa.Array:
 
 
 def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
-    """Return structs or fixed-size lists at offset 0, of the parts that belong to their rows."""
+    """Move structs or fixed-size lists, and their rewritten parts, to offset 0."""
     new = [_mended_array(part) for part in parts]
     if not array.offset and all(map(_is_same, new, parts)):
         return array
@@ -444,7 +444,7 @@ def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
 
 
 def _at_0(array: pa.Array, kind: pa.DataType, parts: list[pa.Array]) -> pa.Array:
-    """Return structs or fixed-size lists with other parts, which begin at offset 0."""
+    """Return structs or fixed-size lists at offset 0 with other parts."""
     validity = None
     if array.null_count:
         flags = pc.is_valid(array).to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
-"""Plain values and NumPy's arrays as Arrow's, and back, without pandas.
+"""Conversion between Python values, NumPy arrays and Arrow, without pandas.
 
-`pyarrow.scalar`, `pyarrow.array` and `to_numpy` import it when they are first called, which takes
-half a second and tens of megabytes.  Here values are put into buffers, and buffers are viewed.
+`pyarrow.scalar`, `pyarrow.array` and `to_numpy` import pandas at the first call, which takes half a
+second and tens of megabytes.  This module writes values to buffers, and views buffers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-#: the type that Arrow gives a value whose type nobody tells
+#: Arrow's type for a Python value if none is specified
 _NATURAL = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -26,12 +26,12 @@ _NATURAL = {
     str: pa.string(),
     type(None): pa.null(),
 }
-#: longer lists are Arrow's, which reads them faster than the time that pandas takes
+#: `pyarrow.array` converts longer lists faster, in spite of the import of pandas
 _FEW = 10_000
 
 
 def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
-    """Return a value as `pyarrow.scalar` does.
+    """Return a value as a scalar, like `pyarrow.scalar`.
 
     >>> scalar_of(7, pa.int8())
     <pyarrow.Int8Scalar: 7>
@@ -46,7 +46,7 @@ def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
 
 
 def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
-    """Return values as `pyarrow.array` does.
+    """Return values as an array, like `pyarrow.array`.
 
     >>> array_of(["a", None, "bc"], pa.string()).to_pylist()
     ['a', None, 'bc']
@@ -61,7 +61,7 @@ def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
 
 
 def arrow_of(values: NDArray[np.generic], null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array, without a copy."""
+    """View numbers as an Arrow array."""
     stored = np.ascontiguousarray(values)
     valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
     kind = pa.from_numpy_dtype(stored.dtype)
@@ -69,20 +69,20 @@ def arrow_of(values: NDArray[np.generic], null: NDArray[np.bool_] | None = None)
 
 
 def booleans_of(flags: NDArray[np.bool_]) -> pa.BooleanArray:
-    """Return flags as an Arrow array."""
+    """Convert flags to an Arrow array."""
     bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
     return cast("pa.BooleanArray", pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits]))
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Return an Arrow array of integers or floats without nulls as a view."""
+    """View an Arrow array of integers or floats without nulls as a NumPy array."""
     dtype = array.type.to_pandas_dtype()
     values: NDArray[np.generic] = np.frombuffer(array.buffers()[1] or b"", dtype)
     return values[array.offset : array.offset + len(array)]
 
 
 def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
-    """Return booleans without nulls, one byte each."""
+    """Convert booleans without nulls to a NumPy array, one byte each."""
     data = np.frombuffer(booleans.buffers()[1] or b"", np.uint8)
     first = booleans.offset
     flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
@@ -98,7 +98,7 @@ def _array(
 
 
 def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[Buffer] | None:
-    """Return what an array holds, if each value is one of the type as it is."""
+    """Return an array's buffers, or ``None`` unless each value is of the matching Python type."""
     given = {type(value) for value in values}
     if given == {str} and kind == pa.string():
         texts = [value.encode() for value in values]

@@ -1,16 +1,15 @@
-"""What is immutable, remembered: one cache for the whole process, which is always right.
+"""Cache for immutable objects of storage: one for the process, and always correct.
 
-Manifests, data files and deletion files do not change under their names, save where somebody
-writes them anew by hand.  So nothing is remembered of a name, but of an *identity*, which a store
-gives for an object as it is opened (`storage.identity`): what is put in its place later has
-another one, and what was remembered of the first is never met again, until it is dropped as what
-was not used for longest.
+Manifests, data files and deletion files never change under their names, unless somebody rewrites
+them by hand.  So the cache keys are not names but *identities*, which a store returns when it opens
+an object (`storage.identity`).  A replaced object has another identity.  Entries of the old object
+are never found again, and are evicted as the least recently used.
 
-Errors are not remembered.  Values are shared by threads and handles: they must not change, and own
-their memory (no view of a mapped file, or of a larger block), so that what is dropped is free.
+Errors are not cached.  Threads and handles share the values, so they must not change.  Values own
+their memory (no view of a mapped file, or of a larger block), so that eviction frees it.
 
-`lancekit.options.cache_bytes` says how much is kept.  In a ``with`` block only 0 makes a
-difference: files opened in it have no identity, so that nothing of them is looked up or kept.
+`lancekit.options.cache_bytes` is the limit.  In a ``with`` block only the value 0 has an effect:
+files opened in it have no identity, so nothing of them is looked up or cached.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ _Entries: TypeAlias = "OrderedDict[Hashable, tuple[str, int, Any]]"
 T = TypeVar("T")
 Wanted: TypeAlias = tuple[Hashable, int, int]
 
-#: at most, whatever the memory; and the share of the memory
+#: maximum of the default limit in bytes, and the fraction (1 / n) of the machine's memory
 _MOST, _SHARE = 1 << 30, 10
 
-#: What an entry takes besides its value: its place in two tables, a tuple, and its key's own parts.
+#: Overhead of an entry in bytes: two table slots, a tuple, and the parts of its key.
 _ENTRY_BYTES = 400
 
-#: What decoded values are called.  They go before all else, which is small and saves as much,
-#: unless that has come to take more than its share.
+#: Kind of decoded values.  They are evicted before all other kinds, which are smaller and save as
+#: much time, unless the other kinds exceed 1 / `_SMALL_SHARE` of the limit.
 VALUES, _SMALL_SHARE = "values", 4
 
-#: Keys of what was asked for once that are held at most: some 5 MB.
+#: Maximum number of recorded keys that were requested but not cached: about 5 MB.
 _MOST_MISSED = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
-    """How much of one kind is remembered, and how often it was found or not."""
+    """Cache usage of one kind: bytes, entries, hits and misses."""
 
     bytes: int = 0
     entries: int = 0
@@ -59,16 +58,16 @@ class CacheUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo(Displayed):
-    """What this process remembers of the files that it has read.
+    """Usage of this process's cache.
 
     Attributes
     ----------
     limit
-        The bytes that are kept at most.
+            Maximum size in bytes.
     bytes, entries, hits, misses
         Sums over all kinds.
     kinds
-        The same by kind of what is remembered.
+            Usage by kind of cached object.
     """
 
     limit: int = 0
@@ -76,22 +75,22 @@ class CacheInfo(Displayed):
 
     @property
     def bytes(self) -> int:
-        """The bytes that are taken, keys included."""
+        """Bytes in use, including keys."""
         return sum(use.bytes for use in self.kinds.values())
 
     @property
     def entries(self) -> int:
-        """The number of things remembered."""
+        """Number of cached objects."""
         return sum(use.entries for use in self.kinds.values())
 
     @property
     def hits(self) -> int:
-        """How often something was found."""
+        """Number of successful lookups."""
         return sum(use.hits for use in self.kinds.values())
 
     @property
     def misses(self) -> int:
-        """How often something was not found."""
+        """Number of failed lookups."""
         return sum(use.misses for use in self.kinds.values())
 
     def _plain(self) -> str:
@@ -102,20 +101,20 @@ class CacheInfo(Displayed):
 
 
 class _Cache:
-    """Entries by key, the least recently used first; every method may be called in any thread."""
+    """Thread-safe LRU cache."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        #: what is small, and then decoded values, which go first
+        #: small objects, and decoded values, which are evicted first; least recently used first
         self._entries: tuple[_Entries, _Entries] = (OrderedDict(), OrderedDict())
-        self._uses: dict[str, list[int]] = {}  # of each kind: bytes, entries, hits, misses
+        self._uses: dict[str, list[int]] = {}  # kind -> bytes, entries, hits, misses
         self._bytes = 0
-        #: keys of what was missed, how many bytes had been by then, and how much of it was wanted
+        #: missed keys -> clock at the last request, in bytes read, and the units requested
         self._missed: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()
         self._clock = 0
 
     def get(self, kind: str, key: Hashable) -> object:
-        """Return a value, ``None`` if it is not there."""
+        """Return a value, or ``None`` if it is not cached."""
         with self.lock:
             entries = self._entries[kind == VALUES]
             found = entries.get(key)
@@ -128,7 +127,7 @@ class _Cache:
             return found[2]
 
     def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[object]:
-        """Return each value; of one that is not there, whether it was wanted not long ago."""
+        """Return each value; for a missing one, True if it was requested recently."""
         last = _last_read.get()
         found: list[object] = []
         with self.lock:
@@ -154,7 +153,7 @@ class _Cache:
         return found
 
     def put(self, kind: str, key: Hashable, value: object, size: int, limit: int) -> object:
-        """Keep a value, unless one is there already; returns the one that is kept."""
+        """Add a value unless the key has one; return the cached value."""
         size += _ENTRY_BYTES
         with self.lock:
             entries = self._entries[kind == VALUES]
@@ -168,12 +167,12 @@ class _Cache:
             return value
 
     def shrink(self, limit: int) -> None:
-        """Drop what was not used for longest, until the rest fits."""
+        """Evict the least recently used values until the rest fits."""
         with self.lock:
             self._shrink(limit)
 
     def clear(self) -> None:
-        """Drop everything, and count anew."""
+        """Remove everything, and reset the counters."""
         with self.lock:
             for entries in self._entries:
                 entries.clear()
@@ -182,7 +181,7 @@ class _Cache:
             self._bytes = 0
 
     def info(self, limit: int) -> CacheInfo:
-        """Return what is kept."""
+        """Return the cache's usage."""
         with self.lock:
             kinds = {
                 kind: CacheUse(bytes=use[0], entries=use[1], hits=use[2], misses=use[3])
@@ -219,9 +218,9 @@ _last_read = ContextVar("last_read", default=False)
 
 @contextmanager
 def read_for_the_last_time() -> Iterator[None]:
-    """Keep nothing of the values that are decoded in the block: other files take their place.
+    """Cache no values that are decoded in the block, because their files are being replaced.
 
-    What is remembered already is used.
+    Cached values are still used.
     """
     token = _last_read.set(True)
     try:
@@ -234,7 +233,7 @@ def _renew_lock() -> None:
     _cache.lock = threading.Lock()
 
 
-# A child must not find the lock taken by a thread that it does not have, nor a table half changed.
+# a lock that another thread holds during a fork would stay locked in the child
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _cache.lock.acquire(),  # noqa: PLW0108  # a child has another lock
@@ -244,45 +243,45 @@ if hasattr(os, "register_at_fork"):
 
 
 def look_up(kind: str, key: Hashable) -> Any:
-    """Return what is remembered under a key, ``None`` if nothing is."""
+    """Return the cached value of a key, or ``None``."""
     return _cache.get(kind, key)
 
 
 def found_or_seen(kind: str, wanted: Sequence[Wanted], size: int) -> list[object]:
-    """Return what is remembered under each key; if nothing, whether it was asked for before.
+    """Return the cached value of each key; for a missing one, True if it is worth caching.
 
-    That is so if more of it was asked for, now and before, than there is.  What was asked for so
-    long ago that the cache would not hold all that was asked for since counts as new: a scan of
-    more than that, done again and again, drives nothing out.
+    It is worth caching if more units were requested, now and before, than it has.  Earlier requests
+    count only if fewer bytes have been read since than the cache can hold.  So repeated scans of
+    more than that evict nothing.
 
     Parameters
     ----------
     wanted
-        Keys, how much of each is asked for, and how much there is.
+        (key, number of requested units, number of all units).
     size
-        About what each of the values takes.
+        Approximate bytes of each value.
     """
     return _cache.find(kind, wanted, size, cache_limit())
 
 
 def keep(kind: str, key: Hashable, value: T, size: int) -> T:
-    """Remember a value of so many bytes; returns the one that is remembered under the key."""
+    """Add a value of ``size`` bytes, unless the key has one; return the cached value."""
     return cast("T", _cache.put(kind, key, value, size, cache_limit()))
 
 
 def remembered(
     kind: str, key: Hashable | None, make: Callable[[], T], size: Callable[[T], int]
 ) -> T:
-    """Return what is remembered under a key, or make it and remember it.
+    """Return the cached value of a key, or compute and cache it.
 
     Parameters
     ----------
     kind
-        What it is called where it is counted.
+        Name of the kind, for the counters.
     key
-        ``None`` for what has no identity, and is made anew each time.
+        ``None`` for objects without identity, which are always computed.
     make, size
-        What makes it, and how many bytes it takes.
+        Functions that compute the value, and its bytes.
     """
     if key is None:
         return make()
@@ -294,18 +293,18 @@ def remembered(
 
 
 def is_wanted() -> bool:
-    """Whether files that are opened now may be remembered."""
+    """Return True if files that are opened now may be cached."""
     return bool(options.cache_bytes != 0)
 
 
 def cache_limit() -> int:
-    """Return how many bytes are kept at most in this process."""
+    """Return the cache's limit in bytes for this process."""
     asked = options.for_the_process("cache_bytes")
     return _default_limit() if asked is None else int(asked)
 
 
 def cache_info() -> CacheInfo:
-    """Return what this process remembers of the files that it has read.
+    """Return the usage of this process's cache.
 
     Examples
     --------
@@ -318,9 +317,9 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> None:
-    """Forget all that is remembered of files, and count anew.
+    """Clear the cache, and reset its counters.
 
-    No result changes by it: what is remembered is always what would be read.
+    Results never depend on the cache.
 
     Examples
     --------
@@ -342,7 +341,7 @@ _cleared_with: list[Callable[[], None]] = []
 
 
 def when_cleared(clear: Callable[[], None]) -> Callable[[], None]:
-    """Register what lets go of things that are remembered elsewhere; returns it."""
+    """Register a function that `clear_cache` calls, to clear other caches; return it."""
     _cleared_with.append(clear)
     return clear
 

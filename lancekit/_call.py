@@ -1,4 +1,4 @@
-"""A call that was told before it is made: what explanations hold."""
+"""Deferred calls, which explanations contain."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-#: the arguments of a call, by the names of the parameters
+#: arguments of a call, by parameter name
 Arguments: TypeAlias = Mapping[str, Any]
 
 
 class Call:
-    """A method with its arguments; it is called once, and stays in the process that has the handle.
+    """Deferred method call; it runs once, and only in the process of its handle.
 
     Parameters
     ----------
     method
-        What is called.
+            The method.
     arguments, keywords
         Its arguments.
     """
@@ -29,12 +29,12 @@ class Call:
         self._is_over = False
 
     def make(self) -> object:
-        """Make the call.
+        """Run the call.
 
         Raises
         ------
         InvalidArgumentError
-            It was made before.
+                It has already run.
         """
         if self._is_over:
             raise InvalidArgumentError("This was applied already.", hint="Explain it anew.")
@@ -47,7 +47,7 @@ class Call:
 
 
 def applied(call: Call | None) -> Any:
-    """Make the call that an explanation holds, if it holds one."""
+    """Run the call of an explanation; raise an error if it has none."""
     if call is None:
         raise NotOfferedError(
             "This explanation holds no call.",

@@ -1,9 +1,9 @@
-"""The rule of casts as data, and the casts of Arrow that change values, each with its check.
+"""Rules of casts as data, and checked versions of Arrow's casts that change values.
 
 ``CAST``, ``TRY_CAST``, ``arrow_cast``, values of ``update`` and ``add_columns``, and
-``alter_columns`` follow this table.  Rows that are written follow the table of
-`lancekit._pipeline.casts.rules`, which changes no value.  This module has no parser, no compiler
-and no kernels.
+``alter_columns`` follow this table.  Written rows follow the table of
+`lancekit._pipeline.casts.rules`, which changes no value.  This module imports no parser, compiler
+or kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyarrow import types as pt
 from lancekit import _arrow_compute as pc
 from lancekit._format.arrow_parts import decimal_size, unit_and_zone, unit_of
 
-#: what becomes of digits that the target has no room for
+#: treatment of digits that the target type cannot store
 Digits: TypeAlias = Literal["kept", "cut", "rounded", "nearest", "read", "written"]
 
 
@@ -30,19 +30,19 @@ class CastRule:
     Attributes
     ----------
     source, target
-        Families of types, as `family_of` names them.
+            Type families, as returned by `family_of`.
     digits
-        ``"kept"``: the target holds each value, or refuses it.  ``"cut"``: what is finer than the
-        target's unit is cut off, toward zero.  ``"rounded"``: to the target's scale, halves away
-        from zero.  ``"nearest"``: to the nearest float.  ``"read"``, ``"written"``: from and to
-        text.
+            ``"kept"``: the target stores each value, or it is an error.  ``"cut"``: digits below
+            the target's unit are cut off, toward zero.  ``"rounded"``: to the target's scale,
+            halves away from zero.  ``"nearest"``: to the nearest float.  ``"read"``, ``"written"``:
+            from and to text.
     beyond
-        What becomes of a value beyond the target's range: an error, which ``TRY_CAST`` makes null,
-        or an infinite float.  Nothing wraps around.
+            Result for a value outside of the target's range: an error, which ``TRY_CAST`` makes
+            null, or an infinite float.  No value wraps around.
     via
-        The type that the value becomes first, if any.
+            The type to which the value is cast first, if any.
     alter
-        Whether ``alter_columns`` makes this cast, as in pylance.
+            True if ``alter_columns`` supports this cast, as in pylance.
     """
 
     source: str
@@ -78,12 +78,12 @@ _FAMILIES: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
 
 
 def has_rules(kind: pa.DataType) -> bool:
-    """Return True for a type of a family; structs, maps and dictionaries are of none."""
+    """Return True for a type of a family; structs, maps and dictionaries have none."""
     return any(test(kind) for _, test in _FAMILIES)
 
 
 def family_of(kind: pa.DataType) -> str:
-    """Return the family of a type; a type outside of the families is one of its own.
+    """Return the family of a type; a type without family is its own.
 
     >>> family_of(pa.int8()), family_of(pa.timestamp("ns", "UTC")), family_of(pa.struct([]))
     ('integer', 'timestamp', 'struct<>')
@@ -148,7 +148,7 @@ _BY_FAMILIES = {(rule.source, rule.target): rule for rule in RULES}
 
 
 def rule_of(source: pa.DataType, target: pa.DataType) -> CastRule | None:
-    """Return the rule for a cast, ``None`` if there is no such cast; null becomes every type.
+    """Return the rule for a cast, or ``None`` if the cast is not allowed; null casts to every type.
 
     >>> rule_of(pa.timestamp("us"), pa.timestamp("ns")).digits, rule_of(pa.bool_(), pa.date32())
     ('cut', None)
@@ -158,12 +158,12 @@ def rule_of(source: pa.DataType, target: pa.DataType) -> CastRule | None:
     return _BY_FAMILIES.get((family_of(source), family_of(target)))
 
 
-# ---- the casts of Arrow that change values, each with the check that nothing wraps around
+# ---- Arrow's casts that change values, with checks against wrap-around
 #
-# ``pyarrow.compute.cast(safe=False)`` cuts digits off and wraps around what is out of range.  No
-# other module calls it: `cut` and `nearest` do what is wanted, and refuse the rest.
-# `rounded` and `nearest` also do what Arrow does wrongly with decimals: it rounds those of 256 bits
-# to other numbers, and multiplies by 0.01 where it should divide by 100 to make a double.
+# ``pyarrow.compute.cast(safe=False)`` cuts digits off and wraps values out of range.  No other
+# module calls it: `cut` and `nearest` check their values first.
+# `rounded` and `nearest` also correct Arrow, which rounds 256-bit decimals to wrong numbers, and
+# multiplies by 0.01 instead of dividing by 100 to make a double.
 
 Value = TypeVar("Value", pa.Array, pa.Scalar, pa.Array | pa.Scalar)
 Numbers = TypeVar("Numbers", pa.Array, pa.ChunkedArray, pa.Scalar, pa.Array | pa.Scalar)
@@ -173,16 +173,16 @@ _DAY = 86_400
 
 
 def _unit(kind: pa.DataType) -> int:
-    """Return how many units of a temporal type a second has; a date32 counts whole days."""
+    """Return the number of units per second of a temporal type; 0 for date32, in whole days."""
     if pt.is_date32(kind):
         return 0
     return _PER_SECOND["ms" if pt.is_date64(kind) else unit_of(kind)]
 
 
 def cut(value: Value, kind: pa.DataType) -> Value:
-    """Cast a date, timestamp, time or duration: finer digits are cut off.
+    """Cast a date, timestamp, time or duration; finer digits are cut off.
 
-    A value out of the range of the type is an ``ArrowInvalid``.
+    A value outside of the type's range raises ``ArrowInvalid``.
 
     >>> cut(pa.scalar(1999, "timestamp[ms]"), pa.timestamp("s")).value
     1
@@ -197,14 +197,14 @@ def cut(value: Value, kind: pa.DataType) -> Value:
     if pt.is_date64(kind) and pt.is_timestamp(source):
         return pc.cast(cut(value, pa.date32()), kind)
     if _unit(source) <= _unit(kind) or pt.is_date32(source):
-        return pc.cast(value, kind)  # Arrow refuses what overflows
+        return pc.cast(value, kind)  # Arrow raises an error on overflow
     if pt.is_date32(kind) and _unit(source) < _PER_SECOND["us"]:
         _check_days(value)
-    return pc.cast(value, kind, safe=False)  # a coarser unit holds all that a finer one does
+    return pc.cast(value, kind, safe=False)  # a coarser unit has a wider range
 
 
 def check_local(value: Value) -> None:
-    """Refuse timestamps of a zone whose local time may be out of the range of their type."""
+    """Raise for timestamps with time zone whose local time may exceed their type's range."""
     if not pt.is_timestamp(value.type) or unit_and_zone(value.type)[1] is None:
         return
     room = (1 << 63) - _unit(value.type) * _DAY
@@ -214,10 +214,10 @@ def check_local(value: Value) -> None:
 
 
 def _check_days(value: Value) -> None:
-    """Refuse moments whose days do not fit 32 bits."""
+    """Raise for timestamps whose day does not fit 32 bits."""
     unit = _unit(value.type) * _DAY
     counts = pc.cast(value, pa.int64())
-    # a day less at both ends: local time in a zone may be another day
+    # one day less at both ends: the local day in a time zone may differ
     beyond = pc.or_(
         pc.greater_equal(counts, ((1 << 31) - 1) * unit), pc.less(counts, (1 - (1 << 31)) * unit)
     )
@@ -225,7 +225,7 @@ def _check_days(value: Value) -> None:
 
 
 def _check_first_day(value: Value) -> None:
-    """Refuse timestamps of the first day of their range, whose time of day Arrow gets wrong."""
+    """Raise for timestamps on the first day of their range, whose time of day Arrow gets wrong."""
     end = _unit(value.type) * _DAY - (1 << 63)
     _refuse(value, pc.less(pc.cast(value, pa.int64()), end), pa.time64("ns"))
 
@@ -241,14 +241,14 @@ def _refuse(value: Any, beyond: pa.BooleanArray | pa.BooleanScalar, kind: pa.Dat
 
 
 def nearest(value: Numbers, kind: pa.DataType) -> Numbers:
-    """Cast numbers to the nearest float of a width; what is beyond all of them is infinite."""
+    """Cast numbers to the nearest float of a width; values beyond the range become infinite."""
     if not pt.is_floating(kind):
         raise TypeError(f"{kind} is no type of floats")
     return pc.cast(_doubles(value) if pt.is_decimal(value.type) else value, kind, safe=False)
 
 
 def _doubles(value: Any) -> Any:
-    """Return decimals as the nearest doubles, where their digits make a whole number below 2**53.
+    """Return the nearest doubles of decimals whose digits are a whole number below 2**53.
 
     >>> _doubles(pa.scalar(Decimal("127.99"))).as_py()
     127.99
@@ -258,7 +258,7 @@ def _doubles(value: Any) -> Any:
     if isinstance(value, pa.Scalar):
         return _doubles(pa.array([value.as_py()], value.type))[0]
     precision, scale = decimal_size(value.type)
-    if pt.is_decimal256(value.type):  # Arrow's doubles of so many digits are not the nearest
+    if pt.is_decimal256(value.type):  # Arrow does not return the nearest double
         return pa.array([v if v is None else float(v) for v in value.to_pylist()], pa.float64())
     if pt.is_decimal128(value.type) and scale > 0:
         digits = pc.cast(value.view(pa.decimal128(precision, 0)), pa.float64())
@@ -266,7 +266,7 @@ def _doubles(value: Any) -> Any:
     return pc.cast(value, pa.float64())
 
 
-#: what Arrow names ways to round, in Python
+#: Arrow's names of rounding modes -> Python's
 _ROUNDINGS: Mapping[str, str] = {
     "half_towards_infinity": ROUND_HALF_UP,
     "towards_zero": ROUND_DOWN,
@@ -275,7 +275,7 @@ _ROOM = Context(prec=160)
 
 
 def rounded(value: Value, scale: int, mode: str) -> Value:
-    """Round decimals to a scale, in a type that has room for the result.
+    """Round decimals to a scale, in a type that can store the result.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def rounded(value: Value, scale: int, mode: str) -> Value:
     if scale >= own:
         return value
     try:
-        # Arrow divides decimals of 256 bits wrongly
+        # Arrow divides 256-bit decimals wrongly
         return pc.round(pc.cast(value, pa.decimal128(38, own)), scale, round_mode=mode)
     except pa.ArrowInvalid:
         last = Decimal(1).scaleb(-scale)
@@ -297,12 +297,12 @@ def rounded(value: Value, scale: int, mode: str) -> Value:
 
 
 def changed_by_float(values: pa.Array, floats: pa.Array) -> pa.Array:
-    """Tell which numbers are other numbers than the floats that were made of them."""
+    """Return a flag for each number, True if its float has a different value."""
     source = values.type
     back = pc.cast(floats, source, safe=False)
     changed = pc.not_equal(back, values)
     if pt.is_floating(source):
         return pc.and_not(changed, pc.and_(pc.is_nan(back), pc.is_nan(values)))
-    # what is out of range becomes another number on each kind of processor
+    # the conversion of a float out of range depends on the processor
     end = 2.0 ** (source.bit_width - pt.is_signed_integer(source))
     return pc.or_(changed, pc.greater_equal(pc.cast(floats, pa.float64()), end))

@@ -1,10 +1,9 @@
-"""Arguments against the types that signatures declare, before anything is done with them.
+"""Checks of arguments against the type annotations of public functions, before the call.
 
-A function of the public face is checked by what its annotations say: numbers, text, flags, times,
-dictionaries.  What is too special to be said there (a list of what, which of several texts) the
-function checks itself.
+They cover numbers, text, flags, times and dictionaries.  Functions check constraints that
+annotations cannot state (item types of a list, allowed texts) themselves.
 
-What is checked is also what says, of an interrupt, what it left (`lancekit._interrupts`).
+Checked functions also add notes to interrupts about their changes (`lancekit._interrupts`).
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ T = TypeVar("T")
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether a value is a whole number, of Python or of NumPy; ``True`` is none."""
-    if type(value) is int:  # the usual case first, for long lists
+    """Return True for a whole number of Python or NumPy; ``True`` is not one."""
+    if type(value) is int:  # fast path for long lists
         return True
     if isinstance(value, int | np.integer):
         return not isinstance(value, bool)
-    # arrays of one number would do, but whoever passes one means something else
+    # an array of one number has `__index__`, but is probably a mistake
     return hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | np.bool_)
 
 
 def is_flag(value: object) -> bool:
-    """Tell whether a value says yes or no: a truth value, 0 or 1."""
+    """Return True for a boolean value: a truth value, 0 or 1."""
     return isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
 
 
@@ -50,7 +49,7 @@ def _is_place(value: object) -> bool:
 
 
 def _each(test: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Accept what holds only such things, and can be looked through more than once."""
+    """Return a test for collections of matching items that can be iterated more than once."""
     return lambda value: (
         isinstance(value, Collection | np.ndarray)
         and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
@@ -64,7 +63,7 @@ def _pair(value: object) -> bool:
 
 
 def _has(attribute: str) -> Callable[[object], bool]:
-    # classes of rooms above, which are not known here
+    # classes of upper rooms, which this module cannot import
     return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
 
 
@@ -88,7 +87,7 @@ def _of(*kinds: type) -> Callable[[object], bool]:
 
 _PLACE = (_is_place, "a path")
 
-#: for each type that an annotation names: which values are of it, and what to pass
+#: type in annotations -> (test, description for the hint)
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "int": (is_whole, "a whole number"),
@@ -119,16 +118,16 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "Version": (_has("version"), "a version of History"),
     "list[int]": (_each(is_whole), "a list of whole numbers"),
 }
-#: arguments that some functions take, and what to do where they are not taken
+#: arguments that only some functions take, and hints for the others
 TAKEN_ELSEWHERE: Mapping[str, str] = {
     "include_mem_wal": "Rows that wait in shards are in no version, and have no position there. "
     "Read them by to_table, to_batches, to_pandas, to_spark, head, count_rows, scanner, ds.sql or "
     "lk.sql with include_mem_wal=True; or merge them first: ds.merge_mem_wal(flush=True).",
 }
-#: arguments that hold credentials, and so are never shown
+#: arguments with credentials, which are never shown
 _SECRET = frozenset({"storage_options", "base_store_params"})
 _CONTAINER = re.compile(r"(?<=^dict)\[.*|(?<=^Mapping)\[.*")
-#: what is raised where something is looked for in what is not of the expected form
+#: exceptions of code that reads an object of an unexpected form
 NOT_SUCH = (
     ValueError,
     KeyError,
@@ -140,15 +139,15 @@ NOT_SUCH = (
     pa.ArrowException,
 )
 Tests = list[tuple[Callable[[object], bool], str]]
-#: what a function is called with: arguments by place and by name
+#: arguments of a call: by position and by name
 Passed: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 Check = Callable[[tuple[object, ...], dict[str, object]], Passed]
-#: what returns a function's arguments by their names
+#: function that returns a call's arguments by name
 Named = Callable[[tuple[object, ...], dict[str, object]], Mapping[str, object]]
 
 
 class Takes(Protocol):
-    """What a function is marked with that takes a record: a `lancekit._arguments.record.takes`."""
+    """Mark of a function that takes an argument record: `lancekit._arguments.record.takes`."""
 
     def signature(self, function: Callable[..., object]) -> inspect.Signature: ...
 
@@ -156,7 +155,7 @@ class Takes(Protocol):
 
 
 def _tests(annotation: object) -> Tests:
-    """Return what a value has to be one of; nothing where the annotation says more than that."""
+    """Return the tests for an annotation; empty if it has a type that is not covered."""
     if not isinstance(annotation, str):
         return []
     names = [name.strip() for name in annotation.split(" | ")]
@@ -165,7 +164,7 @@ def _tests(annotation: object) -> Tests:
 
 
 def _told(name: str, value: object) -> str:
-    # only of what is refused: the repr of many rows, or of large bytes, takes its time
+    # only for rejected values: the repr of many rows, or of large bytes, is slow
     return f"a {type_name(value)}" if name in _SECRET else shown(value)
 
 
@@ -178,7 +177,7 @@ def _check(name: str, value: object, tests: Tests) -> None:
             f"{name} is {_told(name, value)}.", hint=f"Pass {', '.join(wanted)}.", argument=name
         )
     if _PLACE in tests:
-        return  # a disk has names that are no text
+        return  # file names need not be valid text
     for text in _texts_in(value):
         if not is_writable(text):
             raise InvalidArgumentError(
@@ -193,12 +192,12 @@ def _texts_in(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, list | tuple):
         yield from (one for one in value if isinstance(one, str))
-    elif hasattr(value, "items") and isinstance(value, Mapping):  # the latter asks all subclasses
+    elif hasattr(value, "items") and isinstance(value, Mapping):  # Mapping's test is slow
         yield from (one for pair in value.items() for one in pair if isinstance(one, str))
 
 
 def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:
-    """Tell whether a text can be stored: no character of it is a half."""
+    """Return True if a text can be encoded: it has no unpaired surrogate."""
     try:
         encode(text)
     except UnicodeEncodeError:
@@ -207,12 +206,12 @@ def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:
 
 
 def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
-    """Return what JSON says, a text or what was parsed of one.
+    """Parse JSON, given as text or as its parsed form.
 
     Raises
     ------
     InvalidArgumentError
-        It is not the JSON of such a thing.
+        It is not the JSON of such an object.
     """
     try:
         return parse(json.loads(text) if isinstance(text, str | bytes) else text)
@@ -227,9 +226,9 @@ def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
 
 
 def _binder(signature: inspect.Signature) -> Named:
-    """Return what gives the arguments of a call by their names; ``TypeError`` if they do not fit.
+    """Return a function that maps a call's arguments to names; ``TypeError`` if they do not fit.
 
-    The signature's own way takes longer than many a call, and is left for what is out of order.
+    `Signature.bind` is slower than many calls, so it is used only for unusual arguments.
     """
     parameters = signature.parameters.values()
     by_place = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -250,7 +249,7 @@ def _binder(signature: inspect.Signature) -> Named:
 
 
 def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, object]], None]:
-    """Return a check of arguments by the annotations of their parameters."""
+    """Return a check of arguments against the annotations of their parameters."""
     tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
     tests = {name: found for name, found in tests.items() if found}
     defaults = {name: signature.parameters[name].default for name in tests}
@@ -266,14 +265,14 @@ def _checks(signature: inspect.Signature) -> Callable[[Mapping[str, object]], No
 def checks_of(
     called: str | Callable[[tuple[object, ...]], str], signature: inspect.Signature
 ) -> Named:
-    """Return a function that checks arguments, as they are passed, and returns them by name.
+    """Return a function that checks a call's arguments, and returns them by name.
 
     Parameters
     ----------
     called
-        What errors call the function that takes them, or how they find that out.
+        The function's name in errors, or a function that returns it.
     signature
-        Its parameters.
+        The function's parameters.
     """
     check_values = _checks(signature)
     bind, known = _binder(signature), signature.parameters
@@ -300,7 +299,7 @@ def checks_of(
 
 
 def _check_of(function: Callable[..., object]) -> Check:
-    """Return the check of a function's arguments, which gives what the function is called with."""
+    """Return the check of a function's arguments, which returns the arguments for the call."""
     takes: Takes | None = getattr(function, "_takes", None)
     signature = takes.signature(function) if takes else inspect.signature(function)
     check = checks_of(lambda args: _name(function, args), signature)
@@ -313,22 +312,22 @@ def _check_of(function: Callable[..., object]) -> Check:
 
 
 class _Signature:
-    """What `inspect` finds behind a function that takes a record: its parameters, when asked."""
+    """Lazy signature for `inspect` of a function that takes an argument record."""
 
     def __init__(self, function: Callable[..., object], takes: Takes) -> None:
         self._function, self._takes = function, takes
-        self.__code__ = function.__code__  # where doctest finds its line
+        self.__code__ = function.__code__  # doctest reads the line from it
 
     @property
     def __signature__(self) -> inspect.Signature:
         return self._takes.signature(self._function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        return self  # as functions have: so `inspect` takes it for one
+        return self  # makes `inspect` treat it as a function
 
 
 def check_arguments(signature: inspect.Signature, given: Mapping[str, object]) -> None:
-    """Check arguments of a function that is not called with them.
+    """Check arguments for a function without calling it.
 
     Raises
     ------
@@ -339,12 +338,12 @@ def check_arguments(signature: inspect.Signature, given: Mapping[str, object]) -
 
 
 def checked(function: F) -> F:
-    """Return the function with its arguments checked.
+    """Return the function with a check of its arguments.
 
     Raises
     ------
     InvalidTypeError
-        An argument is none of what its annotation says; raised by the function that is returned.
+            An argument does not match its annotation; raised by calls of the returned function.
 
     Examples
     --------
@@ -354,12 +353,12 @@ def checked(function: F) -> F:
     Traceback (most recent call last):
     lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
     """
-    mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
+    mark, explain = interrupts.mark, interrupts.explain  # the wrapper has the function's globals
     made: Check | None = None
 
     def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Passed:
         nonlocal made
-        if made is None:  # most functions of a process are never called
+        if made is None:  # lazy, because most functions are never called
             made = _check_of(function)
         return made(args, kwargs)
 
@@ -372,23 +371,23 @@ def checked(function: F) -> F:
             explain(stop, since)
             raise
 
-    # with the globals of its module, by which doctest tells whose a function is
+    # with the function's globals, by which doctest identifies its module
     wrapper = FunctionType(
         call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
     )
     wrapped: Any = update_wrapper(wrapper, function)
     if hasattr(function, "_takes"):
         wrapped.__wrapped__ = _Signature(function, function._takes)
-    return wrapped  # type: ignore[no-any-return]  # called as the function is
+    return wrapped  # type: ignore[no-any-return]  # same signature as the function
 
 
 _CALL = checked(lambda: None).__code__
 
 
 def outermost() -> tuple[str, tuple[object, ...]] | None:
-    """Return the name of the public function that the user called, and its arguments by place.
+    """Return the name and the positional arguments of the public function that the user called.
 
-    ``None`` outside of any, as in an action on a DataFrame that a function gave.
+    ``None`` outside of any, e.g. in an action on a DataFrame that such a function returned.
 
     Examples
     --------
@@ -399,7 +398,7 @@ def outermost() -> tuple[str, tuple[object, ...]] | None:
     """
     found, frame = None, inspect.currentframe()
     while frame is not None:
-        if frame.f_code is _CALL:  # all functions that are checked share this code
+        if frame.f_code is _CALL:  # all checked functions share this code
             found = frame
         frame = frame.f_back
     if found is None:
@@ -409,14 +408,14 @@ def outermost() -> tuple[str, tuple[object, ...]] | None:
 
 
 def not_taken_here(called: str, name: str) -> InvalidTypeError:
-    """Return the error for an argument of other functions, which says what to do."""
+    """Return the error for an argument that only other functions take, with a hint."""
     return InvalidTypeError(
         f"{called}() does not take {name}.", hint=TAKEN_ELSEWHERE[name], argument=name
     )
 
 
 def _name(function: Callable[..., object], args: tuple[object, ...]) -> str:
-    """Return what a user calls a function: a method by the class that has it, not its part."""
+    """Return a function's name for users: a method has the public class's name, not a part's."""
     name = function.__qualname__.removesuffix(".__init__")
     kind = (args[0] if isinstance(args[0], type) else type(args[0])) if args else None
     owner = name.rpartition(".")[0]
@@ -426,7 +425,7 @@ def _name(function: Callable[..., object], args: tuple[object, ...]) -> str:
 
 
 def checked_methods(kind: type[T]) -> type[T]:
-    """Check the arguments of a class's own public methods, and of its constructor."""
+    """Add argument checks to a class's own public methods, and to its constructor."""
     for name, value in list(vars(kind).items()):
         if name.startswith("_") and name != "__init__":
             continue

@@ -1,4 +1,4 @@
-"""Arguments of which there are a few choices."""
+"""Check of arguments that allow a few texts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def check_choice(
     Parameters
     ----------
     argument
-        What errors call it.
+            The argument's name in errors.
     or_else
-        What may be given besides, as the hint goes on after the choices.
+            Other allowed values, to be appended to the hint's list of choices.
     context
-        What the error holds besides.
+            Additional context of the error.
 
     Raises
     ------
     InvalidArgumentError
-        It is none of them.
+            The value is not one of the texts.
 
     Examples
     --------

@@ -1,35 +1,35 @@
-"""Defaults of public arguments, which signatures name.
+"""Defaults of public arguments.
 
-They are beside nothing that uses them, so that a signature loads no operation.
+They are in a separate module, so that signatures load no operation.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-#: rows and bytes of a data file: the reference's defaults
+#: maximum rows and bytes of a data file: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30
 
-#: bytes that a `BlobFile` reads ahead
+#: bytes that a `BlobFile` reads in advance
 READ_AHEAD = 512 * 1024
 
-#: how often the race for a version number may be lost, and how long it is run
+#: maximum retries for a version number, and the time limit
 MAX_RETRIES = 20
 COMMIT_TIMEOUT = timedelta(minutes=30)
 
-#: how often, and for how long, a change is computed again on a newer version
+#: maximum retries of a change on a newer version, and the time limit
 CONFLICT_RETRIES = 10
 RETRY_TIMEOUT = timedelta(seconds=30)
 
-#: how long a writer tries to take a shard that other writers take
+#: time limit for claiming a shard that other writers claim, too
 CLAIM_TIMEOUT = timedelta(seconds=30)
 
-#: how long a put waits for memory
+#: time limit of a put that waits for memory
 PUT_TIMEOUT = timedelta(minutes=2)
 
-#: rows of generations that one commit merges, about; one generation at least
+#: approximate rows that one commit merges; at least one generation
 ROWS_PER_COMMIT = 1_000_000
 
-#: how long readers can read the files of shards that they have planned to read
+#: time for which readers can read shard files after planning
 GRACE = timedelta(hours=1)

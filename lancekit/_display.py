@@ -1,9 +1,9 @@
-"""The place where objects meet their cards, which live in `lancekit._notebook`.
+"""Display of objects as cards, which `lancekit._notebook` renders.
 
-Objects that a person looks at inherit `Displayed`.  They know nothing of cards: the package's roof
-registers how to draw one.  Without it, and whenever drawing fails, they show one plain line.
+Objects with a card inherit `Displayed`.  They do not depend on the rendering, which is a hook.
+Without the hook, and if rendering fails, they show one plain line.
 
-So do errors: what a notebook shows of one is a short card, and everywhere else the traceback.
+Errors have cards, too: a notebook shows a short card, everything else the traceback.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ HTML = "text/html"
 
 
 def render_failure(error: BaseException) -> list[str]:
-    """Return what IPython prints of an error, as ``_render_traceback_``; never raises."""
+    """Return the lines that IPython prints for an error (``_render_traceback_``); never raise."""
     try:
         return hooks.failure(error)  # type: ignore[misc]
-    except Exception:  # whatever is wrong with the card, the error has to be seen
+    except Exception:  # the error must be shown even if its card fails
         return "".join(traceback.format_exception(error)).splitlines()
 
 
 def interactive(kind: str, *args: object, **kwargs: object) -> object:
-    """Return something interactive, which the room of cards knows how to make."""
+    """Return an interactive widget of a kind."""
     return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 
 
 class Displayed:
-    """An object with a card: text for `repr`, HTML for notebooks."""
+    """Object with a card: text for `repr`, HTML for notebooks."""
 
     __slots__ = ()
 
     def _plain(self) -> str:
-        """Return one line that is always right: it is asked for where nothing can be read."""
+        """Return a one-line text that needs no reads, because they may fail."""
         return f"<{type(self).__module__}.{type(self).__qualname__}>"
 
     def _drawn(self, *kinds: str) -> dict[str, str]:
-        """Return the card as some MIME types, or the plain line as text, and why."""
+        """Return the card in some MIME types, or the plain line as text with the error."""
         if hooks.card is None:
             return {TEXT: clean(self._plain())}
         try:
@@ -53,12 +53,12 @@ class Displayed:
         return self._drawn(TEXT)[TEXT]
 
     def _repr_html_(self) -> str | None:
-        return self._drawn(HTML).get(HTML)  # without it the text is shown, which names the fault
+        return self._drawn(HTML).get(HTML)  # without HTML, the text with the error is shown
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Return what a notebook asks for at the end of a cell: both, of one card.
+        """Return text and HTML of one card, for a notebook's output.
 
-        A card reads tags and versions: one for each kind would read them twice.
+        A card reads tags and versions: separate cards would read them twice.
         """
-        del include, exclude  # the notebook picks
+        del include, exclude  # the notebook selects
         return self._drawn(TEXT, HTML)

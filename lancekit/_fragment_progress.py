@@ -12,11 +12,11 @@ from typing import Any
 
 
 class FragmentWriteProgress(ABC):
-    """Is told of each fragment that a write begins and completes; ``progress=`` of writes.
+    """Receiver of progress for each fragment of a write; the ``progress=`` argument of writes.
 
-    Any object with these two methods will do; they are given a `FragmentMetadata`.  What they
-    raise ends the write, and nothing of it stays.  Of a write on Spark both are called for each
-    fragment, in this process, when all are written.
+    Any object with these two methods is accepted.  They get a `FragmentMetadata`.  If they raise,
+    the write ends, and its files are removed.  For a write on Spark, both are called in this
+    process for each fragment, after all fragments have been written.
 
     Examples
     --------
@@ -34,15 +34,15 @@ class FragmentWriteProgress(ABC):
 
     @abstractmethod
     def begin(self, fragment: Any, **kwargs: Any) -> None:
-        """Hear of a fragment whose file is about to be written: it has no rows yet."""
+        """Handle a fragment whose file is about to be written; it has no rows yet."""
 
     @abstractmethod
     def complete(self, fragment: Any, **kwargs: Any) -> None:
-        """Hear of a fragment whose file is written; a commit may still give it another id."""
+        """Handle a fragment whose file is written; the commit may change its id."""
 
 
 class NoopFragmentWriteProgress(FragmentWriteProgress):
-    """Does nothing."""
+    """Progress receiver that does nothing."""
 
     def begin(self, fragment: Any, **kwargs: Any) -> None:
         """Do nothing."""
@@ -52,17 +52,17 @@ class NoopFragmentWriteProgress(FragmentWriteProgress):
 
 
 class FileSystemFragmentWriteProgress(FragmentWriteProgress):
-    """Keeps a file ``fragment_<id>.in_progress`` while a fragment is written.
+    """Progress receiver with a file ``fragment_<id>.in_progress`` for each fragment in progress.
 
-    A file ``fragment_<id>.json`` with its metadata, as it was at the beginning, stays.  Fragments
-    have different ids only if `LanceFragment.create` is given them.
+    A file ``fragment_<id>.json`` with the fragment's metadata at the beginning remains.  Fragments
+    have different ids only if `LanceFragment.create` gets different ids.
 
     Parameters
     ----------
     base_uri
-        The folder of these files, as a URI that Arrow's file systems know, or an absolute path.
+            The folder of these files: a URI for Arrow's file systems, or an absolute path.
     metadata
-        Kept in the first file, to tell workers apart.
+            Stored in the first file, to identify the worker.
     """
 
     PROGRESS_EXT = ".in_progress"
@@ -81,7 +81,7 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         self._put(self._name(fragment.id, ".json"), fragment.to_json())
 
     def complete(self, fragment: Any, **kwargs: Any) -> None:  # noqa: ARG002  # for subclasses
-        """Remove the first file."""
+        """Remove the ``.in_progress`` file."""
         self._files.delete_file(self._name(fragment.id, self.PROGRESS_EXT))
 
     def _name(self, fragment_id: int, suffix: str) -> str:

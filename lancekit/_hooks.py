@@ -1,6 +1,6 @@
-"""What upper rooms do for lower ones: the package's roof fills this in when lancekit is imported.
+"""Hooks: functions of upper rooms that lower rooms call; set when lancekit is imported.
 
-A lower room knows the name and the signature, and not who does it.
+A lower room depends on the name and the signature, but not on the implementation.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from typing import Any
 
 
 class Hooks:
-    """Functions of upper rooms by what they do; ``None`` as long as nobody does it."""
+    """Functions of upper rooms; ``None`` until they are set."""
 
-    #: ``card(value, *kinds)`` returns the card of a value as each of some MIME types, by these
+    #: ``card(value, *kinds)`` returns the card of a value by MIME type
     card: Callable[..., dict[str, str]] | None = None
-    #: ``failure(error)`` returns the lines that IPython prints of an error
+    #: ``failure(error)`` returns the lines that IPython prints for an error
     failure: Callable[[BaseException], list[str]] | None = None
-    #: ``interactive(kind, ...)`` returns what is interactive; kinds are names that the roof knows
+    #: ``interactive(kind, ...)`` returns a widget; the kinds are those of `lancekit._wiring`
     interactive: Callable[..., Any] | None = None
-    #: ``picture(kind, subject, **how)`` returns the picture of something
+    #: ``picture(kind, subject, **how)`` returns a picture of the subject
     picture: Callable[..., Any] | None = None
-    #: ``bar(wanted)`` returns what draws progress, if anything does; ``wanted`` says whether a bar
-    #: is to be drawn where nobody may be looking
+    #: ``bar(wanted)`` returns a function that draws progress, or ``None``; ``wanted`` is True to
+    #: draw a bar even where nobody may be watching
     bar: Callable[[bool], Callable[[Any], None] | None] | None = None
-    #: each returns what it knows of where code runs, a `Provenance`, or ``None``
+    #: each returns a `Provenance` with its facts on where the code runs, or ``None``
     finders: tuple[Callable[[], Any], ...] = ()
-    #: how work gets to Spark: a `pipeline.engine.engine.Engine`
+    #: the Spark engine: a `lancekit._pipeline.engine.Engine`
     spark: Any = None
-    #: the modules that hold kernels which can be compiled
+    #: modules with kernels that can be compiled
     kernels: tuple[str, ...] = ()
 
 

@@ -1,7 +1,7 @@
-"""What an interrupt leaves behind, and the shell of IPython around this process.
+"""Notes on interrupts about a call's changes, and access to the IPython shell of this process.
 
-An interrupt stays the ``KeyboardInterrupt`` that it is.  On its way out of a public function it
-gets a note, which every traceback shows: what the call had done by then.
+An interrupt remains a ``KeyboardInterrupt``.  Public functions add a note to it, which every
+traceback shows: the changes that the call had made.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from typing import Protocol, TypeVar
 
 from lancekit._display import render_failure
 
-#: how the note begins
+#: prefix of the note
 PREFIX = "lancekit: "
-#: of so many attempts at most something is told
+#: maximum number of recent attempts in a note
 _KEPT = 64
-#: a wait within a `Postponed` block looks this often whether an interrupt came
+#: interval in seconds at which a wait in a `Postponed` block checks for an interrupt
 LOOK_SECONDS = 0.1
 
-#: what to do after an interrupt, unless the change says otherwise
+#: default next step after an interrupt
 _SHOWS = "ds.checkout_latest() shows what is there"
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 Told = Callable[[bool | None], str]
-"""Says what became of an attempt: it landed, it did not, or nobody can tell; or nothing."""
+"""Describes an attempt's result: True (landed), False, or None (unknown); "" omits it."""
 
 Look = Callable[[], bool | None]
-"""Looks what became of an attempt."""
+"""Checks in the storage if an attempt landed; ``None`` if that is unknown."""
 
 _moments = count()
 _caller: ContextVar[int] = ContextVar("lancekit_caller", default=0)
@@ -48,26 +48,26 @@ _attempts: deque[Attempt] = deque(maxlen=_KEPT)
 
 
 def _whose() -> int:
-    """Return the thread that an interrupt would strike, of the one that works."""
+    """Return the thread that an interrupt of the current work would hit."""
     return _caller.get() or threading.get_ident()
 
 
 class Attempt:
-    """A change on its way into the storage: whether it landed is not known yet.
+    """Change that was sent to the storage, and whose result may be unknown.
 
     Parameters
     ----------
     told
-        Says what became of it.
+        Describes the result.
     look
-        Looks whether it landed, ``None`` if nobody can tell; asked only if the store's answer was
-        not heard.
+        Checks if the change landed, ``None`` if unknown; called only if the store's answer is
+        missing.
     key
-        Of attempts with one key the last is told.
+        Of several attempts with one key, the last is described.
     then
-        What to do after an interrupt.
+        The next step after an interrupt.
     otherwise
-        True if it is told only where no other attempt with the same `then` is.
+        True if it is described only if no other attempt has the same `then`.
     """
 
     def __init__(
@@ -87,44 +87,44 @@ class Attempt:
         self._landed: bool | None = None
 
     def settle(self, landed: bool | None) -> None:
-        """Say what became of it; ``None`` if nobody can tell."""
+        """Set the result; ``None`` if it is unknown."""
         self._landed, self._look = landed, None
 
     def landed(self) -> bool | None:
-        """Return whether it landed, ``None`` if that cannot be told."""
+        """Return True if the change landed, ``None`` if that is unknown."""
         if self._look is not None:
             try:
                 self.settle(self._look())
-            except (Exception, KeyboardInterrupt):  # pressed again, or the storage failed
+            except (Exception, KeyboardInterrupt):  # a second interrupt, or a storage error
                 return None
         return self._landed
 
 
 def attempted(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Attempt:
-    """Note that something is about to be changed; see `Attempt`."""
+    """Record a change before it is made; see `Attempt`."""
     attempt = Attempt(told, look, key, then)
     _attempts.append(attempt)
     return attempt
 
 
 def beginning(told: str, then: str) -> None:
-    """Note what an interrupt says while the call changed nothing, and what to do then."""
+    """Record the note, and the next step, for an interrupt before any change."""
     _attempts.append(Attempt(lambda _: told, lambda: False, then=then, otherwise=True))
 
 
 @contextmanager
 def attempting(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Iterator[None]:
-    """Note that the block changes something, which landed if the block comes to its end."""
+    """Record a change that the block makes; it landed if the block ends without an error."""
     attempt = Attempt(told, look, key, then)
     try:
         yield
         attempt.settle(True)
     finally:
-        _attempts.append(attempt)  # behind what it is made of: that has its key, too
+        _attempts.append(attempt)  # after its parts, which have the same key
 
 
 def outcome(what: str, done: str) -> Told:
-    """Return what says of something that it was changed, or not.
+    """Return a function that describes the result of a change.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def outcome(what: str, done: str) -> Told:
 
 
 def on_behalf(work: Callable[[T], R]) -> Callable[[T], R]:
-    """Return a function for other threads; what it changes is told to the thread of now."""
+    """Return a function for other threads that attributes its changes to the current thread."""
     here = _whose()
 
     def run(argument: T) -> R:
@@ -155,22 +155,22 @@ def on_behalf(work: Callable[[T], R]) -> Callable[[T], R]:
 
 
 def mark() -> int:
-    """Return the moment of now, for `explain`."""
+    """Return the current moment, for `explain`."""
     return next(_moments)
 
 
 def explain(stop: KeyboardInterrupt, since: int) -> None:
-    """Note on an interrupt what this thread changed since a moment.
+    """Add a note to an interrupt about this thread's changes since a moment.
 
-    Callers further out, who began earlier, replace the note.
+    Outer public functions, which began earlier, replace the note.
     """
     notes = [n for n in getattr(stop, "__notes__", ()) if not n.startswith(PREFIX + "before ")]
     here = _whose()
-    # a list is filled in one step; before a tuple is, garbage may be collected, threads change,
-    # and another one notes an attempt
+    # copying a deque to a list is atomic; during a copy to a tuple, garbage collection may switch
+    # threads, and another thread may record an attempt
     made = [a for a in list(_attempts) if a.begun > since and a.thread == here]
     stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_told(made)}"]
-    # what IPython asks in the place of making a traceback of its own
+    # IPython calls it instead of rendering its own traceback
     vars(stop)["_render_traceback_"] = partial(render_failure, stop)
 
 
@@ -193,11 +193,11 @@ def _told(made: list[Attempt]) -> str:
 
 
 class Postponed:
-    """A block that an interrupt leaves at its end, or where the block calls `heed`.
+    """Context that postpones interrupts to its end, or to a call of `heed` in the block.
 
-    Python raises an interrupt in the main thread, between any two instructions.  A change of
-    several steps in memory would be left half-done there.  So this block replaces the handler of
-    the signal in the main thread; other threads do nothing.  A block within a block adds nothing.
+    Python raises an interrupt in the main thread between any two instructions, which could leave a
+    change of several steps in memory half-done.  So this context replaces the signal handler in the
+    main thread; it does nothing in other threads.  Nested contexts have no effect.
     """
 
     def __init__(self) -> None:
@@ -205,11 +205,11 @@ class Postponed:
         self._pressed = False
 
     def __enter__(self) -> None:
-        global _postponed  # noqa: PLW0603  # there is one main thread
+        global _postponed  # noqa: PLW0603  # only the main thread uses it
         if not _is_main_thread() or _postponed is not None:
             return
         handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):  # else Python raises no interrupt
+        if callable(handler):  # otherwise Python raises no interrupt
             self._handler = handler
             signal.signal(signal.SIGINT, self._press)
             _postponed = self
@@ -225,11 +225,11 @@ class Postponed:
         self._pressed = True
 
     def restore(self) -> None:
-        """Put the handler of the signal back."""
+        """Restore the previous signal handler."""
         signal.signal(signal.SIGINT, self._handler)
 
     def heed(self) -> None:
-        """Raise the interrupt that came since the block began, if one did."""
+        """Raise the interrupt that arrived since the block began, if any."""
         if self._pressed and self._handler is not None:
             self._pressed = False
             self._handler(signal.SIGINT, None)
@@ -239,22 +239,22 @@ _postponed: Postponed | None = None
 
 
 def heed() -> None:
-    """Raise a postponed interrupt: the code that calls this can be left here."""
+    """Raise a postponed interrupt; call it where the code can be left safely."""
     if _postponed is not None and _is_main_thread():
         _postponed.heed()
 
 
 def wait_for(gate: threading.Lock) -> None:
-    """Acquire a lock, and heed an interrupt meanwhile."""
+    """Acquire a lock; handle a postponed interrupt meanwhile."""
     if _postponed is None or not _is_main_thread():
-        gate.acquire()  # without a timeout: it would wake each of many threads
+        gate.acquire()  # a timeout would wake each of many threads
         return
     while not gate.acquire(timeout=LOOK_SECONDS):
         heed()
 
 
 def pause(seconds: float) -> None:
-    """Sleep, and heed an interrupt meanwhile."""
+    """Sleep; handle a postponed interrupt meanwhile."""
     until = monotonic() + seconds
     heed()
     while (left := until - monotonic()) > 0:
@@ -267,7 +267,7 @@ def _is_main_thread() -> bool:
 
 
 def _forget() -> None:
-    """Restore the handler in a process that another thread forked during a block."""
+    """Restore the handler in a child process that another thread forked during a block."""
     global _postponed
     if _postponed is not None:
         held, _postponed = _postponed, None
@@ -277,15 +277,15 @@ def _forget() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
-# ---- the shell of IPython around this process, if there is one; IPython is never loaded for it
+# ---- the IPython shell of this process, if any; this never imports IPython
 
 LOGGER = logging.getLogger("lancekit")
-#: the cell and the text of the last hint
+#: execution count and text of the last hint
 _last: list[tuple[int, str]] = []
 
 
 class Shell(Protocol):
-    """A shell of IPython, as far as lancekit asks it."""
+    """Part of IPython's shell that lancekit uses."""
 
     Completer: _Completer
     compile: _Compiler
@@ -321,26 +321,26 @@ class _Magics(Protocol):
 
 
 def active_shell() -> Shell | None:
-    """Return the shell that this process runs in, or ``None``."""
+    """Return the IPython shell of this process, or ``None``."""
     get: Callable[[], Shell | None] | None
     get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return None if get is None else get()
 
 
 def in_kernel() -> bool:
-    """Return whether this process is a notebook's kernel."""
+    """Return True if this process is a notebook's kernel."""
     return hasattr(active_shell(), "kernel")
 
 
 def hints_are_seen() -> bool:
-    """Tell whether `show_hint` reaches anybody: a hint that costs requests is not made in vain."""
+    """Return True if somebody can see a hint, before a hint is computed that costs requests."""
     return active_shell() is not None or (
         LOGGER.isEnabledFor(logging.INFO) and LOGGER.hasHandlers()
     )
 
 
 def show_hint(text: str) -> None:
-    """Print a hint in IPython, once for a cell; elsewhere log it.  It is never a warning."""
+    """Print a hint in IPython, once per cell; otherwise log it.  It is never a warning."""
     shell = active_shell()
     if shell is None:
         LOGGER.info(text)

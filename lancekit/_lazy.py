@@ -1,4 +1,4 @@
-"""What is loaded or worked out when it is first asked for."""
+"""Lazy imports and lazy properties."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["cached_property", "door", "loaded"]
 
 
 def loaded(name: str) -> Any:
-    """Return what a module of lancekit has; the module is loaded if it is not.
+    """Return an attribute of a lancekit module, which is imported if necessary.
 
-    For tables that name what they choose among: a table of objects would load all of them.
+    Used by tables that name objects instead of importing all of them.
 
     Examples
     --------
@@ -26,15 +26,15 @@ def loaded(name: str) -> Any:
 
 
 def door(module: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a module that gives names away when they are asked for.
+    """Return a module's ``__getattr__`` that imports names on first access.
 
     Parameters
     ----------
     module
         The module's name.
     homes
-        Where the names are: modules of lancekit, and their names with spaces between; ``A=B`` is
-        the name ``A`` for what is called ``B`` there.
+            Modules of lancekit, and the names to take from each, separated by spaces; ``A=B`` takes
+            ``B`` under the name ``A``.
 
     Examples
     --------
@@ -59,12 +59,12 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property
 else:
 
-    class cached_property(functools.cached_property):  # noqa: N801  # as Python calls it
-        """That of Python 3.12: nobody waits for what another object works out.
+    class cached_property(functools.cached_property):  # noqa: N801  # Python's name
+        """`cached_property` of Python 3.12, which holds no lock while it computes.
 
-        Up to 3.11 a lock is held meanwhile which all objects of a class share: threads that asked
-        indices of different tables did it one after the other, a process that was forked meanwhile
-        waited for ever, and two that need each other's could as well.
+        Up to 3.11 all objects of a class share a lock.  So threads computed properties of
+        different objects one after the other, a process forked meanwhile could wait forever, and
+        two objects that need each other could deadlock.
 
         Examples
         --------
@@ -82,5 +82,5 @@ else:
         def __get__(self, instance: object, owner: type | None = None) -> object:
             if instance is None:
                 return self
-            # asked only while nothing is kept; of threads that do so at once one is first
+            # called only without a cached value; of concurrent threads, the first one's is kept
             return instance.__dict__.setdefault(self.attrname, self.func(instance))

@@ -1,7 +1,7 @@
-"""Text from anywhere as text that is safe to read: one cleaning for errors, cards and warnings.
+"""Sanitising of text from files and callers, for errors, cards and warnings.
 
-Names and values come from files that others made.  What moves a cursor, turns the line or cannot be
-seen is spelled out, what lets one into a store becomes ``***``, and no text is without end.
+Others create names and values in files.  Control characters and invisible characters are escaped,
+credentials become ``***``, and long text is cut.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from _typeshed import DataclassInstance
 
-#: the longest string of a card; what fits a table's cell is its renderer's choice
+#: maximum length of a string on a card; renderers shorten the cells of tables further
 MAX_CHARACTERS = 400
-#: how much of a text that is too long is looked at beyond what is shown
+#: characters beyond the limit that are searched for secrets
 _MARGIN = 4096
 _PACKAGE = __name__.partition(".")[0]
-# letters that leave no mark: they let two names pass for one
+# letters without a visible glyph, which would make two names look equal
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
-# stores whose URIs name a container where others have a user
+# URI schemes with a container name in the place of the user
 _CONTAINERS = frozenset({"abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs"})
-# A password may hold slashes; a port is none.
+# A password may contain slashes; a port is not a password.
 _USER = re.compile(
     r"\b([A-Za-z][\w+.-]{0,20})://[^\s/?#@:]{0,1000}"
     r"(:(?!\d+(?:[/'\"),\]]|$))[^\s?#]{0,1000})?@"
@@ -43,7 +43,7 @@ _PAIR = re.compile(
 
 
 def clean(text: str, most: int = MAX_CHARACTERS) -> str:
-    r"""Return a string that is safe to read, with at most ``most`` characters.
+    r"""Sanitise a string, and cut it to at most ``most`` characters.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def clean(text: str, most: int = MAX_CHARACTERS) -> str:
 
 
 def clean_line(text: str, most: int) -> str:
-    """Return a whole sentence that is safe to read: of a long one, both ends are kept."""
+    """Sanitise a sentence; of a long one, both ends are kept."""
     half = most // 2 + _MARGIN
     kept = text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
     line = _spelled(without_secrets(kept))
@@ -63,7 +63,7 @@ def clean_line(text: str, most: int) -> str:
 
 
 def code(text: str) -> str:
-    r"""Return a string as Python spells it: what cannot be seen is spelled out, secrets are gone.
+    r"""Return a string as a Python literal, with invisible characters escaped, without secrets.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def code(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return at most ``most`` characters, the last one an ellipsis if something is missing."""
+    """Cut text to at most ``most`` characters, with an ellipsis as the last one."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def without_secrets(text: str) -> str:
-    """Return text in which ``***`` stands for users, passwords and queries of URIs, and for keys.
+    """Replace users, passwords and queries of URIs, and key parameters, by ``***``.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def without_secrets(text: str) -> str:
 
 
 def shown(value: object, most: int = 80) -> str:
-    """Return a value as a message shows it: its ``repr``, cut, if there is one.
+    """Return the ``repr`` of a value for a message, sanitised and cut.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def shown(value: object, most: int = 80) -> str:
 
 
 def literal(value: object, most: int = 80) -> str:
-    """Return a value of a row as messages show it: times in ISO form, text in quotes, cut.
+    """Format a value of a row for messages: times in ISO form, text in quotes, cut.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def literal(value: object, most: int = 80) -> str:
 
 
 def literals(row: Mapping[str, object], between: str = ", ") -> str:
-    """Return the values of a row, each with the name of its column.
+    """Format the values of a row as ``column = value``.
 
     Examples
     --------
@@ -145,22 +145,22 @@ def _literal(value: object, most: int) -> str:
 
 
 def _first(texts: Iterable[str], most: int) -> str:
-    # each takes three characters at least; what comes behind these is cut
+    # each item takes at least three characters, so further ones would be cut
     return ", ".join(islice(texts, most // 3 + 1))
 
 
 def count(number: int) -> str:
-    """Return a count with its digits in groups of three."""
+    """Format a number with digits in groups of three."""
     return f"{number:,}"
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """Return a count of things; ``many`` is needed where the plural does not end in s."""
+    """Format a count of things; pass ``many`` if the plural does not end in s."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def warn(text: str, kind: type[Warning] = UserWarning) -> None:
-    """Warn in words that are safe to read, of the line outside of lancekit that led here."""
+    """Issue a sanitised warning for the first caller outside of lancekit."""
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back
@@ -168,7 +168,7 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def discreet_repr(record: DataclassInstance) -> str:
-    """Return a dataclass's ``repr`` without what is secret in its URIs, which it still holds."""
+    """Return a dataclass's ``repr`` without the secrets in its URIs, which it still has."""
     shown = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.repr)
     return without_secrets(f"{type(record).__qualname__}({shown})")
 
@@ -192,7 +192,7 @@ def _shown(character: str) -> str:
 
 
 def python_value(scalar: pa.Scalar) -> Any:
-    """Return a value of Arrow as Python's, and a time that Python has none for as text.
+    """Convert an Arrow scalar to Python; times that Python cannot represent become text.
 
     Examples
     --------
@@ -206,12 +206,12 @@ def python_value(scalar: pa.Scalar) -> Any:
         pass
     try:
         return str(scalar.cast("string").as_py())
-    except (ValueError, NotImplementedError):  # it has such a time inside
+    except (ValueError, NotImplementedError):  # such a time is nested in it
         return f"<{scalar.type} out of range>"
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a small table of Arrow's as dictionaries of what `python_value` gives."""
+    """Convert a small Arrow table to dictionaries of `python_value` values."""
     try:
         return table.to_pylist()
     except (OverflowError, ValueError):

@@ -1,4 +1,4 @@
-"""What the machine has, or the container that this process is in."""
+"""Resources of the machine, or of the container of this process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-#: more than these only compete for memory
+#: more threads would only compete for memory bandwidth
 _DECODING_THREADS = 8
 
 
 def processors() -> int:
-    """Return how many threads this process can run at once.
+    """Return the number of threads that this process can run in parallel.
 
     A container or a batch system may allow fewer than the machine has.
     """
@@ -20,17 +20,17 @@ def processors() -> int:
 
 
 def decoding_threads() -> int:
-    """Return how many threads are to decode at a time."""
+    """Return the number of threads for decoding."""
     return min(processors(), _DECODING_THREADS)
 
 
 def links_quickly() -> bool:
-    """Return whether machine code for this system is linked without llvmlite."""
+    """Return True if machine code for this system can be linked without llvmlite."""
     return sys.platform == "linux" and os.uname().machine == "x86_64"
 
 
 def total_memory() -> int:
-    """Return how many bytes of memory this machine, or the container around it, has."""
+    """Return the bytes of memory of this machine, or of its container."""
     total = _physical_memory()
     return min([total, *_limits_of_groups()])
 
@@ -38,14 +38,14 @@ def total_memory() -> int:
 def _physical_memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not told by this system
+    except (AttributeError, OSError, ValueError):  # unknown on this system
         return sys.maxsize
 
 
 def _limits_of_groups(
     mine: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> list[int]:
-    """Return the limits of the control groups, of both versions, that this process is in."""
+    """Return the memory limits of this process's control groups, of both versions."""
     found = []
     for line in _text(mine).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]

@@ -1,7 +1,7 @@
-"""Files in the temporary folder that belong to a process and go when it does; the cache folder.
+"""Temporary files and folders that belong to a process, and the cache folder.
 
-A process that is killed leaves them.  So their names say whose they are, and the next Spark session
-of the same user removes those of processes that are gone.
+A killed process cannot remove its files.  So their names have the process id, and the next Spark
+session of the same user removes the files of processes that no longer exist.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _NAME = re.compile(r"lancekit-[a-z]+-(\d+)-(\d+)-\w+(?:\.[a-z]+)?")
 
 
 def new_folder(kind: str) -> Path:
-    """Make a folder for this process; ``kind`` are letters that say what for."""
+    """Create a temporary folder for this process; ``kind`` (letters) names its purpose."""
     return Path(tempfile.mkdtemp(prefix=_prefix(kind)))
 
 
 def new_file(kind: str, suffix: str) -> Path:
-    """Make an empty file for this process."""
+    """Create an empty temporary file for this process."""
     descriptor, path = tempfile.mkstemp(prefix=_prefix(kind), suffix=suffix)
     os.close(descriptor)
     return Path(path)
 
 
 def sweep() -> None:
-    """Remove what processes of this user have left that are gone; what cannot be removed stays."""
+    """Remove files of this user's ended processes; ignore files that cannot be removed."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if _is_left(entry):
@@ -45,7 +45,7 @@ def _prefix(kind: str) -> str:
 
 
 def _namespace() -> int:
-    """Return which processes this one sees: containers may share a temporary folder."""
+    """Return the id of the process namespace, because containers may share a temporary folder."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -67,9 +67,9 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-# ---- the folder of what is made once on a machine, for one user, and can be made again
+# ---- the folder of a user's files that can be recreated
 
 
 def cache_folder() -> Path:
-    """Return the folder, which need not be there; `RuntimeError` if the user has no home."""
+    """Return the cache folder, which may not exist; `RuntimeError` if the user has no home."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"

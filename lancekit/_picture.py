@@ -1,7 +1,4 @@
-"""Pictures: what a call to draw gives.
-
-A picture knows nothing of what it shows: it is words, and how to get the drawing.
-"""
+"""Pictures, the results of plot calls: text, and functions that render the drawing."""
 
 from __future__ import annotations
 
@@ -24,16 +21,16 @@ _WITHOUT = "Install matplotlib, or print the picture: its text says the same."
 
 
 def draw(kind: str, subject: object, **how: object) -> Picture:
-    """Return a picture of a kind; the roof knows who draws it."""
+    """Return a picture of a kind; a hook draws it."""
     picture: Picture = hooks.picture(kind, subject, **how)  # type: ignore[misc]
     return picture
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Let matplotlib say nothing of letters that its font lacks, nor of names that take much room.
+    """Suppress matplotlib's warnings about missing glyphs and long names.
 
-    Names are anyone's, and the browser has other fonts.
+    Names are arbitrary, and browsers have other fonts.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -42,23 +39,23 @@ def without_warnings() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picture:
-    """A drawing, and the words that stand for it where it cannot be seen.
+    """Drawing, with an equivalent text.
 
-    A notebook shows it; `print` shows `text`.  In a terminal, and where matplotlib is missing, the
-    text is all there is, and says the same.
+    A notebook shows the drawing; `print` shows `text`.  A terminal, or an installation without
+    matplotlib, has only the text, which states the same facts.
 
     Attributes
     ----------
     alt
-        One or a few sentences: what the drawing shows.
+            What the drawing shows, in one or a few sentences.
     text
-        The same facts in lines for terminals, logs and screen readers.
+            The same facts as lines for terminals, logs and screen readers.
     figure
-        matplotlib's figure, to change or save; ``None`` where none was needed, or none could be
-        made, and in a picture that came from another process, which has its SVG.  With ``ax=`` it
-        is the figure of the axes that were given.
+            matplotlib's figure, to change or save.  ``None`` if none was needed or possible, and
+            in a picture from another process, which has its SVG.  With ``ax=`` it is the figure of
+            the given axes.
     mermaid
-        The source of a mermaid diagram, of the graph of branches alone.
+            The source of a mermaid diagram, only for the graph of branches.
 
     Examples
     --------
@@ -82,47 +79,47 @@ class Picture:
         return self
 
     def __deepcopy__(self, _: object) -> Picture:
-        return self  # no part of it is changed but the figure, which is the user's
+        return self  # only the figure can change, which belongs to the user
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Send words and the SVG: figures of matplotlib's hold functions."""
+        """Pickle texts and the SVG: matplotlib's figures contain functions."""
         return _sent, (self.alt, self.text, self.mermaid, self.svg)
 
     @property
     def svg(self) -> str | None:
-        """The drawing as one SVG element, light or dark as its surroundings are.
+        """Drawing as an SVG element that adapts to light and dark surroundings.
 
-        ``None`` where matplotlib is needed and missing.
+        ``None`` if matplotlib is needed but missing.
         """
         return None if self.render is None else self.render()
 
     def png(self, dpi: int = 144) -> bytes:
-        """Return the drawing as a PNG file, on white.
+        """Return the drawing as a PNG file with white background.
 
         Raises
         ------
         NotOfferedError
-            There is no figure: the graph of branches is an SVG, and without matplotlib there are
-            only words.
+                There is no figure: the graph of branches is an SVG, and without matplotlib there is
+                only text.
         """
         if self.figure is None:
             raise NotOfferedError("This picture has no figure to make a PNG of.", hint=_WITHOUT)
         out = BytesIO()
-        # without its own version number, so that the same facts give the same bytes
+        # no version number: equal facts give equal bytes
         metadata = {"Software": None, "Title": self.alt}
         with without_warnings():
             self.figure.savefig(out, format="png", dpi=dpi, metadata=metadata)
         return out.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the drawing into a file: ``.svg``, ``.png``, ``.mmd`` (mermaid) or ``.txt``.
+        """Write the drawing to a file: ``.svg``, ``.png``, ``.mmd`` (mermaid) or ``.txt``.
 
         Raises
         ------
         InvalidArgumentError
-            The name ends in something else.
+                The file name has another suffix.
         NotOfferedError
-            There is no drawing of that kind.
+                The picture has no such form.
         """
         place = Path(path)
         kinds: dict[str, Callable[[], str | bytes | None]] = {
@@ -146,8 +143,8 @@ class Picture:
         return self._repr_mimebundle_().get(_HTML)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Return what a notebook asks for at the end of a cell: the text, and the drawing."""
-        del include, exclude  # the notebook picks
+        """Return text and drawing, for a notebook's output."""
+        del include, exclude  # the notebook selects
         try:
             drawn = self.svg
         except Exception as error:  # a repr must neither raise nor vanish
@@ -155,7 +152,7 @@ class Picture:
             return {_TEXT: f"{self.text}\n(it could not be drawn: {why})"}
         if drawn is None:
             return {_TEXT: self.text}
-        # wide drawings may be scrolled, by the keyboard, too
+        # wide drawings can be scrolled, also by keyboard
         box = f'<div style="overflow-x:auto" tabindex="0">{drawn}</div>'
         return {_TEXT: self.text, _HTML: box}
 

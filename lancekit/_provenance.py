@@ -1,7 +1,7 @@
-"""Where a version came from: which cell, script or application, if the user wants that recorded.
+"""Provenance of versions: the cell, script or application that wrote a version, if enabled.
 
-`lancekit.options.provenance` says how much; by default nothing.  The facts are properties of the
-version's transaction, under `PREFIX`.  Who knows them is a hook.
+`lancekit.options.provenance` sets the amount; the default is nothing.  The facts are properties of
+the version's transaction, with `PREFIX`.  Hooks find them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lancekit._hooks import hooks
 from lancekit._legible import clean, without_secrets
 from lancekit.options import options
 
-#: how the names of the properties begin
+#: prefix of the properties' names
 PREFIX = "lancekit.provenance."
-#: how many bytes of a cell's text are recorded, and shown
+#: maximum bytes of a cell's text to record and to show
 MOST_SOURCE = 8192
 _NAME = 200
 _LINE = 2000
 
-# what legible knows are URIs and pairs as in them; these are credentials as code has them
+# credentials in code; `_legible` handles URIs and key parameters
 _NAMED = (
     r"(?:secret|token|passw(?:or)?d|passphrase|pwd|signature|credential|authorization"
     r"|(?:access|account|api|private)[-_]?key(?:[-_]?id)?)"
@@ -40,7 +40,7 @@ _SHELL = re.compile(
     rf"^(\s*(?:%env\s+\w{{0,60}}{_NAMED}\w{{0,20}}[\s=]\s*|[%!].*?{_NAMED}\w{{0,20}}=))[^\s'\"]+",
     re.IGNORECASE | re.MULTILINE,
 )
-# keys that show what they are
+# keys with a recognisable prefix
 _KEY = re.compile(
     r"\b(?:(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-|sk-|hf_|dapi)[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}"
     r"|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?<=Bearer )[\w.~+/=-]+)"
@@ -49,22 +49,22 @@ _KEY = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What is recorded of where a version came from; text, empty where it is not known.
+    """Recorded origin of a version; texts are empty if unknown.
 
     Parameters
     ----------
     notebook, cell
-        The file's name without its folders, and the number of the cell as it ran.
+            The notebook's file name without folders, and the execution count of the cell.
     script, line
-        The program's name without its folders, and the line of it that wrote.
+            The program's file name without folders, and its line that wrote.
     application
         The name of the Spark application.
     user
-        Who ran it, as the operating system says.
+            The user according to the operating system.
     source
-        The cell's text, without credentials.
+            The cell's text without credentials.
     cut
-        How many bytes the text had, if there is more of it than is recorded.
+            The number of bytes of the complete text, if it was cut.
     """
 
     notebook: str = ""
@@ -78,7 +78,7 @@ class Provenance:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Provenance | None:
-        """Return what a transaction's properties say, safe to read; ``None`` if nothing."""
+        """Return the sanitised provenance in a transaction's properties, or ``None``."""
         found = {name: properties.get(PREFIX + name, "") for name in cls.__slots__}
         if not any(found.values()):
             return None
@@ -90,11 +90,11 @@ class Provenance:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties to be stored."""
+        """Properties to store."""
         return {PREFIX + name: value for name, value in asdict(self).items() if value}
 
     def __str__(self) -> str:
-        """Return where it was, in words: ``cell 12 of cleaning.ipynb``."""
+        """Return the origin in words: ``cell 12 of cleaning.ipynb``."""
         where = ""
         if self.cell:
             where = f"cell {self.cell} of {self.notebook or 'a notebook'}"
@@ -108,9 +108,9 @@ class Provenance:
 
 
 def recorded(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a transaction's properties, with where it comes from if the user wants that.
+    """Add provenance to a transaction's properties, if enabled.
 
-    What they say of it already stays.
+    Existing provenance is kept.
     """
     wanted = options.provenance
     if wanted == "off" or any(name.startswith(PREFIX) for name in properties):
@@ -125,9 +125,9 @@ def _found() -> Provenance:
     for find in (*hooks.finders, _script):
         try:
             one = find()
-        except Exception:  # noqa: S112  # a commit does not fail for what is said of it
+        except Exception:  # noqa: S112  # provenance must not make a commit fail
             continue
-        # what a kernel was started with is nobody's script
+        # a kernel's start script is not the user's script
         if one is not None and not (facts.get("notebook", facts.get("cell")) and one.script):
             facts |= {name: value for name, value in asdict(one).items() if value}
     return Provenance(**facts, user=_user())
@@ -138,12 +138,12 @@ def _user() -> str:
         import getpass
 
         return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # nobody that the system knows
+    except (KeyError, OSError, ImportError):  # the system does not know the user
         return ""
 
 
 def _script() -> Provenance | None:
-    """Return the program that runs, and its innermost line on the way here."""
+    """Return the running program, and its innermost line on the stack."""
     name = PurePath(sys.argv[0]).name if sys.argv and sys.argv[0] != "-c" else ""
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__") != "__main__":
@@ -161,5 +161,5 @@ def _recordable(found: Provenance) -> Provenance:
 
 
 def _bounded(text: str) -> str:
-    # half a character cannot be stored, and is none that a cell can have
+    # unpaired surrogates cannot be stored, and no cell has any
     return text.encode(errors="replace")[:MOST_SOURCE].decode(errors="ignore")

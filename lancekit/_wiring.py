@@ -1,6 +1,6 @@
-"""The roof: the one place that knows all rooms, and hands the upper ones down to the lower.
+"""Wiring: registers upper rooms' functions as hooks for lower rooms.
 
-Everything is imported when it is first used, so that `import lancekit` stays light.
+Every function imports its room at the first call, so that `import lancekit` stays fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lancekit._storage.base import Store
     from lancekit.progress import Show
 
-#: the modules that hold kernels which can be compiled
+#: modules with kernels that can be compiled
 KERNELS = (
     "lancekit._file.kernels.bitpacking",
     "lancekit._file.kernels.fsst_decode",
@@ -40,7 +40,7 @@ KERNELS = (
 )
 
 
-#: what is interactive, and where it is made
+#: kinds of interactive widgets, and the functions that create them
 INTERACTIVE = {
     "explorer": "_notebook.explorer.Explorer",
     "merge": "_notebook.workbench.open_merge",
@@ -143,7 +143,7 @@ def _application() -> Provenance | None:
 
 
 def connect() -> None:
-    """Register the type of blobs, and who does what lower rooms ask for."""
+    """Register the blob type, and the hooks."""
     register_blob_type()
     hooks.card = _draw
     hooks.failure = _render

@@ -1,4 +1,4 @@
-"""A door: pylance's `arrow`, from `_pylance.bfloat16` and `_pylance.images`."""
+"""pylance's `arrow`, re-exported from `lancekit._pylance.bfloat16` and `images`."""
 
 from lancekit._pylance.bfloat16 import (
     BFloat16,

@@ -1,4 +1,4 @@
-"""A door: pylance's `blob`, which is `lancekit._api.blob_values`."""
+"""pylance's `blob`, re-exported from `lancekit._api.blob_values`."""
 
 from lancekit._api.blob_values import (
     Blob,

@@ -1,4 +1,4 @@
-"""A door: pylance's `commit`, whose errors are in `lancekit.errors`."""
+"""pylance's `commit`, re-exported from `lancekit.errors`."""
 
 from lancekit.errors import CommitConflictError
 

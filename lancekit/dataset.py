@@ -1,6 +1,6 @@
-"""A door: pylance's `dataset`, whose functions are those of `lancekit._api.lance_dataset`.
+"""pylance's `dataset`, re-exported from `lancekit._api.lance_dataset` and other modules.
 
-It is opened before anybody asks (see the package), so what is behind it comes when it is asked for.
+The package imports this module at once (see there), so its names are imported on first access.
 """
 
 from collections.abc import Callable
@@ -106,7 +106,7 @@ __all__ = [
 ]
 
 
-#: the same to Python: which module has a name
+#: the same for Python at run time: the module of each name
 _HOMES = {
     "_api.bisect": "Bisection Evaluation Flip",
     "_api.branches": "Branches",

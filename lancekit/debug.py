@@ -1,4 +1,4 @@
-"""A door: pylance's `debug`, which is `lancekit._pylance.debug`."""
+"""pylance's `debug`, re-exported from `lancekit._pylance.debug`."""
 
 from lancekit._pylance.debug import (
     format_fragment,

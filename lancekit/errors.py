@@ -1,11 +1,11 @@
-"""Every exception that lancekit raises on purpose.
+"""Exceptions that lancekit raises on purpose.
 
-One tree, cut by what a handler would do.  Each class carries a stable ``kind`` code, the facts as
-attributes of ``context``, and a ``hint``: the next thing to do.  Each class also inherits the
-builtins that pylance raises in the same place, so ``except`` clauses written for it still catch.
-pylance raises ``ValueError`` from some methods and ``OSError`` from others for one and the same
-fault (a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError`` in
-``checkout_version()``), so the classes for such faults inherit both.
+They are one tree, by the reaction of a handler.  Each class has a stable ``kind`` code, each error
+its facts in ``context`` and a ``hint``: the next thing to do.  Each class also inherits the
+builtins that pylance raises in the same place, so ``except`` clauses for pylance still work.
+pylance raises ``ValueError`` from some methods and ``OSError`` from others for the same fault.  For
+example, a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError`` in
+``checkout_version()``.  The classes for such faults inherit both.
 """
 
 from __future__ import annotations
@@ -63,28 +63,28 @@ __all__ = [
     "VersionNotFoundError",
 ]
 
-#: the longest line of an error's text, and its most lines
+#: maximum length of a line in an error's text, and maximum number of lines
 _CHARACTERS = 2000
 _LINES = 200
 
 
 class LancekitError(Displayed, Exception):
-    """The common parent: ``str(error)`` is what happened, then what to do next.
+    """Base class: ``str(error)`` is what happened, then what to do next.
 
-    The text is safe to print (`lancekit._legible`), whatever names and values are in it; the facts
-    are as they were.  IPython and notebooks show a short card in the place of the traceback, which
-    ``%lance tb`` prints as a whole; scripts and tests get it as of any exception.
+    The text is safe to print (`lancekit._legible`), whatever names and values it contains; the
+    facts in ``context`` are unchanged.  IPython and notebooks show a short card instead of the
+    traceback, which ``%lance tb`` prints in full.  Scripts and tests show the usual traceback.
 
     Parameters
     ----------
     message
-        What happened, with the value at fault; one line.
+            What happened, with the wrong value; one line.
     details
         Further lines.
     hint
-        The next step, a full sentence; empty where there is none.
+            The next step, as a full sentence; empty if there is none.
     **context
-        The facts of the failure by name, for a handler to read: ``error.context["version"]``.
+            The facts of the failure by name, for handlers: ``error.context["version"]``.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _rebuild(
 
 
 def type_name(value: object) -> str:
-    """Return the name of a value's type for a message, with its module unless it is built in.
+    """Return the name of a value's type for a message; with its module unless it is built in.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def type_name(value: object) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-# ---- something asked for is not there
+# ---- requested objects that do not exist
 
 
 class NotFoundError(LancekitError, KeyError, ValueError, OSError):
@@ -154,42 +154,42 @@ class NotFoundError(LancekitError, KeyError, ValueError, OSError):
 
 
 class DatasetNotFoundError(NotFoundError):
-    """No Lance dataset at this place."""
+    """There is no Lance dataset at this location."""
 
     kind = "dataset_not_found"
 
 
 class VersionNotFoundError(NotFoundError):
-    """The dataset has no such version (never had, or it was cleaned up)."""
+    """The dataset does not have the version: it never did, or a cleanup removed it."""
 
     kind = "version_not_found"
 
 
 class TagNotFoundError(NotFoundError):
-    """No tag of this name."""
+    """There is no tag with this name."""
 
     kind = "tag_not_found"
 
 
 class BranchNotFoundError(NotFoundError):
-    """No branch of this name."""
+    """There is no branch with this name."""
 
     kind = "branch_not_found"
 
 
 class ColumnNotFoundError(NotFoundError):
-    """No column of this name in the schema."""
+    """The schema has no column with this name."""
 
     kind = "column_not_found"
 
 
 class IndexNotFoundError(NotFoundError, RuntimeError):
-    """No index of this name."""
+    """There is no index with this name."""
 
     kind = "index_not_found"
 
 
-# ---- the caller's input
+# ---- arguments
 
 
 class InvalidArgumentError(LancekitError, ValueError, OSError):
@@ -205,7 +205,7 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
 
 
 class PredicateError(InvalidArgumentError):
-    """A filter expression that does not parse, or does not fit the schema."""
+    """A filter expression that does not parse or does not fit the schema."""
 
     kind = "predicate"
 
@@ -217,7 +217,7 @@ class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
 
 
 class RowNotFoundError(RowOutOfRangeError, NotImplementedError):
-    """No row has that id or address; it may be deleted, of which pylance says "not supported"."""
+    """No row has this id or address; a deleted row is "not supported" in pylance."""
 
     kind = "row_not_found"
 
@@ -229,7 +229,7 @@ class PartitionOutOfRangeError(InvalidArgumentError, IndexError):
 
 
 class NotOfferedError(InvalidArgumentError, NotImplementedError):
-    """An argument or a method of pylance that lancekit does not offer (yet)."""
+    """An argument or a method of pylance that lancekit does not support."""
 
     kind = "not_offered"
 
@@ -241,7 +241,7 @@ class NotOfferedAttributeError(LancekitError, AttributeError):
 
 
 class SchemaMismatchError(InvalidArgumentError):
-    """Rows that do not fit the dataset's schema; only the difference is shown."""
+    """Rows that do not fit the dataset's schema; the message shows only the difference."""
 
     kind = "schema_mismatch"
 
@@ -259,7 +259,7 @@ class NullKeyError(InvalidArgumentError):
 
 
 class DuplicateKeysError(InvalidArgumentError):
-    """The source of a merge holds one key more than once."""
+    """The source of a merge has one key more than once."""
 
     kind = "duplicate_keys"
 
@@ -271,44 +271,44 @@ class MatchedRowsError(InvalidArgumentError):
 
 
 class MergeConflictError(InvalidArgumentError):
-    """Two sides changed the same rows, and nobody said whose values count.
+    """Both sides changed the same rows, and no resolution was chosen.
 
-    ``context["conflicts"]`` has the rows of both sides and of the version that they come from.
+    ``context["conflicts"]`` has these rows on both sides and in the merge base.
     """
 
     kind = "merge_conflict"
 
 
 class ConstraintViolationError(InvalidArgumentError):
-    """Rows, or a table, that break a constraint of `ds.constraints`.
+    """Rows, or a table, that violate a constraint of `ds.constraints`.
 
-    ``context`` has ``constraint`` (its name), ``condition``, ``violations`` (how many rows,
-    ``None`` for a condition of the table) and ``sample``: some of them, or the aggregates.
+    ``context`` has ``constraint`` (its name), ``condition``, ``violations`` (number of rows,
+    ``None`` for a condition on the table) and ``sample``: some of the rows, or the aggregates.
     """
 
     kind = "constraint_violation"
 
 
 class IndexExistsError(InvalidArgumentError, RuntimeError):
-    """The name of an index that is taken."""
+    """The name of the index is already in use."""
 
     kind = "index_exists"
 
 
 class ReadOnlyError(InvalidArgumentError):
-    """A write through a handle that is pinned to one version."""
+    """A write through a handle that is pinned to a version."""
 
     kind = "read_only"
 
 
 class DatasetExistsError(LancekitError, FileExistsError, ValueError):
-    """``mode="create"``, or a clone, where a dataset already is."""
+    """``mode="create"``, or a clone, at a location that already has a dataset."""
 
     kind = "dataset_exists"
 
 
 class RefConflictError(LancekitError, ValueError, OSError):
-    """A tag or branch that already exists, or that something else still needs."""
+    """A tag or branch that already exists, or that is still needed."""
 
     kind = "ref_conflict"
 
@@ -317,42 +317,43 @@ class RefConflictError(LancekitError, ValueError, OSError):
 
 
 class CommitConflictError(LancekitError, OSError):
-    """Another writer committed something that this transaction cannot be put on top of.
+    """A conflicting commit of another writer.
 
-    ``context`` names both operations, the read version, the version that won and its writer, the
-    evidence (what both touched: fragments, rows, columns, keys, ...) and the next line of code.
-    A notebook shows it as a card: ``except lk.errors.CommitConflictError as conflict: ...``.
+    ``context`` names both operations, the read version, the version that was committed first and
+    its writer, the evidence (what both touched: fragments, rows, columns, keys, ...) and the next
+    line of code.  A notebook shows a card:
+    ``except lk.errors.CommitConflictError as conflict: ...``.
     """
 
     kind = "commit_conflict"
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str = "Another writer was first.", /, **context: Any) -> None:
-        super().__init__(message, **context)  # the text that a lock may leave out
+        super().__init__(message, **context)  # a custom lock may raise it without a message
 
 
 class RetryableConflictError(CommitConflictError):
-    """Read the newest version and do the work again: it is expected to succeed."""
+    """A conflict that a retry on the newest version is expected to resolve."""
 
     kind = "retryable_conflict"
     retryable = True
 
 
 class IncompatibleConflictError(CommitConflictError):
-    """The two changes exclude each other; trying again cannot help."""
+    """The two changes exclude each other; a retry cannot help."""
 
     kind = "incompatible_conflict"
 
 
 class RetriesExhaustedError(CommitConflictError):
-    """Every allowed attempt lost against another writer; a later one may not."""
+    """Every allowed attempt lost to another writer; a later attempt may succeed."""
 
     kind = "retries_exhausted"
     retryable = True
 
 
 class CommitUnknownError(LancekitError, OSError):
-    """The storage failed while committing: the commit may or may not have landed."""
+    """The storage failed during a commit, which may or may not have landed."""
 
     kind = "commit_unknown"
 
@@ -361,39 +362,38 @@ class CommitUnknownError(LancekitError, OSError):
 
 
 class ShardError(LancekitError, OSError, RuntimeError):
-    """A shard, or its writer, that takes no rows: it is sealed, closed, or in an unknown state."""
+    """A shard or its writer does not accept rows: it is sealed, closed, or in an unknown state."""
 
     kind = "shard"
 
 
 class FencedError(ShardError):
-    """A newer writer has the shard, or the log of the shard ended: this one cannot write any more.
+    """A newer writer has claimed the shard, or its log ended: this writer cannot write any more.
 
-    What the writer acknowledged before a newer writer came is kept.  Open a new writer, which takes
-    the shard back.
+    Rows that this writer acknowledged before are kept.  Open a new writer to claim the shard again.
     """
 
     kind = "fenced"
 
 
-# ---- bytes
+# ---- damaged or unknown bytes
 
 
 class FormatError(LancekitError, ValueError, OSError):
-    """A file that is not what the format says."""
+    """A file that does not follow the format."""
 
     kind = "format"
 
 
-#: parts of paths that tell files of write-ahead logs, and those of them that a repair moved
+#: path segments of write-ahead log files, and of log files that a repair moved
 _LOGS, _SET_ASIDE = "/_mem_wal/", "/set_aside/"
 
 
 class CorruptFileError(FormatError):
     """Damaged or truncated bytes.
 
-    Whoever reads a file of a write-ahead log, and finds damage, may not know that it is one.  So
-    the way out is added here to every hint.
+    Readers of write-ahead log files may not know that a file belongs to a log.  So this class adds
+    the repair to the hint of every such error.
     """
 
     kind = "corrupt_file"
@@ -409,25 +409,25 @@ class CorruptFileError(FormatError):
 
 
 class UnsupportedFeatureError(FormatError, NotImplementedError):
-    """A format feature, version or encoding that this release does not know."""
+    """A format feature, version or encoding that this release does not support."""
 
     kind = "unsupported_feature"
 
 
 class MemoryLimitError(FormatError):
-    """A page or value that asks for more memory than ``options.page_memory_bytes`` allows.
+    """A page or value that needs more memory than ``options.page_memory_bytes`` allows.
 
-    It may be as large as it says, or made to do harm: the file alone does not tell.
+    It may be genuine, or made to do harm: the file alone does not show which.
     """
 
     kind = "memory_limit"
 
 
-# ---- the world outside
+# ---- storage, Spark, Java
 
 
 class StorageError(LancekitError, OSError):
-    """The storage refused or failed: disk full, permission, network."""
+    """The storage refused or failed: disk full, permission denied, network error."""
 
     kind = "storage"
 
@@ -439,7 +439,7 @@ class UntrustedBaseError(StorageError):
 
 
 class SessionError(LancekitError, RuntimeError):
-    """Spark could not be started, or its session is gone."""
+    """Spark could not be started, or its session has ended."""
 
     kind = "session"
 
@@ -451,12 +451,12 @@ class JavaNotFoundError(SessionError):
 
 
 class EngineError(LancekitError, RuntimeError):
-    """A Spark job failed; the message is the last line of the worker's own traceback."""
+    """A Spark job failed; the message is the last line of the worker's traceback."""
 
     kind = "engine"
 
 
 class SourceChangedError(EngineError):
-    """Rows of a source that Spark held were lost, and came out different when worked out anew."""
+    """Spark lost cached rows of a source, and recomputing them gave different rows."""
 
     kind = "source_changed"

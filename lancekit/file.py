@@ -1,4 +1,4 @@
-"""A door: pylance's `file`, data files without a dataset; they are in `lancekit._file`."""
+"""pylance's `file`, data files without a dataset, re-exported from `lancekit._file`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ __all__ = [
     "stable_version",
 ]
 
-#: the same to Python: which module has a name
+#: the same for Python at run time: the module of each name
 _HOMES = {
     "_file.file_metadata": "LanceFileMetadata",
     "_file.file_session": "LanceFileSession ListResult",

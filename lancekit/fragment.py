@@ -1,4 +1,4 @@
-"""A door: pylance's `fragment`, which is `lancekit._api.fragment`."""
+"""pylance's `fragment`, re-exported from `lancekit._api.fragment` and other modules."""
 
 from lancekit._api._fragment_reading import FragmentSession
 from lancekit._api.fragment import (

@@ -1,4 +1,4 @@
-"""A door: pylance's `indices`: what indices are made with, told of, and made of in steps."""
+"""pylance's `indices`, re-exported: configuration, description and stepwise building of indices."""
 
 from lancekit._api.index_models import IndexFileVersion, IvfModel, PqModel
 from lancekit._api.index_requests import IndexConfig

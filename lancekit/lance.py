@@ -1,4 +1,4 @@
-"""A door: pylance's `lance.lance`, its compiled part, where code has imported from there."""
+"""pylance's compiled module `lance.lance`, re-exported for code that imports from it."""
 
 from lancekit._api.fragment import DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit._api.lance_operation import DatasetBasePath

@@ -1,4 +1,4 @@
-"""A door: pylance's `log`, which is in `lancekit._pylance.debug`."""
+"""pylance's `log`, re-exported from `lancekit._pylance.debug`."""
 
 from lancekit._pylance.debug import (
     ENV_NAME_PYLANCE_LOGGING_LEVEL,

@@ -1,4 +1,4 @@
-"""A door: pylance's `mem_wal`: tables that have shards."""
+"""pylance's `mem_wal`, re-exported: tables with shards."""
 
 from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
 from lancekit._api.mem_wal_rows import MemWalQuarantine, MemWalSetAside

@@ -1,4 +1,4 @@
-"""A door: pylance's `optimize`, which is `lancekit._api.optimizer`."""
+"""pylance's `optimize`, re-exported from `lancekit._api.optimizer`."""
 
 from lancekit._api.optimizer import (
     Compaction,

@@ -1,8 +1,8 @@
-"""The package's options: each one declared once, with its type, default, check and description.
+"""Options of the package, each declared once with type, default, check and description.
 
-An assignment (``lk.options.fsync = False``) holds for the process.  A ``with`` block
-(``with lk.options(fsync=False): ...``) holds for the block and the context it runs in, so that
-threads and nested displays do not disturb each other.
+An assignment (``lk.options.fsync = False``) applies to the process.  A ``with`` block
+(``with lk.options(fsync=False): ...``) applies to the block and its context, so that threads and
+nested displays do not affect each other.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
     "when_set",
 ]
 
-#: what a page may take in memory, and what writers keep to whatever the option is set to
+#: default memory limit of a page; writers never exceed it, even if the option is higher
 DEFAULT_PAGE_MEMORY = 1 << 29
 
-#: what text may be written for
+#: reading patterns that strings can be optimised for
 DEFAULT_GOAL = "balance"
 GOALS = (DEFAULT_GOAL, "scan", "take", "size")
 
@@ -93,12 +93,12 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
 
 
 def check_goal(goal: str) -> str:
-    """Return what text is to be written for, as an argument says it.
+    """Return the goal that strings are optimised for; raise for an unknown argument.
 
     Raises
     ------
     InvalidArgumentError
-        It is none of the `GOALS`.
+            The goal is not one of `GOALS`.
     """
     check_choice("optimize_for", goal, GOALS)
     return goal
@@ -110,7 +110,7 @@ def _option(default: object, check: Check, doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """One set of options; the values in force are read through ``lancekit.options``."""
+    """Set of option values; read the current values through ``lancekit.options``."""
 
     fsync: bool = _option(
         True, _flag, "On a local disk, make every file durable before it is referred to."
@@ -197,7 +197,7 @@ class Options:
     shared_folders: tuple[str, ...] = _option(
         (), _uri_prefixes, "Local folders that all machines of a Spark cluster see at one path."
     )
-    progress: Told = _option(  # noqa: RUF009  # as the rest; an alias hides it
+    progress: Told = _option(  # noqa: RUF009  # like the others; the alias hides the call
         "auto",
         _progress,
         "Bars for long operations: where somebody looks, always, never, or a function to tell.",
@@ -223,7 +223,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 class _Block:
-    """Option values that hold within a ``with`` block."""
+    """Option values that apply within a ``with`` block."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -239,7 +239,7 @@ class _Block:
 
 
 class _Current:
-    """The options in force, by name; assign to change one, call for a ``with`` block.
+    """Current options, by name; assign to change one, call for a ``with`` block.
 
     Examples
     --------
@@ -257,15 +257,15 @@ class _Current:
         object.__setattr__(self, "_process", Options())
 
     def __call__(self, **values: object) -> _Block:
-        """Return a context manager in whose block the given options hold."""
+        """Return a context manager that sets the given options for its block."""
         return _Block(_checked(values))
 
     def current(self) -> Options:
-        """Return all values in force as one frozen record."""
+        """Return all current values as one frozen record."""
         return replace(self._process, **_blocks.get())
 
     def for_the_process(self, name: str) -> Any:
-        """Return a value as it is outside of all ``with`` blocks."""
+        """Return a value outside of all ``with`` blocks."""
         return getattr(self._process, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -285,7 +285,7 @@ class _Current:
                 _told[name]()
 
     def __reduce__(self) -> str:
-        return "options"  # a function that is sent to another process finds that one's own
+        return "options"  # unpickles as the other process's options
 
     def __dir__(self) -> list[str]:
         return [*_FIELDS, "current", "for_the_process"]
@@ -303,5 +303,5 @@ options: _Current = _Current()
 
 
 def when_set(name: str, tell: Callable[[], object]) -> None:
-    """Have a function called whenever an option is set for the process."""
+    """Register a function that is called whenever an option is set for the process."""
     _told[name] = tell

@@ -1,11 +1,11 @@
 """Progress and interruption of long operations.
 
-A long operation runs inside `tracking`.  Code that reads or writes rows calls `step` for each
-batch: that reports the rows, and stops the work if the operation was interrupted or has failed.
-How progress is drawn is a hook.  The first bar appears after a second, so short
-operations show none; `lancekit.options.progress` turns bars off, or names a function to call
-instead.  `FragmentWriteProgress`, of a module of its own, is pylance's interface for each fragment
-of a write, and `IndexProgress` what its ``progress_callback`` gets of an index.
+A long operation runs within `tracking`.  Code that reads or writes rows calls `step` for each
+batch.  `step` reports the rows, and stops the work if the operation was interrupted or has failed.
+A hook draws progress.  The first bar appears after a second, so short operations show none;
+`lancekit.options.progress` turns bars off, or is a function to call instead.
+`FragmentWriteProgress` is pylance's interface for each fragment of a write.  `IndexProgress` is the
+argument of its ``progress_callback`` for an index.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ __all__ = [
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 1.0
-"""How long an operation runs before it shows a bar."""
+"""Seconds that an operation runs before it shows a bar."""
 
 POLL_SECONDS = 0.2
-"""How often a bar is drawn anew, at most."""
+"""Minimum seconds between two updates of a bar."""
 
-#: how long a thread waits for another at a time
+#: seconds that a thread waits for another at a time
 _WAIT_SECONDS = 0.2
 
-#: what a person calls it, by the module of the work
+#: description of the work in each module, for users
 WORDS = {
     "_operations.cleanup.plan": "reading versions",
     "_operations.index.create": "indexing",
@@ -91,34 +91,34 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a running operation, as a function in ``options.progress`` gets it."""
+    """State of a running operation, the argument of a function in ``options.progress``."""
 
     what: str
-    """What is going on, such as ``"merging"``."""
+    """Description of the operation, such as ``"merging"``."""
     done: int
-    """Tasks that are finished."""
+    """Number of finished tasks."""
     total: int | None
-    """All tasks, where that is known yet."""
+    """Number of all tasks, or ``None`` if unknown."""
     seconds: float
-    """How long it has been running."""
+    """Seconds since the operation began."""
     finished: bool = False
     """True if the operation has finished and reports no further progress."""
     rows: int = 0
-    """Rows that are processed; 0 if the operation does not count rows."""
+    """Number of processed rows; 0 if the operation does not count rows."""
     total_rows: int | None = None
-    """All rows to process, where that is known."""
+    """Number of all rows to process, or ``None`` if unknown."""
     kept_rows: int = 0
-    """Rows among `rows` whose results an earlier attempt had left."""
+    """Number of `rows` whose results are from an earlier attempt."""
 
     @property
     def rows_per_second(self) -> float | None:
-        """Rows processed each second, kept ones left out; ``None`` before the first."""
+        """Rows processed per second, without `kept_rows`; ``None`` before the first row."""
         made = self.rows - self.kept_rows
         return made / self.seconds if made > 0 and self.seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all rows are processed at this rate; ``None`` if that is not known."""
+        """Seconds until all rows are processed at this rate; ``None`` if unknown."""
         rate = self.rows_per_second
         if rate is None or self.total_rows is None:
             return None
@@ -131,28 +131,28 @@ _current: ContextVar[Tracker | None] = ContextVar("lancekit_progress", default=N
 
 
 class Stopped(BaseException):
-    """Ends work in another thread whose operation was interrupted or has failed.
+    """Ends work in another thread after an interrupt or failure of its operation.
 
     It never leaves lancekit: the thread that waits for the work raises the cause.
     """
 
 
 def what_is(work: object) -> str:
-    """Return in a word what a function does that is mapped over tasks.
+    """Return a word for the work of a function that is mapped over tasks.
 
     Examples
     --------
     >>> what_is(len)
     'working'
     """
-    while hasattr(work, "func"):  # a partial of it
+    while hasattr(work, "func"):  # a partial
         work = work.func
     module = getattr(work, "__module__", None) or type(work).__module__
     return WORDS.get(module.removeprefix("lancekit."), "working")
 
 
 def known_rows(tasks: Iterable[object]) -> int | None:
-    """Return how many rows tasks have by their ``num_rows``; ``None`` if one does not say.
+    """Return the sum of the tasks' ``num_rows``; ``None`` if a task does not have it.
 
     Examples
     --------
@@ -165,9 +165,9 @@ def known_rows(tasks: Iterable[object]) -> int | None:
 
 
 class Tracker:
-    """The progress of a running operation, and whether it has to stop.
+    """Progress of a running operation, and its stop flag.
 
-    An operation inside of another one draws nothing: it reports its rows to the outer one, and
+    An operation within another one draws nothing.  It reports its rows to the outer operation, and
     stops with it.
     """
 
@@ -195,37 +195,37 @@ class Tracker:
         self._lock = threading.Lock()
         choice = "silent" if silent or parent is not None else options.progress
         self._show: Show | None = choice if callable(choice) else None
-        # Finding out where to draw takes a while, so it waits until there is something to draw.
+        # Choosing a display takes time, so it is delayed until there is something to draw.
         self._undecided = choice is True or (choice == "auto" and hooks.bar is not None)
         self._wanted = choice is True
 
     @property
     def patient(self) -> bool:
-        """Whether nothing would be drawn yet, so that nobody need ask how far it is."""
+        """True if nothing would be drawn yet, so that callers need not compute the progress."""
         if self._show is not None:
             return False
         return not self._undecided or monotonic() - self._started < PATIENCE_SECONDS
 
     def advance(self) -> None:
-        """Count one more task; safe in any thread."""
+        """Count one more finished task; thread-safe."""
         with self._lock:
             self._done += 1
 
     def set(self, done: int, total: int | None) -> None:
-        """Set how many tasks are finished, and of how many."""
+        """Set the number of finished tasks, and of all tasks."""
         self._done, self._total = done, total
 
     def stop(self) -> None:
-        """Let all work of this operation end at its next step; safe in any thread."""
+        """End all work of this operation at its next step; thread-safe."""
         self._stopped = True
 
     @property
     def stopped(self) -> bool:
-        """True if this operation, or one around it, has to stop."""
+        """True if this operation, or an enclosing one, must stop."""
         return self._stopped or (self._parent is not None and self._parent.stopped)
 
     def within(self, work: Callable[[], T]) -> T:
-        """Do work as a part of this operation."""
+        """Run a function as a part of this operation."""
         token = _current.set(self)
         try:
             return work()
@@ -233,7 +233,7 @@ class Tracker:
             _current.reset(token)
 
     def step(self, rows: int, kept: int) -> None:
-        """Count rows; raise `Stopped` if the operation has to stop; safe in any thread."""
+        """Count rows; raise `Stopped` if the operation must stop; thread-safe."""
         if self.stopped:
             raise Stopped
         outermost = self._outermost
@@ -244,9 +244,9 @@ class Tracker:
         outermost.draw()
 
     def draw(self) -> None:
-        """Show the state if a bar is due; in any other thread than that of the operation: nothing.
+        """Show the state if an update is due; do nothing outside of the operation's own thread.
 
-        Only the thread of a cell may write to its output.
+        Only the thread of a cell can write to the cell's output.
         """
         now = monotonic()
         if self.patient or now - self._drawn < POLL_SECONDS:
@@ -260,7 +260,7 @@ class Tracker:
         self._tell(finished=False)
 
     def finish(self) -> None:
-        """Show that it is over."""
+        """Show the final state."""
         self._tell(finished=True)
         self._show = None
 
@@ -273,14 +273,14 @@ class Tracker:
             total=self._total,
             seconds=monotonic() - self._started,
             finished=finished,
-            # rows that are read twice, of a fragment that has to be read alone, count once
+            # rows of a fragment that has to be read a second time count once
             rows=self._rows if self._total_rows is None else min(self._rows, self._total_rows),
             total_rows=self._total_rows,
             kept_rows=self._kept,
         )
         try:
             self._show(progress)
-        except Exception as error:  # what is shown must not break what is done
+        except Exception as error:  # a display error must not break the work
             self._show = None
             warn(f"progress is not shown any more: {type(error).__name__}: {error}")
 
@@ -289,16 +289,16 @@ class Tracker:
 def tracking(
     what: str, total: int | None = None, *, total_rows: int | None = None
 ) -> Iterator[Tracker]:
-    """Track an operation; one that runs inside of another shows nothing of its own.
+    """Track an operation; an operation within another shows no bar of its own.
 
-    If the block raises, work of it in other threads ends at its next `step`.
+    If the block raises, its work in other threads ends at the next `step`.
 
     Parameters
     ----------
     what
-        What is going on, such as ``"merging"``.
+            Description of the operation, such as ``"merging"``.
     total, total_rows
-        How many tasks and rows there are, where that is known.
+            The number of tasks and rows, or ``None`` if unknown.
 
     Examples
     --------
@@ -322,26 +322,26 @@ def tracking(
 
 
 def context_of_its_own() -> Context:
-    """Return a copy of the current context for work that goes on after the current operation."""
+    """Return a copy of the context for work that outlives the current operation."""
     context = copy_context()
     context.run(_current.set, None)
     return context
 
 
 def stoppable() -> Tracker:
-    """Return a part of the current operation, if there is one, that can be stopped by itself."""
+    """Return a part of the current operation, if any, that can be stopped separately."""
     return Tracker("working", parent=_current.get(), silent=True)
 
 
 def users_code() -> Tracker:
-    """Return a part of the current operation whose rows do not count: those that users read."""
+    """Return a part of the current operation in which rows do not count: users read them."""
     return Tracker("working", parent=_current.get(), silent=True, counts=False)
 
 
 def step(rows: int = 0, *, kept: int = 0) -> None:
-    """Report that rows are processed, and stop here if the operation has to stop.
+    """Report processed rows; raise `Stopped` if the operation must stop.
 
-    Code that reads or writes rows calls it between two batches, in whatever thread.  Outside of an
+    Code that reads or writes rows calls it between two batches, in any thread.  Outside of an
     operation it does nothing.
 
     Parameters
@@ -349,12 +349,12 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
     rows
         Rows since the last call.
     kept
-        Those among them whose results an earlier attempt had left.
+            Those of `rows` whose results are from an earlier attempt.
 
     Raises
     ------
     Stopped
-        The thread that waits for this work was interrupted, or other work of it has failed.
+            The operation was interrupted, or other work of it has failed.
     """
     tracker = _current.get()
     if tracker is not None:
@@ -362,10 +362,10 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
 
 
 def result_of(future: Future[T], meanwhile: Callable[[], object]) -> T:
-    """Wait for a result, and do something at times while it is not there.
+    """Wait for a result, and call a function regularly meanwhile.
 
-    A signal that arrives just before a thread waits for a lock does not wake it: an interrupt would
-    count after the result only.
+    A signal that arrives just before a thread waits for a lock does not wake it.  Without a timeout
+    an interrupt would be raised only after the result.
     """
     while wait([future], _WAIT_SECONDS).not_done:
         meanwhile()
@@ -374,18 +374,18 @@ def result_of(future: Future[T], meanwhile: Callable[[], object]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """What a ``progress_callback`` is told of an index that is made.
+    """Progress of building an index, the argument of a ``progress_callback``.
 
     Parameters
     ----------
     event
-        ``"start"`` or ``"complete"`` of a stage; pylance has ``"progress"`` too.
+            ``"start"`` or ``"complete"`` of a stage; pylance also has ``"progress"``.
     stage
-        Which, such as ``"load_data"``.
+            The stage, such as ``"load_data"``.
     completed, total
-        How much is done, and of how much, in ``unit``; ``None`` if that is not known.
+            Finished and total work in ``unit``; ``None`` if unknown.
     unit
-        Of these numbers, such as ``"rows"``.
+            The unit of these numbers, such as ``"rows"``.
 
     Examples
     --------
@@ -401,7 +401,7 @@ class IndexProgress:
 
     @property
     def fraction(self) -> float | None:
-        """How much of the whole is done, from 0 to 1; ``None`` if that is not known."""
+        """Finished share of the work, from 0 to 1; ``None`` if unknown."""
         if self.completed is None or not self.total:
             return None
         return min(self.completed / self.total, 1.0)
@@ -409,7 +409,7 @@ class IndexProgress:
 
 @contextmanager
 def told_of_rows(callback: Callable[[IndexProgress], object] | None) -> Iterator[None]:
-    """Tell a function when rows begin to be indexed, and when they are; its errors are warnings."""
+    """Call a function when indexing of rows begins and ends; its errors become warnings."""
 
     def tell(event: Literal["start", "complete"]) -> None:
         if callback is None:

@@ -1,4 +1,4 @@
-"""A door: pylance's `query`, which is `lancekit._scan.search.text_queries`."""
+"""pylance's `query`, re-exported from `lancekit._scan.search.text_queries`."""
 
 from lancekit._scan.search.text_queries import (
     BooleanQuery,

@@ -1,4 +1,4 @@
-"""A door: pylance's `sampler`, which is `lancekit._pylance.samplers`."""
+"""pylance's `sampler`, re-exported from `lancekit._pylance.samplers`."""
 
 from lancekit._pylance.samplers import (
     FragmentSampler,

@@ -1,4 +1,4 @@
-"""A door: pylance's `schema`, which is `lancekit._api.lance_schema`."""
+"""pylance's `schema`, re-exported from `lancekit._api.lance_schema`."""
 
 from lancekit._api.lance_schema import (
     LanceField,

@@ -1,6 +1,6 @@
-"""A door: sessions of Spark that lancekit finds or starts, which are in `lancekit._spark`.
+"""Spark sessions that lancekit finds or starts, re-exported from `lancekit._spark`.
 
-PySpark is imported when a name is asked for, not before.
+PySpark is imported on first access to a name.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ __all__ = [
     "warm_up",
 ]
 
-#: the same to Python: which module has a name
+#: the same for Python at run time: the module of each name
 _HOMES = {
     "_spark.datasource.datasource": "register",
     "_spark.jobs.worker": "freeze_worker",

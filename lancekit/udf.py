@@ -1,4 +1,4 @@
-"""A door: pylance's `udf`, which is in `lancekit._pipeline.udf_checkpoint`."""
+"""pylance's `udf`, re-exported from `lancekit._pipeline.udf_checkpoint`."""
 
 from lancekit._pipeline.udf_checkpoint import (
     BatchUDF,

@@ -1,4 +1,4 @@
-"""A door: pylance's `util`, of which this has what is for vectors."""
+"""pylance's `util`, re-exported as far as it concerns vectors."""
 
 from lancekit._pylance.clustering import KMeans, validate_vector_index
 

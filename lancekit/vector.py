@@ -1,4 +1,4 @@
-"""A door: pylance's `vector`, which is `lancekit._api.vectors`."""
+"""pylance's `vector`, re-exported from `lancekit._api.vectors`."""
 
 from lancekit._api.vectors import (
     vec_to_table,
