@@ -72,8 +72,8 @@ def take(
 ) -> _Rows:
     """Return the rows at positions, which are an Arrow or NumPy array; a null gives a null."""
     places = arrow_of(indices) if isinstance(indices, np.ndarray) else indices
-    taken: _Rows = _joined(lambda sound: pc.take(sound, places), _sliced_soundly(rows))
-    return taken
+    result: _Rows = _joined(lambda sound: pc.take(sound, places), _at_offset_0(rows))
+    return result
 
 
 def filter(  # noqa: A001  # Arrow's name
@@ -82,7 +82,7 @@ def filter(  # noqa: A001  # Arrow's name
     """Return the rows for which a mask, an Arrow or NumPy array, is true."""
     if isinstance(mask, np.ndarray):
         mask = booleans_of(mask)
-    found: Any = _sliced_soundly(rows)
+    found: Any = _at_offset_0(rows)
     if found is rows or not isinstance(found, pa.ChunkedArray | pa.Table):
         found = pc.filter(found, mask)
     else:
@@ -112,7 +112,7 @@ def drop_null(rows: _Rows) -> _Rows:
     columns: Any = [rows] if isinstance(rows, _COLUMNS) else rows.columns
     if any(_nests_fixed(c.type) or isinstance(c.type, pa.DictionaryType) for c in columns):
         both: Any = pc.and_
-        return filter(rows, functools.reduce(both, [pc.is_valid(_mended(c)) for c in columns]))
+        return filter(rows, functools.reduce(both, [pc.is_valid(_rewritten(c)) for c in columns]))
     kept: _Rows = pc.drop_null(rows)
     return kept
 
@@ -174,7 +174,7 @@ def combine_chunks(rows: pa.ChunkedArray | pa.Table) -> pa.Array | pa.Table:
 
 def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
     """Sort rows by some columns."""
-    ordered: _Tabular = _joined(lambda sound: sound.sort_by(sorting), _sliced_soundly(rows))
+    ordered: _Tabular = _joined(lambda sound: sound.sort_by(sorting), _at_offset_0(rows))
     return ordered
 
 
@@ -336,7 +336,7 @@ def _joined(kernel: Callable[[Any], _Out], rows: object) -> _Out:
     try:
         return kernel(rows)
     except _JOINING_ERRORS:
-        return kernel([_mended(part) for part in rows] if isinstance(rows, list) else _mended(rows))
+        return kernel(list(map(_rewritten, rows)) if isinstance(rows, list) else _rewritten(rows))
 
 
 def _from_byte_0(texts: _Values) -> _Values:
@@ -366,11 +366,11 @@ def _bytes_from_0(values: object) -> Any:
     return concat_arrays([values]) if values.offset else values
 
 
-def _sliced_soundly(rows: _Rows) -> _Rows:
+def _at_offset_0(rows: _Rows) -> _Rows:
     """Move nested fixed-size lists to offset 0; without such lists, return the same object."""
     if isinstance(rows, _COLUMNS):
-        return _mended(rows) if _nests_fixed(rows.type) else rows
-    return _mended(rows) if any(map(_nests_fixed, rows.schema.types)) else rows
+        return _rewritten(rows) if _nests_fixed(rows.type) else rows
+    return _rewritten(rows) if any(map(_nests_fixed, rows.schema.types)) else rows
 
 
 def _nests_fixed(kind: pa.DataType) -> bool:
@@ -393,19 +393,19 @@ def _nests_directly(kind: pa.DataType) -> bool:
     return inner.id == _FIXED
 
 
-def _mended(rows: Any) -> Any:
+def _rewritten(rows: Any) -> Any:
     """Rewrite rows as arrays that all kernels read correctly."""
     if isinstance(rows, pa.Array):
-        return _mended_array(rows)
+        return _rewritten_array(rows)
     if isinstance(rows, pa.ChunkedArray):
-        return pa.chunked_array(map(_mended_array, rows.chunks), rows.type)
+        return pa.chunked_array(map(_rewritten_array, rows.chunks), rows.type)
     if not rows.num_columns:
         return rows
-    columns = [_mended(column) for column in rows.columns]
+    columns = [_rewritten(column) for column in rows.columns]
     return type(rows).from_arrays(columns, schema=rows.schema)
 
 
-def _mended_array(array: pa.Array) -> pa.Array:
+def _rewritten_array(array: pa.Array) -> pa.Array:
     """Rewrite an array that kernels read wrongly; return the same object if it needs no change.
 
     Empty arrays lose their offset, fixed-size lists begin at offset 0, dictionaries have no nulls.
@@ -418,7 +418,7 @@ def _mended_array(array: pa.Array) -> pa.Array:
     if kind.id not in _WITH_PARTS:
         return array
     if isinstance(array, pa.ExtensionArray):
-        storage = _mended_array(old := array.storage)
+        storage = _rewritten_array(old := array.storage)
         return array if storage is old else array.type.wrap_array(storage)
     if isinstance(array, pa.StructArray):
         return _with_parts(array, [array.field(place) for place in range(kind.num_fields)])
@@ -428,7 +428,7 @@ def _mended_array(array: pa.Array) -> pa.Array:
         if array.offset:
             items = items.slice(array.offset * size, len(array) * size)
         return _with_parts(array, [items])
-    new = _mended_array(items)
+    new = _rewritten_array(items)
     if new is items:
         return array
     buffers = array.buffers()[:2]
@@ -437,7 +437,7 @@ def _mended_array(array: pa.Array) -> pa.Array:
 
 def _with_parts(array: pa.Array, parts: list[pa.Array]) -> pa.Array:
     """Move structs or fixed-size lists, and their rewritten parts, to offset 0."""
-    new = [_mended_array(part) for part in parts]
+    new = [_rewritten_array(part) for part in parts]
     if not array.offset and all(map(_is_same, new, parts)):
         return array
     return _at_0(array, array.type, new)

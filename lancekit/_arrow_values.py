@@ -41,8 +41,8 @@ def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
         return pa.scalar(value)
     if value is None:
         return pa.nulls(1, kind)[0]
-    held = _buffers([value], kind)
-    return pa.scalar(value, kind) if held is None else _array(1, kind, held)[0]
+    buffers = _buffers([value], kind)
+    return pa.scalar(value, kind) if buffers is None else _array(1, kind, buffers)[0]
 
 
 def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
@@ -56,8 +56,8 @@ def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(values), kind)
     some = next(value for value in values if value is not None)
     filled = [some if value is None else value for value in values]
-    held = _buffers(filled, kind) if len(values) <= _FEW else None
-    return pa.array(values, kind) if held is None else _array(len(values), kind, held, null)
+    buffers = _buffers(filled, kind) if len(values) <= _FEW else None
+    return pa.array(values, kind) if buffers is None else _array(len(values), kind, buffers, null)
 
 
 def arrow_of(values: NDArray[np.generic], null: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -90,24 +90,24 @@ def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
 
 
 def _array(
-    count: int, kind: pa.DataType, held: Sequence[Buffer | None], null: Sequence[bool] = ()
+    count: int, kind: pa.DataType, data: Sequence[Buffer | None], null: Sequence[bool] = ()
 ) -> pa.Array:
     valid = np.packbits(np.logical_not(null), bitorder="little") if any(null) else None
-    buffers = [None if part is None else pa.py_buffer(part) for part in (valid, *held)]
+    buffers = [None if part is None else pa.py_buffer(part) for part in (valid, *data)]
     return pa.Array.from_buffers(kind, count, buffers)
 
 
 def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[Buffer] | None:
     """Return an array's buffers, or ``None`` unless each value is of the matching Python type."""
-    given = {type(value) for value in values}
-    if given == {str} and kind == pa.string():
+    kinds = {type(value) for value in values}
+    if kinds == {str} and kind == pa.string():
         texts = [value.encode() for value in values]
         return [np.array([0, *accumulate(map(len, texts))], np.int32), b"".join(texts)]
-    if given == {bool} and pt.is_boolean(kind):
+    if kinds == {bool} and pt.is_boolean(kind):
         return [np.packbits(values, bitorder="little")]
-    if given == {float} and pt.is_float64(kind):
+    if kinds == {float} and pt.is_float64(kind):
         return [np.array(values)]
-    if given == {int} and pt.is_integer(kind):
+    if kinds == {int} and pt.is_integer(kind):
         dtype = np.dtype(kind.to_pandas_dtype())
         bounds = np.iinfo(dtype)
         within = bounds.min <= min(values) and max(values) <= bounds.max

@@ -63,11 +63,11 @@ class CacheInfo(Displayed):
     Attributes
     ----------
     limit
-            Maximum size in bytes.
+        Maximum size in bytes.
     bytes, entries, hits, misses
         Sums over all kinds.
     kinds
-            Usage by kind of cached object.
+        Usage by kind of cached object.
     """
 
     limit: int = 0
@@ -288,8 +288,8 @@ def remembered(
     found = look_up(kind, key)
     if found is not None:
         return cast("T", found)
-    made = make()
-    return keep(kind, key, made, size(made))
+    value = make()
+    return keep(kind, key, value, size(value))
 
 
 def is_wanted() -> bool:
@@ -299,8 +299,8 @@ def is_wanted() -> bool:
 
 def cache_limit() -> int:
     """Return the cache's limit in bytes for this process."""
-    asked = options.for_the_process("cache_bytes")
-    return _default_limit() if asked is None else int(asked)
+    configured = options.for_the_process("cache_bytes")
+    return _default_limit() if configured is None else int(configured)
 
 
 def cache_info() -> CacheInfo:

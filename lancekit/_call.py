@@ -17,7 +17,7 @@ class Call:
     Parameters
     ----------
     method
-            The method.
+        The method.
     arguments, keywords
         Its arguments.
     """
@@ -34,13 +34,13 @@ class Call:
         Raises
         ------
         InvalidArgumentError
-                It has already run.
+            It has already run.
         """
         if self._is_over:
             raise InvalidArgumentError("This was applied already.", hint="Explain it anew.")
-        made = self._method(*self._arguments, **self._keywords)
+        result = self._method(*self._arguments, **self._keywords)
         self._is_over = True
-        return made
+        return result
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(None), ()

@@ -30,19 +30,19 @@ class CastRule:
     Attributes
     ----------
     source, target
-            Type families, as returned by `family_of`.
+        Type families, as returned by `family_of`.
     digits
-            ``"kept"``: the target stores each value, or it is an error.  ``"cut"``: digits below
-            the target's unit are cut off, toward zero.  ``"rounded"``: to the target's scale,
-            halves away from zero.  ``"nearest"``: to the nearest float.  ``"read"``, ``"written"``:
-            from and to text.
+        ``"kept"``: the target stores each value, or it is an error.  ``"cut"``: digits below
+        the target's unit are cut off, toward zero.  ``"rounded"``: to the target's scale,
+        halves away from zero.  ``"nearest"``: to the nearest float.  ``"read"``, ``"written"``:
+        from and to text.
     beyond
-            Result for a value outside of the target's range: an error, which ``TRY_CAST`` makes
-            null, or an infinite float.  No value wraps around.
+        Result for a value outside of the target's range: an error, which ``TRY_CAST`` makes
+        null, or an infinite float.  No value wraps around.
     via
-            The type to which the value is cast first, if any.
+        The type to which the value is cast first, if any.
     alter
-            True if ``alter_columns`` supports this cast, as in pylance.
+        True if ``alter_columns`` supports this cast, as in pylance.
     """
 
     source: str

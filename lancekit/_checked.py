@@ -163,25 +163,25 @@ def _tests(annotation: object) -> Tests:
     return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
 
 
-def _told(name: str, value: object) -> str:
+def _shown(name: str, value: object) -> str:
     # only for rejected values: the repr of many rows, or of large bytes, is slow
     return f"a {type_name(value)}" if name in _SECRET else shown(value)
 
 
 def _check(name: str, value: object, tests: Tests) -> None:
     if not any(is_one(value) for is_one, _ in tests):
-        wanted = [what for _, what in tests]
-        if len(wanted) > 1:
-            wanted[-2:] = [f"{wanted[-2]} or {wanted[-1]}"]
+        expected = [what for _, what in tests]
+        if len(expected) > 1:
+            expected[-2:] = [f"{expected[-2]} or {expected[-1]}"]
         raise InvalidTypeError(
-            f"{name} is {_told(name, value)}.", hint=f"Pass {', '.join(wanted)}.", argument=name
+            f"{name} is {_shown(name, value)}.", hint=f"Pass {', '.join(expected)}.", argument=name
         )
     if _PLACE in tests:
         return  # file names need not be valid text
     for text in _texts_in(value):
         if not is_writable(text):
             raise InvalidArgumentError(
-                f"{name} is {_told(name, value)}, which holds half of a character.",
+                f"{name} is {_shown(name, value)}, which holds half of a character.",
                 hint="Such text cannot be stored.",
                 argument=name,
             )
@@ -343,7 +343,7 @@ def checked(function: F) -> F:
     Raises
     ------
     InvalidTypeError
-            An argument does not match its annotation; raised by calls of the returned function.
+        An argument does not match its annotation; raised by calls of the returned function.
 
     Examples
     --------

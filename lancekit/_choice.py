@@ -16,16 +16,16 @@ def check_choice(
     Parameters
     ----------
     argument
-            The argument's name in errors.
+        The argument's name in errors.
     or_else
-            Other allowed values, to be appended to the hint's list of choices.
+        Other allowed values, to be appended to the hint's list of choices.
     context
-            Additional context of the error.
+        Additional context of the error.
 
     Raises
     ------
     InvalidArgumentError
-            The value is not one of the texts.
+        The value is not one of the texts.
 
     Examples
     --------

@@ -60,9 +60,9 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
     Parameters
     ----------
     base_uri
-            The folder of these files: a URI for Arrow's file systems, or an absolute path.
+        The folder of these files: a URI for Arrow's file systems, or an absolute path.
     metadata
-            Stored in the first file, to identify the worker.
+        Stored in the first file, to identify the worker.
     """
 
     PROGRESS_EXT = ".in_progress"

@@ -26,7 +26,7 @@ from lancekit._display import render_failure
 #: prefix of the note
 PREFIX = "lancekit: "
 #: maximum number of recent attempts in a note
-_KEPT = 64
+_MAX_ATTEMPTS = 64
 #: interval in seconds at which a wait in a `Postponed` block checks for an interrupt
 LOOK_SECONDS = 0.1
 
@@ -39,15 +39,15 @@ R = TypeVar("R")
 Told = Callable[[bool | None], str]
 """Describes an attempt's result: True (landed), False, or None (unknown); "" omits it."""
 
-Look = Callable[[], bool | None]
+Check = Callable[[], bool | None]
 """Checks in the storage if an attempt landed; ``None`` if that is unknown."""
 
 _moments = count()
 _caller: ContextVar[int] = ContextVar("lancekit_caller", default=0)
-_attempts: deque[Attempt] = deque(maxlen=_KEPT)
+_attempts: deque[Attempt] = deque(maxlen=_MAX_ATTEMPTS)
 
 
-def _whose() -> int:
+def _interrupted_thread() -> int:
     """Return the thread that an interrupt of the current work would hit."""
     return _caller.get() or threading.get_ident()
 
@@ -57,9 +57,9 @@ class Attempt:
 
     Parameters
     ----------
-    told
+    describe
         Describes the result.
-    look
+    check
         Checks if the change landed, ``None`` if unknown; called only if the store's answer is
         missing.
     key
@@ -72,8 +72,8 @@ class Attempt:
 
     def __init__(
         self,
-        told: Told,
-        look: Look,
+        describe: Told,
+        check: Check,
         key: Hashable = None,
         then: str = _SHOWS,
         *,
@@ -81,41 +81,43 @@ class Attempt:
     ) -> None:
         self.otherwise = otherwise
         self.begun = mark()
-        self.thread = _whose()
-        self.told, self.key, self.then = told, self if key is None else key, then
-        self._look: Look | None = look
+        self.thread = _interrupted_thread()
+        self.describe, self.key, self.then = describe, self if key is None else key, then
+        self._check: Check | None = check
         self._landed: bool | None = None
 
     def settle(self, landed: bool | None) -> None:
         """Set the result; ``None`` if it is unknown."""
-        self._landed, self._look = landed, None
+        self._landed, self._check = landed, None
 
     def landed(self) -> bool | None:
         """Return True if the change landed, ``None`` if that is unknown."""
-        if self._look is not None:
+        if self._check is not None:
             try:
-                self.settle(self._look())
+                self.settle(self._check())
             except (Exception, KeyboardInterrupt):  # a second interrupt, or a storage error
                 return None
         return self._landed
 
 
-def attempted(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Attempt:
+def attempted(describe: Told, check: Check, key: Hashable = None, then: str = _SHOWS) -> Attempt:
     """Record a change before it is made; see `Attempt`."""
-    attempt = Attempt(told, look, key, then)
+    attempt = Attempt(describe, check, key, then)
     _attempts.append(attempt)
     return attempt
 
 
-def beginning(told: str, then: str) -> None:
+def beginning(text: str, then: str) -> None:
     """Record the note, and the next step, for an interrupt before any change."""
-    _attempts.append(Attempt(lambda _: told, lambda: False, then=then, otherwise=True))
+    _attempts.append(Attempt(lambda _: text, lambda: False, then=then, otherwise=True))
 
 
 @contextmanager
-def attempting(told: Told, look: Look, key: Hashable = None, then: str = _SHOWS) -> Iterator[None]:
+def attempting(
+    describe: Told, check: Check, key: Hashable = None, then: str = _SHOWS
+) -> Iterator[None]:
     """Record a change that the block makes; it landed if the block ends without an error."""
-    attempt = Attempt(told, look, key, then)
+    attempt = Attempt(describe, check, key, then)
     try:
         yield
         attempt.settle(True)
@@ -132,17 +134,17 @@ def outcome(what: str, done: str) -> Told:
     ["tag 'a' was created", "tag 'a' was not created"]
     """
 
-    def told(landed: bool | None) -> str:
+    def describe(landed: bool | None) -> str:
         if landed is None:
             return f"whether {what} was {done} is not known"
         return f"{what} was {done}" if landed else f"{what} was not {done}"
 
-    return told
+    return describe
 
 
 def on_behalf(work: Callable[[T], R]) -> Callable[[T], R]:
     """Return a function for other threads that attributes its changes to the current thread."""
-    here = _whose()
+    here = _interrupted_thread()
 
     def run(argument: T) -> R:
         token = _caller.set(here)
@@ -165,30 +167,30 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
     Outer public functions, which began earlier, replace the note.
     """
     notes = [n for n in getattr(stop, "__notes__", ()) if not n.startswith(PREFIX + "before ")]
-    here = _whose()
+    here = _interrupted_thread()
     # copying a deque to a list is atomic; during a copy to a tuple, garbage collection may switch
     # threads, and another thread may record an attempt
-    made = [a for a in list(_attempts) if a.begun > since and a.thread == here]
-    stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_told(made)}"]
+    attempts = [a for a in list(_attempts) if a.begun > since and a.thread == here]
+    stop.__notes__ = [*notes, f"{PREFIX}before the interrupt {_note_text(attempts)}"]
     # IPython calls it instead of rendering its own traceback
     vars(stop)["_render_traceback_"] = partial(render_failure, stop)
 
 
-def _told(made: list[Attempt]) -> str:
-    said: dict[Hashable, str] = {}
+def _note_text(attempts: list[Attempt]) -> str:
+    texts: dict[Hashable, str] = {}
     then: dict[str, None] = {}
-    for attempt in made:
+    for attempt in attempts:
         landed = attempt.landed()
-        if not attempt.otherwise and (text := attempt.told(landed)):
-            said[attempt if landed is None else attempt.key] = text
+        if not attempt.otherwise and (text := attempt.describe(landed)):
+            texts[attempt if landed is None else attempt.key] = text
             then[attempt.then] = None
-    for attempt in made:
+    for attempt in attempts:
         if attempt.otherwise and attempt.then not in then:
-            said[attempt.key] = attempt.told(False)
+            texts[attempt.key] = attempt.describe(False)
             then[attempt.then] = None
-    if not said:
+    if not texts:
         return "nothing was committed: the newest version is the one that was there."
-    listed = "; ".join(said.values())
+    listed = "; ".join(texts.values())
     return f"{listed}. Nothing is half-written; {'; '.join(then)}."
 
 
@@ -266,16 +268,16 @@ def _is_main_thread() -> bool:
     return threading.get_ident() == threading.main_thread().ident
 
 
-def _forget() -> None:
+def _restore_in_child() -> None:
     """Restore the handler in a child process that another thread forked during a block."""
     global _postponed
     if _postponed is not None:
-        held, _postponed = _postponed, None
-        held.restore()
+        postponed, _postponed = _postponed, None
+        postponed.restore()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_restore_in_child)
 
 # ---- the IPython shell of this process, if any; this never imports IPython
 

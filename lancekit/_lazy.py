@@ -33,8 +33,8 @@ def door(module: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     module
         The module's name.
     homes
-            Modules of lancekit, and the names to take from each, separated by spaces; ``A=B`` takes
-            ``B`` under the name ``A``.
+        Modules of lancekit, and the names to take from each, separated by spaces; ``A=B`` takes
+        ``B`` under the name ``A``.
 
     Examples
     --------

@@ -47,15 +47,15 @@ class Picture:
     Attributes
     ----------
     alt
-            What the drawing shows, in one or a few sentences.
+        What the drawing shows, in one or a few sentences.
     text
-            The same facts as lines for terminals, logs and screen readers.
+        The same facts as lines for terminals, logs and screen readers.
     figure
-            matplotlib's figure, to change or save.  ``None`` if none was needed or possible, and
-            in a picture from another process, which has its SVG.  With ``ax=`` it is the figure of
-            the given axes.
+        matplotlib's figure, to change or save.  ``None`` if none was needed or possible, and
+        in a picture from another process, which has its SVG.  With ``ax=`` it is the figure of
+        the given axes.
     mermaid
-            The source of a mermaid diagram, only for the graph of branches.
+        The source of a mermaid diagram, only for the graph of branches.
 
     Examples
     --------
@@ -99,8 +99,8 @@ class Picture:
         Raises
         ------
         NotOfferedError
-                There is no figure: the graph of branches is an SVG, and without matplotlib there is
-                only text.
+            There is no figure: the graph of branches is an SVG, and without matplotlib there is
+            only text.
         """
         if self.figure is None:
             raise NotOfferedError("This picture has no figure to make a PNG of.", hint=_WITHOUT)
@@ -117,9 +117,9 @@ class Picture:
         Raises
         ------
         InvalidArgumentError
-                The file name has another suffix.
+            The file name has another suffix.
         NotOfferedError
-                The picture has no such form.
+            The picture has no such form.
         """
         place = Path(path)
         kinds: dict[str, Callable[[], str | bytes | None]] = {
@@ -134,10 +134,10 @@ class Picture:
                 hint="The name ends in .svg, .png, .mmd or .txt.",
                 path=str(place),
             )
-        made = kinds[place.suffix]()
-        if made is None:
+        drawing = kinds[place.suffix]()
+        if drawing is None:
             raise NotOfferedError(f"This picture has no {place.suffix[1:]}.", hint=_WITHOUT)
-        place.write_bytes(made if isinstance(made, bytes) else f"{made}\n".encode())
+        place.write_bytes(drawing if isinstance(drawing, bytes) else f"{drawing}\n".encode())
 
     def _repr_html_(self) -> str | None:
         return self._repr_mimebundle_().get(_HTML)

@@ -54,17 +54,17 @@ class Provenance:
     Parameters
     ----------
     notebook, cell
-            The notebook's file name without folders, and the execution count of the cell.
+        The notebook's file name without folders, and the execution count of the cell.
     script, line
-            The program's file name without folders, and its line that wrote.
+        The program's file name without folders, and its line that wrote.
     application
         The name of the Spark application.
     user
-            The user according to the operating system.
+        The user according to the operating system.
     source
-            The cell's text without credentials.
+        The cell's text without credentials.
     cut
-            The number of bytes of the complete text, if it was cut.
+        The number of bytes of the complete text, if it was cut.
     """
 
     notebook: str = ""
@@ -103,8 +103,8 @@ class Provenance:
         elif self.script:
             where = self.script + (f", line {self.line}" if self.line else "")
         parts = [where, f"Spark application {self.application}" if self.application else ""]
-        said = ", ".join(filter(None, parts))
-        return f"{said} by {self.user}".strip() if self.user else said
+        text = ", ".join(filter(None, parts))
+        return f"{text} by {self.user}".strip() if self.user else text
 
 
 def recorded(properties: Mapping[str, str]) -> Mapping[str, str]:

@@ -78,13 +78,13 @@ class LancekitError(Displayed, Exception):
     Parameters
     ----------
     message
-            What happened, with the wrong value; one line.
+        What happened, with the wrong value; one line.
     details
         Further lines.
     hint
-            The next step, as a full sentence; empty if there is none.
+        The next step, as a full sentence; empty if there is none.
     **context
-            The facts of the failure by name, for handlers: ``error.context["version"]``.
+        The facts of the failure by name, for handlers: ``error.context["version"]``.
 
     Examples
     --------

@@ -35,7 +35,7 @@ DEFAULT_GOAL = "balance"
 GOALS = (DEFAULT_GOAL, "scan", "take", "size")
 
 Check = Callable[[str, object], object]
-Told: TypeAlias = bool | str | Callable[[Any], None]
+ProgressOption: TypeAlias = bool | str | Callable[[Any], None]
 
 
 def _flag(name: str, value: object) -> bool:
@@ -98,7 +98,7 @@ def check_goal(goal: str) -> str:
     Raises
     ------
     InvalidArgumentError
-            The goal is not one of `GOALS`.
+        The goal is not one of `GOALS`.
     """
     check_choice("optimize_for", goal, GOALS)
     return goal
@@ -197,7 +197,7 @@ class Options:
     shared_folders: tuple[str, ...] = _option(
         (), _uri_prefixes, "Local folders that all machines of a Spark cluster see at one path."
     )
-    progress: Told = _option(  # noqa: RUF009  # like the others; the alias hides the call
+    progress: ProgressOption = _option(  # noqa: RUF009  # like the others; the alias hides the call
         "auto",
         _progress,
         "Bars for long operations: where somebody looks, always, never, or a function to tell.",
@@ -207,7 +207,7 @@ class Options:
 
 
 _FIELDS = {option.name: option for option in fields(Options)}
-_told: dict[str, Callable[[], object]] = {}
+_listeners: dict[str, Callable[[], object]] = {}
 _blocks: ContextVar[Mapping[str, Any]] = ContextVar("lancekit_options", default={})  # noqa: B039
 
 
@@ -281,8 +281,8 @@ class _Current:
             _blocks.set({**blocks, **values})
         else:
             object.__setattr__(self, "_process", replace(self._process, **values))
-            if name in _told:
-                _told[name]()
+            if name in _listeners:
+                _listeners[name]()
 
     def __reduce__(self) -> str:
         return "options"  # unpickles as the other process's options
@@ -304,4 +304,4 @@ options: _Current = _Current()
 
 def when_set(name: str, tell: Callable[[], object]) -> None:
     """Register a function that is called whenever an option is set for the process."""
-    _told[name] = tell
+    _listeners[name] = tell

@@ -296,9 +296,9 @@ def tracking(
     Parameters
     ----------
     what
-            Description of the operation, such as ``"merging"``.
+        Description of the operation, such as ``"merging"``.
     total, total_rows
-            The number of tasks and rows, or ``None`` if unknown.
+        The number of tasks and rows, or ``None`` if unknown.
 
     Examples
     --------
@@ -349,12 +349,12 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
     rows
         Rows since the last call.
     kept
-            Those of `rows` whose results are from an earlier attempt.
+        Those of `rows` whose results are from an earlier attempt.
 
     Raises
     ------
     Stopped
-            The operation was interrupted, or other work of it has failed.
+        The operation was interrupted, or other work of it has failed.
     """
     tracker = _current.get()
     if tracker is not None:
@@ -379,13 +379,13 @@ class IndexProgress:
     Parameters
     ----------
     event
-            ``"start"`` or ``"complete"`` of a stage; pylance also has ``"progress"``.
+        ``"start"`` or ``"complete"`` of a stage; pylance also has ``"progress"``.
     stage
-            The stage, such as ``"load_data"``.
+        The stage, such as ``"load_data"``.
     completed, total
-            Finished and total work in ``unit``; ``None`` if unknown.
+        Finished and total work in ``unit``; ``None`` if unknown.
     unit
-            The unit of these numbers, such as ``"rows"``.
+        The unit of these numbers, such as ``"rows"``.
 
     Examples
     --------

@@ -90,7 +90,7 @@ def test_rows_are_sorted_with_their_nested_lists() -> None:
 
 @pytest.mark.parametrize("values", [NESTED, pa.array([1, 2]), pa.array(["a"] * 3)[1:]])
 def test_what_arrow_reads_as_it_is_stays_the_same_object(values: pa.Array) -> None:
-    assert ak._mended(values) is values
+    assert ak._rewritten(values) is values
 
 
 def _with_null_value(text: str) -> pa.DictionaryArray:

@@ -119,7 +119,7 @@ class LanceFileSession:
         Raises
         ------
         InvalidArgumentError
-                The range exceeds the file.
+            The range exceeds the file.
         """
         file = self._found(path, lambda: self._store.open(path))
         if offset < 0 or length < 0 or offset + length > file.size():
@@ -136,7 +136,7 @@ class LanceFileSession:
         Raises
         ------
         NotFoundError
-                The file does not exist.
+            The file does not exist.
         """
         if not self._store.exists(path):
             raise self._missing(path)

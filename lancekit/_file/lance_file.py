@@ -70,16 +70,16 @@ class LanceFileReader:
     storage_options
         Credentials and settings of an object store.
     columns
-            Columns to read, all by default; ``s.x`` reads the struct ``s`` with only ``x``.
+        Columns to read, all by default; ``s.x`` reads the struct ``s`` with only ``x``.
 
     Raises
     ------
     NotFoundError
-            The file does not exist.
+        The file does not exist.
     CorruptFileError, UnsupportedFeatureError
-            The file is not a data file, is damaged, or has an unknown version.
+        The file is not a data file, is damaged, or has an unknown version.
     ColumnNotFoundError
-            A column does not exist.
+        A column does not exist.
 
     Examples
     --------
@@ -131,9 +131,9 @@ class LanceFileReader:
         Parameters
         ----------
         batch_size
-                Number of rows in a batch of a stream.
+            Number of rows in a batch of a stream.
         batch_readahead
-                Ignored; pylance has it.  A stream reads one page of each column at a time.
+            Ignored; pylance has it.  A stream reads one page of each column at a time.
         """
         return self._results(None, batch_size, batch_readahead)
 
@@ -145,7 +145,7 @@ class LanceFileReader:
         Raises
         ------
         RowOutOfRangeError
-                The range exceeds the file.
+            The range exceeds the file.
         """
         return self._results(range(start, start + num_rows), batch_size, batch_readahead)
 
@@ -157,7 +157,7 @@ class LanceFileReader:
         Raises
         ------
         RowOutOfRangeError
-                A number is negative or exceeds the last row.
+            A number is negative or exceeds the last row.
         InvalidArgumentError
             The numbers do not ascend.
         """
@@ -194,7 +194,7 @@ class LanceFileReader:
         Raises
         ------
         InvalidArgumentError
-                The buffer does not exist.
+            The buffer does not exist.
         """
         table = self._reader.container.global_table
         if not 0 <= index < len(table):
@@ -215,28 +215,28 @@ class LanceFileWriter:
     Parameters
     ----------
     path
-            A local path or a URI; an existing file is replaced.
+        A local path or a URI; an existing file is replaced.
     schema
-            The schema; by default the schema of the first batch.
+        The schema; by default the schema of the first batch.
     data_cache_bytes
-            Arrow bytes that are buffered before pages are written, over all columns; by default
-            8 MiB for each column.
+        Arrow bytes that are buffered before pages are written, over all columns; by default
+        8 MiB for each column.
     version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"``, the default.
     max_page_bytes
-            Arrow bytes of one column in a page.
+        Arrow bytes of one column in a page.
     optimize_for
-            The reading pattern that string encodings are chosen for; see `lancekit.write_dataset`.
+        The reading pattern that string encodings are chosen for; see `lancekit.write_dataset`.
 
     Attributes
     ----------
     size_bytes
-            The size of the file in bytes, available after closing.
+        The size of the file in bytes, available after closing.
 
     Raises
     ------
     UnsupportedTypeError
-            This version cannot store the type of a column.
+        This version cannot store the type of a column.
 
     Examples
     --------
@@ -308,7 +308,7 @@ class LanceFileWriter:
         Raises
         ------
         SchemaMismatchError
-                Columns, types or nulls do not fit the schema.
+            Columns, types or nulls do not fit the schema.
         """
         with self._lock:
             self._check_open()
@@ -322,12 +322,12 @@ class LanceFileWriter:
         self._metadata[key] = value
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store a buffer of the caller; return its index for `read_global_buffer`, from 1 on.
+        """Store bytes of the caller; return their index for `read_global_buffer`, from 1 on.
 
         Raises
         ------
         InvalidArgumentError
-                The schema is not known, because no batch has been written.
+            No schema was passed, and no batch has been written.
         """
         self._check_open()
         if self._writer is None:
@@ -342,7 +342,7 @@ class LanceFileWriter:
         Raises
         ------
         InvalidArgumentError
-                The schema is not known, because no batch has been written.
+            No schema was passed, and no batch has been written.
         """
         if self.closed:
             return None

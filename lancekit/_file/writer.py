@@ -352,8 +352,6 @@ _WORDS = frozenset({1, 2, 4, 8})
 
 
 class _Column(Protocol):
-    """Column of a page."""
-
     @property
     def encode(self) -> Callable[[pa.Array], Iterable[Encoded]]:
         """Function that encodes a page."""

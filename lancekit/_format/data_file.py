@@ -56,16 +56,16 @@ class DataFile:
         Parameters
         ----------
         dataset
-                A dataset whose schema has the file's columns.
+            A dataset whose schema has the file's columns.
         path
-                The file's name in the ``data`` folder.
+            The file's name in the ``data`` folder.
         base_id
-                The id of the base path of the file, if it is not in the dataset's own root.
+            The id of the base path of the file, if it is not in the dataset's own root.
 
         Raises
         ------
         InvalidArgumentError
-                The file or the base path does not exist.
+            The file or the base path does not exist.
         ColumnNotFoundError
             The file has a column that the dataset does not have.
 

@@ -123,8 +123,6 @@ class _Ranges:
 
 @dataclass(frozen=True)
 class _Values:
-    """Individual values."""
-
     values: U64Array
 
     @property

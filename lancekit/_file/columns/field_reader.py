@@ -123,7 +123,6 @@ class _Column:
         return [PageGroup.of(islice(pages, count)) for count in counts]
 
     def _run_lengths(self) -> list[int]:
-        """Return the number of pages in each run."""
         return [len(run.pages) for run in runs_of(self.stored)]
 
     @property

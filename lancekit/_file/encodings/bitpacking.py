@@ -360,7 +360,6 @@ def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
 
 
 def _pack_levels(levels: Bytes, width: int) -> Bytes:
-    """Pack whole blocks of levels."""
     if width == 1 and pack.ready(levels.size) is None:
         return _pack_flags(levels)
     words = pack_blocks(levels.astype("<u2").reshape(-1, BLOCK), width)
