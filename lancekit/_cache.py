@@ -75,7 +75,7 @@ class CacheInfo(Displayed):
 
     @property
     def bytes(self) -> int:
-        """Bytes in use, including keys."""
+        """Number of bytes in use, including keys."""
         return sum(use.bytes for use in self.kinds.values())
 
     @property
