@@ -408,7 +408,7 @@ def _rewritten(rows: Any) -> Any:
 def _rewritten_array(array: pa.Array) -> pa.Array:
     """Rewrite an array that kernels read wrongly; return the same object if it needs no change.
 
-    Empty arrays lose their offset, fixed-size lists begin at offset 0, dictionaries have no nulls.
+    Empty arrays lose offsets, fixed-size lists begin at offset 0, dictionaries have no null values.
     """
     kind = array.type
     if not len(array):
