@@ -1,1 +1,1 @@
-"""One module per thing a user does to a dataset: plan, work, transaction, result."""
+"""Operations on a dataset, one module each: plan, work, transaction, result."""

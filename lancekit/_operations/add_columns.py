@@ -1,4 +1,4 @@
-"""New columns: nulls, SQL expressions, a function, a stream, a table.
+"""Addition of columns: nulls, SQL expressions, a function, a stream or the rows of a table.
 
 See docs/format/operations.md, 6.2.
 """
@@ -52,7 +52,7 @@ from lancekit.options import options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumns:
-    """What to add, as it was passed to `LanceDataset.add_columns`."""
+    """Arguments of `LanceDataset.add_columns`, unchecked."""
 
     transforms: Any
     read_columns: Sequence[str] | None = None
@@ -64,9 +64,9 @@ class NewColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """New columns of one version: its schema with them, what files hold, and how that is made.
+    """Columns to add to one version: its new schema, the stored columns, and their maker.
 
-    A maker of ``None`` means nulls, which no file holds.
+    The maker is ``None`` for columns of nulls, which no file stores.
     """
 
     schema: LanceSchema
@@ -75,19 +75,19 @@ class Addition:
 
     @property
     def preserves_nullability(self) -> bool:
-        """Whether rows without the new columns still fit."""
+        """True if all stored columns are nullable, so that rows without values still fit."""
         return all(field.nullable for field in self.stored.fields)
 
 
 def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
-    """Add columns, in a new file for each fragment; columns of nulls need none.
+    """Add columns: write one new file per fragment, or none for columns of nulls.
 
-    Raises InvalidArgumentError: a column is there already, or the values do not fit the rows.
+    Raises InvalidArgumentError: a column exists already, or the values do not fit the rows.
     Raises PredicateError: an expression does not fit the schema.
     """
     policy = RetryPolicy()
     if is_stream(new.transforms):
-        policy = RetryPolicy(conflict_retries=0)  # it can be read only once
+        policy = RetryPolicy(conflict_retries=0)  # a stream can be read only once
 
     new = with_checkpoint(snapshot, new)
     return retried_writing(snapshot, lambda at: _land(at, plan_addition(at, new)), policy)[0]
@@ -96,12 +96,12 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
 def merge_rows(
     snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, right_on: str | None
 ) -> Snapshot:
-    """Add the columns of other rows, found by a key.
+    """Add the columns of other rows, joined by a key.
 
-    Raises ColumnNotFoundError: a key column is not there.
-    Raises SchemaMismatchError: the keys are of different types.
-    Raises InvalidArgumentError: a column is there already.
-    Raises DuplicateKeysError: rows on Spark, of which none is the last, have the same key.
+    Raises ColumnNotFoundError: a key column does not exist.
+    Raises SchemaMismatchError: the keys have different types.
+    Raises InvalidArgumentError: a column exists already.
+    Raises DuplicateKeysError: rows of a Spark DataFrame, which has no last row, share a key.
     """
     on = right_on or left_on
     source = _join_source(snapshot, data, schema, left_on, on)
@@ -113,7 +113,7 @@ def merge_rows(
         schema, stored = _added(current, others)
         check_new_values(current, stored.names[0])
         plan = plan_cast(source.schema, pa.schema([pa.field(on, kind), *stored.to_arrow()]))
-        nothing = Streamed(iter(()), stored.to_arrow())  # the source makes the columns
+        nothing = Streamed(iter(()), stored.to_arrow())  # the source computes the columns
         tasks = [columns_task(current, s, stored, nothing) for s in fragment_sources(current)]
         fragments = source.join_columns(plan, tasks, left_on, on)
         return merge_columns(current, fragments, schema, preserves=True)
@@ -123,7 +123,7 @@ def merge_rows(
 
 
 def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
-    """Return the schema that rows found by a key come closest to, as far as it is known."""
+    """Return the schema that guides type inference of rows to join: columns and their key."""
     known = {field.name: field for field in snapshot.row_schema}
     if left_on in known:
         known[right_on] = known[left_on].with_name(right_on)
@@ -133,7 +133,7 @@ def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
 def _join_source(
     snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, on: str
 ) -> Source:
-    """Return rows where they are to be joined: with a large dataset this is on Spark."""
+    """Open the rows to join as a source on the engine that joins them: Spark if it is large."""
     like = rows_like(snapshot, left_on, on)
     if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
         with options(engine="auto"):
@@ -159,11 +159,11 @@ def _land(current: Snapshot, addition: Addition) -> Snapshot:
         return merge_columns(current, written, addition.schema, preserves=preserves)
 
 
-# ---- what is to be added
+# ---- plans of additions
 
 
 def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
-    """Work out the new fields, and how their values are made."""
+    """Plan an addition: the new fields, and how to compute their values."""
     given = new.transforms
     if isinstance(given, pa.Field):
         given = [given]
@@ -179,7 +179,7 @@ def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
 
 
 def is_stream(given: object) -> bool:
-    """Return whether it holds rows; a function does not, nor do fields and expressions."""
+    """Return True if an argument is rows, and not fields, expressions or a function."""
     fields = isinstance(given, pa.Field | pa.Schema) or (
         isinstance(given, list) and all(isinstance(f, pa.Field) for f in given)
     )
@@ -194,7 +194,7 @@ def _new_fields(current: Snapshot, arrow: pa.Schema) -> LanceSchema:
 
 
 def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchema]:
-    """Return the schema with new columns behind its own, and the new ones alone."""
+    """Return the version's schema with new columns at its end, and the new columns alone."""
     schema = current.manifest.schema
     if not len(arrow):
         raise InvalidArgumentError("No columns were given.", hint="Name one to add.")
@@ -210,7 +210,7 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
 
 
 def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
-    # a column of no file could not be read by the releases that such a table is from
+    # releases that write legacy tables cannot read a column that no file stores
     check_written(current.manifest.storage_version)
     for field in arrow:
         if not field.nullable:
@@ -232,7 +232,7 @@ def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
 
 
 def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
-    """Add the parts of a struct that it lacks."""
+    """Return the old field with the children of the new struct that it lacks."""
     if old is None:
         return new
     if old.logical_type != "struct" or new.logical_type != "struct":
@@ -256,7 +256,7 @@ def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
         check_column_name(name)
     arrow = blob_view(current.manifest.schema).to_arrow()
     expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
-    # a column that is copied keeps the type that is not computed with
+    # a copied column keeps its own type, although expressions compute with another one
     fields = [
         (converted(one, arrow) or pa.field(name, one.type)).with_name(name)
         for name, one in zip(given, expressions, strict=True)
@@ -291,14 +291,14 @@ def _made(current: Snapshot, new: NewColumns) -> Addition:
 
 
 def function_maker(new: NewColumns, columns: Sequence[str], schema: pa.Schema) -> Maker:
-    """Return a maker that calls a user's function, and keeps its results if that is wanted."""
+    """Return a maker that calls a user's function, and saves its results to a checkpoint if set."""
     calls = Calls(new.batch_size or BATCH_ROWS, new.num_threads)
     made = Made(new.transforms, tuple(columns), schema, calls)
     return made if new.checkpoint is None else Remembered(made, new.checkpoint)
 
 
 def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
-    """Return new columns with the checkpoint that their function names, if it names one."""
+    """Return the new columns with the checkpoint file of their function, if it has one."""
     file = getattr(new.transforms, "checkpoint_file", None)
     if file is None:
         return new
@@ -313,10 +313,10 @@ def with_checkpoint(snapshot: Snapshot, new: NewColumns) -> NewColumns:
 
 
 def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str], pa.Schema]:
-    """Return the columns that a function of the user's gets, and the schema of what it returns.
+    """Return the input columns of a user's function, and the schema of its results.
 
-    Raises InvalidTypeError: it is no function.
-    Raises InvalidArgumentError: it does not say what it returns, and there is no row to try it on.
+    Raises InvalidTypeError: the argument is not callable.
+    Raises InvalidArgumentError: no schema is declared, and the dataset has no row to try.
     """
     function: Callable[[pa.RecordBatch], object] = new.transforms
     if not callable(function):
@@ -336,7 +336,7 @@ def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str],
 def _sampled(
     current: Snapshot, function: Callable[[pa.RecordBatch], object], columns: Sequence[str]
 ) -> pa.Schema:
-    """Call a function on one row, to see what it returns."""
+    """Return the schema of a function's results, from a call on one row."""
     for source in fragment_sources(current, blob_view(current.manifest.schema)):
         reader = FragmentReader(source)
         rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
@@ -350,7 +350,7 @@ def _sampled(
 
 
 def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -> Addition:
-    """Work out which columns another table adds, and how its rows are found."""
+    """Plan an addition of another table's columns, joined by a key."""
     check_join_keys(current.manifest.schema, table.schema, left_on, right_on)
     others = pa.schema([f.with_nullable(True) for f in table.schema if f.name != right_on])
     schema, stored = _added(current, others)
@@ -363,7 +363,7 @@ def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -
 
 
 def _key_kind(kind: pa.DataType) -> str:
-    """Return what keys of a type are, whatever their width."""
+    """Return the family of a key's type: text and integers without their width."""
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if is_text or pa.types.is_string_view(kind):
         return "text"
@@ -373,7 +373,7 @@ def _key_kind(kind: pa.DataType) -> str:
 def check_join_keys(
     schema: LanceSchema, rows: pa.Schema, left_on: str, right_on: str, *, exact: bool = True
 ) -> pa.DataType:
-    """Return the type of the key by which rows are found; raise if it cannot be one."""
+    """Return the type of the dataset's key column; raise if the rows' key does not match it."""
     if right_on not in rows.names:
         raise not_in_source(right_on, rows.names, "join")
     if left_on in META_COLUMNS:

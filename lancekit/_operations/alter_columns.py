@@ -1,4 +1,4 @@
-"""Columns dropped, renamed, made nullable or not, or cast to other types.
+"""Drop columns, rename them, change their nullability, or cast them to other types.
 
 See docs/format/operations.md, 6.2.
 """
@@ -54,7 +54,7 @@ from lancekit.options import options
 
 
 def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceField, ...]:
-    """Take fields away; one of which no part is left goes too."""
+    """Return fields without those ids; a field that loses all its children goes, too."""
     out = []
     for field in fields:
         children = _without(field.children, ids)
@@ -64,7 +64,7 @@ def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceFi
 
 
 def find_field(schema: LanceSchema, path: str) -> LanceField:
-    """Return a field by its path; ``ColumnNotFoundError`` if there is none."""
+    """Return the field at a path; raise ``ColumnNotFoundError`` if it does not exist."""
     if not isinstance(path, str):
         raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
     below: Sequence[LanceField] = schema.fields
@@ -88,9 +88,9 @@ def _project(current: Snapshot, schema: LanceSchema, *, preserves: bool) -> Snap
 def merge_columns(
     current: Snapshot, fragments: Iterable[Fragment], schema: LanceSchema, *, preserves: bool
 ) -> Snapshot:
-    """Commit fragments that may have a new file each, and the schema that the files follow.
+    """Commit a Merge operation: fragments with at most one new file each, and the new schema.
 
-    `preserves` says that rows written without knowing the new schema still fit it.
+    preserves: rows of a concurrent writer, who does not know the new schema, still fit it.
     """
     new = tuple(fragments)
     pairs = zip(new, current.manifest.fragments, strict=True)
@@ -101,26 +101,25 @@ def merge_columns(
 
 
 def columns_choice(current: Snapshot, maker: Maker) -> Choice:
-    """Say where columns are made: a stream is read here, and a checkpoint is a file of here."""
-    why = _bound_to_here(maker)
+    """Choose the engine that computes columns: local for a stream or a checkpoint file."""
+    why = _reason_for_local(maker)
     return Choice("local", why) if why else choose_engine(current.manifest.num_rows)
 
 
-def _bound_to_here(maker: Maker) -> str:
+def _reason_for_local(maker: Maker) -> str:
     if isinstance(maker, Streamed):
         return "the rows come in a stream, and are taken from it in order"
-    kept = checkpoint_of(maker) is not None
-    return "the results are kept in a file of this machine" if kept else ""
+    has_checkpoint = checkpoint_of(maker) is not None
+    return "the results are kept in a file of this machine" if has_checkpoint else ""
 
 
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
-    """Return where to make columns.
+    """Return the runner that computes columns.
 
-    The batches of a function may have threads of their own; fragments then come one after the
-    other, as those of a stream do.
+    Fragments run one at a time for a stream, and for a function: its batches may use threads.
     """
     choice = columns_choice(current, maker)
-    if choice.engine == "local" and (_bound_to_here(maker) or maker.calls):
+    if choice.engine == "local" and (_reason_for_local(maker) or maker.calls):
         return LocalRunner(threads=1)
     return runner_of(choice, current.store)
 
@@ -128,9 +127,9 @@ def columns_runner(current: Snapshot, maker: Maker) -> Runner:
 def write_to_all(
     current: Snapshot, stored: LanceSchema, maker: Maker, runner: Runner | None = None
 ) -> list[Fragment]:
-    """Write new columns for every fragment; nothing refers to them yet.
+    """Write new columns for every fragment, without a commit.
 
-    If anything raises, the files of the others are removed.
+    If one fragment fails, the files that other fragments wrote are removed.
     """
     tasks = [columns_task(current, s, stored, maker) for s in fragment_sources(current)]
     finish = maker.finish if isinstance(maker, Streamed) else None
@@ -144,9 +143,9 @@ def columns_task(
     maker: Maker,
     view: LanceSchema | None = None,
 ) -> ColumnsTask:
-    """Return the work of adding columns to a fragment.
+    """Return the task that writes new columns for one fragment.
 
-    The maker sees the fragment by the schema `view`; by default blobs are descriptors.
+    view: the schema through which the maker reads the fragment; by default blobs are descriptors.
     """
     seen = blob_view(current.manifest.schema) if view is None else view
     return ColumnsTask(
@@ -166,9 +165,9 @@ def columns_task(
 
 
 def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
-    """Take columns out of the schema; the files stay as they are.
+    """Drop columns from the schema; data files do not change.
 
-    Raises ColumnNotFoundError: there is no such column.
+    Raises ColumnNotFoundError: a column does not exist.
     Raises InvalidArgumentError: no column would be left.
     """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
@@ -198,7 +197,7 @@ def schema_without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """What becomes of a column; ``None`` leaves a property as it is."""
+    """Changes of one column; ``None`` leaves a property unchanged."""
 
     path: str
     name: str | None = None
@@ -210,7 +209,7 @@ _KINDS: Mapping[str, type] = {"path": str, "name": str, "nullable": bool, "data_
 
 
 def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
-    """Return alterations as they were passed: dictionaries.
+    """Check alterations that a user passed as dictionaries, and return them.
 
     Raises InvalidArgumentError: an unknown key, a value of the wrong type, or nothing to alter.
     """
@@ -243,14 +242,14 @@ def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
 
 
 def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snapshot:
-    """Rename columns, make them nullable or not, or cast them.
+    """Rename columns, change their nullability, or cast them.
 
-    Casts write a new file for each fragment, under a new field id; the rest changes the schema
-    alone.
+    A cast writes a new file for each fragment, under a new field id.  All other changes affect
+    only the schema.
 
-    Raises ColumnNotFoundError: there is no such column.
-    Raises InvalidArgumentError: a name is taken, a column holds nulls that it may not have, or a
-        cast is not possible.
+    Raises ColumnNotFoundError: a column does not exist.
+    Raises InvalidArgumentError: a name is taken, a column that becomes not nullable has nulls, or
+        a cast is not possible.
     """
     done = retried_writing(
         snapshot, lambda at: plan_alteration(at, alterations).run(), RetryPolicy()
@@ -260,14 +259,14 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
 
 @dataclass(frozen=True, kw_only=True)
 class AlterPlan:
-    """What altered columns of a version are, and how they are made: it is run, or explained.
+    """Plan of an alteration of a version's columns, to run or to explain.
 
     snapshot: the version.
     schema: the schema with the altered fields.
-    casts: the paths of columns that are cast.
-    tightened: the paths of columns that become not nullable, and so must hold no nulls.
-    stored, maker: what new files hold, and how that is made of the old values; ``None`` if nothing
-        is cast.
+    casts: the paths of columns to cast.
+    tightened: the paths of columns that become not nullable, and so must have no nulls.
+    stored, maker: the fields of new files, and their conversion from the old values; ``maker`` is
+        ``None`` if no column is cast.
     """
 
     snapshot: Snapshot
@@ -279,11 +278,11 @@ class AlterPlan:
 
     @property
     def choice(self) -> Choice:
-        """Where it runs, and why."""
+        """The engine that runs the alteration, and the reason."""
         return choose_engine(self.snapshot.manifest.num_rows)
 
     def run(self) -> Snapshot:
-        """Look for nulls, write what is cast, and commit."""
+        """Check for nulls, write the cast columns, and commit."""
         current = self.snapshot
         _check_no_nulls(current, self.tightened, runner_of(self.choice))
         if self.maker is None:
@@ -294,7 +293,7 @@ class AlterPlan:
 
 
 def plan_alteration(current: Snapshot, alterations: Sequence[Alteration]) -> AlterPlan:
-    """Plan what becomes of columns; what rows tell, such as nulls, is not looked at.
+    """Plan an alteration from the manifest alone; `AlterPlan.run` checks rows for nulls.
 
     Raises ColumnNotFoundError, InvalidArgumentError: as `alter_columns`.
     """
@@ -321,7 +320,7 @@ Changes: TypeAlias = Mapping[int, tuple[LanceField, Alteration]]
 
 
 def _by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
-    """Return fields and their alterations by id; paths are those before all of them."""
+    """Return fields and their merged alterations by field id; paths are of the old schema."""
     out: dict[int, tuple[LanceField, Alteration]] = {}
     for alteration in alterations:
         field = find_field(schema, alteration.path)
@@ -333,7 +332,7 @@ def _by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes
 
 
 def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceField]]:
-    """Yield each altered field, under the id that it had."""
+    """Yield each altered field with its old id."""
     free = (
         current.manifest.max_field_id() + 1 if any(a.data_type for _, a in changes.values()) else 0
     )
@@ -376,7 +375,7 @@ def _replaced(
 def _cast_part(
     field: LanceField, edits: Mapping[int, LanceField], casts: Container[int]
 ) -> tuple[LanceField, Conversion] | None:
-    """Return what of a field a new file holds, and how it is made of the old values."""
+    """Return the cast part of a field and its conversion; ``None`` if nothing in it is cast."""
     new = edits.get(field.id, field)
     if field.id in casts:
         return new, Conversion(new.to_arrow())
@@ -391,14 +390,14 @@ def _cast_part(
             hint="Cast the whole column.",
             column=field.name,
         )
-    held = replace(new, children=tuple(f for _, (f, _) in parts))
-    return held, Conversion(held.to_arrow(), tuple((n, c) for n, (_, c) in parts))
+    written = replace(new, children=tuple(f for _, (f, _) in parts))
+    return written, Conversion(written.to_arrow(), tuple((n, c) for n, (_, c) in parts))
 
 
 def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType) -> None:
     before, after = old.to_arrow(), stored_field(pa.field(old.name, kind))
     if current.manifest.storage_version == "2.0" and old.parent_id >= 0:
-        # the reference cannot read what it writes itself
+        # the reference cannot read its own output of this cast
         raise InvalidArgumentError(
             f"Column {path!r} is a part of a struct, whose parts lie in one file in "
             "data files of version 2.0.",
@@ -426,9 +425,9 @@ def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType
 
 
 def _keeps_form(old: pa.Field, new: pa.Field) -> bool:
-    """Return True if values of one field are stored as those of another; JSON has its own form.
+    """Return True if a cast keeps the storage form of a field's values.
 
-    Blobs have one, too, and their bytes are not in the column.
+    JSON has its own form.  So have blobs, whose bytes are outside of the column.
     """
     one, other = ((field.metadata or {}).get(EXTENSION_NAME) for field in (old, new))
     if pa.types.is_null(old.type):

@@ -1,4 +1,4 @@
-"""Commit an operation that somebody else worked out: checked, then put in place like any other."""
+"""Commit of an operation that a user built: check it, then commit it like any other."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from lancekit._versions.references import Reference, resolve
 from lancekit._versions.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 
-#: what needs no version that it was worked out from
+#: operations that need no read version
 _READ_NOTHING = (ops.Overwrite, ops.Restore)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
-    """How to commit; the defaults are pylance's.
+    """Settings of a commit; the defaults are pylance's.
 
-    `timeout` is ``None`` for no limit; `stable_row_ids` and `naming` are for a new dataset.
-    `may_have_landed` tells that the caller kept the transaction, and may have committed it before.
+    timeout: ``None`` for no limit.
+    stable_row_ids, naming: apply to a new dataset only.
+    may_have_landed: the transaction was stored, and may have been committed before.
     """
 
     max_retries: int = MAX_RETRIES
@@ -55,13 +56,13 @@ def commit_operation(
 ) -> Snapshot:
     """Commit a transaction; return the new version.
 
-    target: where the dataset is or will be; a snapshot for what a handle is at.
-    read_version: the version that the operation was worked out from; for an overwrite and a restore
-        it may be ``None``: the newest, or the handle's.
+    target: the location of a dataset that may not exist yet, or the snapshot of a handle.
+    read_version: the version that the operation was computed from.  An overwrite or a restore can
+        pass ``None``: the newest version, or the handle's.
 
     Raises InvalidArgumentError: the operation does not fit that version, or the version is missing.
     Raises DatasetNotFoundError: there is no dataset, and the operation creates none.
-    Raises CommitConflictError: a version landed since that it cannot be put on top of.
+    Raises CommitConflictError: a version that landed since conflicts with the operation.
     """
     operation = transaction.operation
     if isinstance(operation, ops.UnknownOperation) or transaction.blobs_op is not None:
@@ -97,7 +98,7 @@ def commit_operation(
         )
     read = _read(target, operation, read_version)
     if pending.uuid and read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
-        return read  # this very transaction made it
+        return read  # this transaction has landed as the read version
     check_operation(operation, read, may_have_landed=settings.may_have_landed)
     return commit(
         read,
@@ -174,9 +175,9 @@ def _clone(location: BranchLocation, operation: ops.Clone, pending: Pending) -> 
 
 
 def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
-    """Return one append of what several transactions append.
+    """Return one append of the fragments of several append transactions.
 
-    Raises InvalidArgumentError: there is none, or one that does something else.
+    Raises InvalidArgumentError: there is no transaction, or one of them is not an append.
     """
     if not transactions:
         raise InvalidArgumentError("No transactions to commit.")
@@ -193,7 +194,7 @@ def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
     properties = {
         key: value for one in transactions for key, value in one.transaction_properties.items()
     }
-    if len({one.provenance for one in transactions}) > 1:  # the cell of one, the text of another
+    if len({one.provenance for one in transactions}) > 1:  # else two provenances would mix
         properties = {k: v for k, v in properties.items() if not k.startswith(PREFIX)}
     return Transaction(
         min(transaction.read_version for transaction in transactions),

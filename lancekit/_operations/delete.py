@@ -31,11 +31,11 @@ from lancekit.errors import InvalidTypeError
 
 @dataclass(frozen=True)
 class DeletePlan:
-    """What a delete from a version looks at, and does: it is run, or explained.
+    """Plan of a delete from a version, to run or to explain.
 
     snapshot: the version to delete from.
-    predicate: selects the rows; those for which it is null stay.
-    read: the rows that it looks at.
+    predicate: selects the rows; rows where it is null stay.
+    read: the fragments and rows to filter.
     """
 
     snapshot: Snapshot
@@ -44,11 +44,11 @@ class DeletePlan:
 
     @property
     def choice(self) -> Choice:
-        """Where it runs, and why."""
+        """The engine that runs the delete, and the reason."""
         return choose_engine(self.read.num_rows)
 
     def run(self) -> tuple[Snapshot, int, Runner]:
-        """Mark the rows and commit; return the new version, how many rows went, and by what."""
+        """Mark the rows as deleted and commit; return the new version, their number, the runner."""
         runner = runner_of(self.choice, self.snapshot.store)
         parts = runner.map(find_rows_together, mark_tasks(self.read, self.predicate))
         marked = [found for part in parts for found in part if found.rows]
@@ -65,7 +65,7 @@ class DeletePlan:
 
 
 def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePlan:
-    """Plan a delete; nothing but the manifest is read.
+    """Plan a delete; only the manifest is read.
 
     Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
@@ -77,11 +77,11 @@ def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePla
 def delete_rows(
     snapshot: Snapshot, predicate: object, policy: RetryPolicy
 ) -> tuple[Snapshot, DeleteResult]:
-    """Delete rows; a predicate that selects none still makes a version, as in the reference.
+    """Delete rows; a predicate that selects no row still makes a version, as in the reference.
 
-    snapshot: the version to delete from; others may have landed since.
-    predicate: SQL text or a pyarrow expression; rows for which it is null stay.
-    policy: how often to do it again when the same rows were changed by others.
+    snapshot: the version to delete from; newer versions may have landed since.
+    predicate: SQL text or a pyarrow expression; rows where it is null stay.
+    policy: how often to retry when other writers changed the same rows.
     """
     if not isinstance(predicate, str | pc.Expression):
         raise InvalidTypeError(
@@ -106,7 +106,7 @@ def delete_rows(
 def apply_deletions(
     snapshot: Snapshot, marked: Iterable[DeletedRows]
 ) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
-    """Write the new deletion files; return changed fragments, and the ids of emptied ones."""
+    """Write new deletion files; return the changed fragments, and the ids of empty fragments."""
     fragments = {f.id: f for f in snapshot.manifest.fragments}
     left: dict[int, BitMap] = {}
     removed: list[int] = []
@@ -121,17 +121,17 @@ def apply_deletions(
         file = write_deletions(snapshot.store, id_, snapshot.version, left[id_])
         return replace(fragments[id_], deletion_file=file)
 
-    # a disk makes several files durable in about the time of one
+    # a disk syncs several files in about the time of one
     return tuple(at_once(updated, left)), tuple(removed)
 
 
 def delete_in_fragment(
     store: Store, source: FragmentSource, rows: BitMap, before: BitMap
 ) -> Fragment | None:
-    """Write a deletion file for one fragment, to be committed later.
+    """Write a deletion file for one fragment, without a commit.
 
     rows: the offsets to delete.
-    before: those that are deleted already.
+    before: the offsets that are deleted already.
 
     Returns
     -------

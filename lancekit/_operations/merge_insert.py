@@ -1,8 +1,8 @@
-"""Merge-insert: update matched rows, insert new ones, delete what the source lacks.
+"""Merge-insert: update matched rows, insert new rows, delete rows that the source lacks.
 
-`check_clauses`, `check_columns` and `check_source` look at ever more: at what is asked for, at the
-source's columns, at its rows.  Then `merge_rows` commits, `merge_computed` does with rows that are
-made of the target, `merge_uncommitted` leaves that to the caller, and `dry_merge` writes nothing.
+`check_clauses` checks the clauses, `check_columns` also the source's columns, `check_source` also
+its rows.  `merge_rows` merges and commits.  `merge_computed` merges rows computed from the target.
+`merge_uncommitted` leaves the commit to the caller, and `dry_merge` writes nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy, retried
 from lancekit._operations.common.staged_files import (
-    chosen_places,
     removed_unless_landed,
+    write_targets,
     write_task,
 )
 from lancekit._operations.delete import apply_deletions
@@ -96,10 +96,10 @@ def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
 
 
 def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
-    """Return the clauses with the columns of the primary key, if new keys may come into the table.
+    """Return the clauses with the primary key as guard, if the merge may add keys to the table.
 
-    That is so whatever the merge is on: a row that matches nothing is new, and one that is matched
-    by other columns may get another key.
+    The columns that the merge matches by do not matter.  A row without a match is new, and a row
+    matched by other columns may get another primary key.
     """
     paths = key_paths(schema)
     updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
@@ -119,21 +119,21 @@ def merge_rows(
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows into a version.
 
-    snapshot: the version that the caller sees; others may have landed since.
+    snapshot: the version that the caller sees; newer versions may have landed since.
     source: the rows.
-    clauses: what to do, checked by `check_clauses`.
-    policy: how often to do it again when other writers land meanwhile.
-    properties: those of the transaction.
-    mark: with one, the merge lands at most once.
+    clauses: the clauses of the merge, checked by `check_clauses`.
+    policy: how often to retry after a conflict.
+    properties: the properties of the transaction.
+    mark: a batch marker, with which the merge lands at most once.
 
     Raises SchemaMismatchError: the rows do not fit the dataset.
     Raises DuplicateKeysError: a key occurs more than once in the source.
     Raises MatchedRowsError: a row matched, and matched rows are not allowed.
     """
     started = time.monotonic()
-    work_out = _work_of(snapshot, source, clauses)
-    how = _How(clauses, properties or {}, mark)
-    done, attempts = retried(snapshot, lambda current: _attempt(current, work_out, how), policy)
+    compute = _prepared(snapshot, source, clauses)
+    request = _MergeRequest(clauses, properties or {}, mark)
+    done, attempts = retried(snapshot, lambda current: _attempt(current, compute, request), policy)
     return done.landed, _result(snapshot, done, clauses, attempts, started, source.engine)
 
 
@@ -143,32 +143,32 @@ def merge_computed(
     clauses: MergeClauses,
     policy: RetryPolicy,
 ) -> tuple[Snapshot, MergeResult]:
-    """Merge rows that are worked out of the version that they are merged into.
+    """Merge rows that are computed from the target version.  Errors are those of `merge_rows`.
 
-    rows_of: works the rows out, again for a newer version if others landed that are in the way.
-    snapshot, clauses, policy: as in `merge_rows`, whose errors it has.
+    rows_of: computes the rows of a version; called again for a newer version after a conflict.
+    snapshot, clauses, policy: as in `merge_rows`.
     """
     started = time.monotonic()
-    how = _How(clauses)
+    request = _MergeRequest(clauses)
 
-    def attempt(current: Snapshot) -> tuple[_Done, EngineName]:
+    def attempt(current: Snapshot) -> tuple[_LandedMerge, EngineName]:
         with rows_of(current) as source:
-            return _attempt(current, _work_of(current, source, clauses), how), source.engine
+            return _attempt(current, _prepared(current, source, clauses), request), source.engine
 
     (done, engine), attempts = retried(snapshot, attempt, policy)
     return done.landed, _result(snapshot, done, clauses, attempts, started, engine)
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """What a merge is to do, and what its transaction says besides."""
+class _MergeRequest:
+    """Clauses of a merge, and the properties and batch marker of its transaction."""
 
     clauses: MergeClauses
     properties: Mapping[str, str] = field(default_factory=dict)
     mark: BatchMarker | None = None
 
 
-class _Done(NamedTuple):
+class _LandedMerge(NamedTuple):
     """A merge that landed."""
 
     landed: Snapshot
@@ -177,29 +177,29 @@ class _Done(NamedTuple):
 
 
 def _attempt(
-    current: Snapshot, work_out: Callable[[Snapshot, WriteTask], MergeWork], how: _How
-) -> _Done:
-    clauses = how.clauses
+    current: Snapshot, compute: Callable[[Snapshot, WriteTask], MergeWork], request: _MergeRequest
+) -> _LandedMerge:
+    clauses = request.clauses
     task = _task(current, clauses)
-    work = work_out(current, task)
+    work = compute(current, task)
     with removed_unless_landed(current.store, work.written, task.places):
         operation = _operation(current, work, clauses)
         pending = Pending(
             operation=operation,
-            # of columns that are written anew, any change of the fragment is in the way
+            # rewritten columns conflict with any change of the fragment
             affected_rows=None
             if clauses.rewrite_columns
             else {m.fragment_id: m.rows for m in work.marked},
             doing="merge-insert",
-            properties=how.properties,
-            mark=how.mark,
+            properties=request.properties,
+            mark=request.mark,
         )
-        return _Done(commit(current, pending), work, operation)
+        return _LandedMerge(commit(current, pending), work, operation)
 
 
 def _result(
     snapshot: Snapshot,
-    done: _Done,
+    done: _LandedMerge,
     clauses: MergeClauses,
     attempts: int,
     started: float,
@@ -230,7 +230,7 @@ def _result(
 
 
 def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
-    """Plan the casts to the columns that the source has; it may lack others than the key."""
+    """Plan the casts of the source's columns; the source may lack any column except the key."""
     given = set(source.names)
     present = [field for field in target if field.name in given]
     if clauses.by_address:
@@ -255,12 +255,12 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
 def merge_uncommitted(
     snapshot: Snapshot, source: Source, clauses: MergeClauses
 ) -> tuple[Transaction, dict[str, int]]:
-    """Work out a merge without committing it; return its transaction, and counts of rows.
+    """Compute a merge without a commit; return its transaction, and counts of rows.
 
-    The transaction keeps the filter of the inserted keys, so that it stays guarded against other
-    merges that land before it is committed.  Its files stay, whether it is committed or not.
+    The transaction has the filter of inserted keys, which guards it against other merges that
+    land before its commit.  Its files stay, whether it is committed or not.
     """
-    work = _work_of(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
+    work = _prepared(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
     operation = _operation(snapshot, work, clauses)
     return Transaction(read_version=snapshot.version, operation=operation), {
         "num_inserted_rows": work.inserted,
@@ -270,19 +270,19 @@ def merge_uncommitted(
 
 
 def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MergeWork:
-    """Work out what a merge would do, and write nothing.
+    """Compute a merge without writing anything.
 
-    The result has the numbers of rows, the rows that would go (`marked`), a few of those that
-    would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
-    `merge_rows` can follow with the same rows.
+    The result has the numbers of rows, the rows to delete (`marked`), a few rows to insert
+    (`examples`), and how keys were matched (`match`).  The source stays open, so that `merge_rows`
+    can follow with the same rows.
 
     Raises SchemaMismatchError, DuplicateKeysError, MatchedRowsError: as in `merge_rows`.
     """
-    return _work_of(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
+    return _prepared(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
 
 
 def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
-    """Check a merge as far as columns tell, and return the casts of its source.
+    """Check a merge against the columns, and return the casts of its source.
 
     Raises SchemaMismatchError, InvalidArgumentError: the columns do not fit the dataset, or the
         clauses.
@@ -290,7 +290,7 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
     plan = _casts(schema.to_arrow(), source, clauses)
     if clauses.rewrite_columns:
         check_rewrite(schema, clauses, plan.target.names)
-    # conditions are checked here, since there may be no row that they are asked of
+    # check conditions here: no row may ever be tested with them
     if clauses.condition is not None:
         PairCondition.of(clauses.condition, plan.target, schema.to_arrow())
     if clauses.by_source is not None:
@@ -299,7 +299,7 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
 
 
 def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
-    """Check a merge against a version, and return the casts of its source.
+    """Check a merge against a version and the source's rows; return the casts of its source.
 
     Raises SchemaMismatchError, InvalidArgumentError: the rows do not fit the dataset, or the
         clauses.
@@ -311,15 +311,15 @@ def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> C
     guard = _guarded(schema, clauses, plan).guard
     key = tuple(path[0] for path in guard if len(path) == 1)
     if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
-        # else two rows of the source, which differ in what they are merged on, have one key
+        # else two rows of the source that differ in the merge's columns could share a primary key
         source.check_keys(plan, clauses, key)
     return plan
 
 
-def _work_of(
+def _prepared(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
 ) -> Callable[[Snapshot, WriteTask], MergeWork]:
-    """Check a merge against a version; return what works it out, on this version or a newer."""
+    """Check a merge against a version; return a function that computes it on any newer version."""
     schema = snapshot.manifest.schema
     plan = check_source(snapshot, source, clauses)
 
@@ -327,7 +327,7 @@ def _work_of(
         check_writable(current)
         check_in_order(current, clauses.compacted)
         newest = current.manifest.schema
-        # over a rename or a cast that landed meanwhile, the rows may not fit any more
+        # after a rename or a cast that landed meanwhile, the rows may no longer fit
         casts = plan if newest == schema else _casts(newest.to_arrow(), source.schema, clauses)
         guarded = _guarded(newest, clauses, casts)
         target = tuple(fragment_sources(current))
@@ -342,7 +342,7 @@ def _work_of(
 
 def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
     files = clauses.files
-    places = chosen_places(
+    places = write_targets(
         current.location,
         current.manifest.base_paths,
         files.bases,
@@ -368,16 +368,14 @@ def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Upd
     )
 
 
-# ---- merge-inserts that update columns where the rows are: what can be, and the transaction of
-# it
+# ---- merge-inserts that rewrite columns in place: their checks and their transaction
 
 
 def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[str]) -> None:
-    """Raise ``InvalidArgumentError`` if a merge cannot be done by writing columns anew.
+    """Raise ``InvalidArgumentError`` if a merge cannot rewrite columns in place.
 
-    schema: the dataset's.
-    clauses: what to do.
-    source: the columns that the source brings.
+    schema: the dataset's schema.
+    source: the names of the source's columns.
     """
     columns = rewritten_columns(source, clauses.on)
     blobs = [
@@ -403,14 +401,14 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
 
 
 def _rewrite_operation(current: Snapshot, work: MergeWork, guard: KeyFilter | None) -> Update:
-    """Return the operation that puts patched fragments in the place of the old ones."""
+    """Return the Update that replaces fragments with their patched states."""
     schema = current.manifest.schema
-    held = {id_ for part in work.patched for id_ in part.fragment.files[-1].fields}
-    tops = [f for f in schema.fields if held.intersection(part.id for part in f.walk())]
+    written_ids = {id_ for part in work.patched for id_ in part.fragment.files[-1].fields}
+    tops = [f for f in schema.fields if written_ids.intersection(part.id for part in f.walk())]
     stable = current.manifest.has_stable_row_ids
     return Update(
         updated_fragments=tuple(part.fragment for part in work.patched),
-        # a file does not list the structs that its fields are parts of
+        # a file does not list the parent structs of its fields
         fields_modified=tuple(field.id for top in tops for field in top.walk()),
         update_mode=UpdateMode.REWRITE_COLUMNS,
         updated_fragment_offsets=(

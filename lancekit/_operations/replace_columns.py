@@ -1,6 +1,6 @@
-"""Whole columns written anew, in a version or in one fragment for a commit of one's own.
+"""Replacement of whole columns, in a version or in one fragment for a commit by the user.
 
-The transaction is a DataReplacement: no row moves, and of the other columns nothing is read or
+The transaction is a DataReplacement: no row moves, and other columns are neither read nor
 written.  See docs/format/operations.md, 6.7.
 """
 
@@ -63,7 +63,7 @@ from lancekit.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The columns of one version that are written anew, and how their values are made."""
+    """Columns of one version to replace, and the maker of their values."""
 
     stored: LanceSchema
     maker: Maker
@@ -72,13 +72,13 @@ class Replacement:
 def replace_columns(
     snapshot: Snapshot, new: NewColumns, policy: RetryPolicy
 ) -> tuple[Snapshot, UpdateResult]:
-    """Write columns anew for all rows; their types and places stay.
+    """Replace the values of columns in all rows; their types and positions stay.
 
-    snapshot: the version to change; others may have landed since.
-    new: the values; rows that come in a stream can be read only once, so that is never done again.
-    policy: how often to do it again when others changed the same fragments.
+    snapshot: the version to change; newer versions may have landed since.
+    new: the values; a stream can be read only once, so a replacement from one is never retried.
+    policy: how often to retry when other writers changed the same fragments.
 
-    Raises ColumnNotFoundError: there is no such column.
+    Raises ColumnNotFoundError: a column does not exist.
     Raises InvalidArgumentError: there are fewer or more values than rows.
     Raises PredicateError, SchemaMismatchError: the values do not fit the columns.
     """
@@ -117,7 +117,7 @@ def replace_columns(
 
 
 def plan_replacement(current: Snapshot, new: NewColumns) -> Replacement:
-    """Work out which columns are written, and how their values are made."""
+    """Plan a replacement: the columns to write, and how to compute their values."""
     given = new.transforms
     if isinstance(given, Mapping):
         return _assigned(current, check_updates(given))
@@ -150,13 +150,13 @@ def _made(current: Snapshot, new: NewColumns) -> Replacement:
     columns, results = function_results(current, new)
     stored = _stored(current, results.names)
     arrow = stored.to_arrow()
-    # of what it returns nulls are looked for here, where they can be named
+    # results may have nulls at first: `Filled` checks for them and can name the column
     loose = pa.schema([field.with_nullable(True) for field in arrow])
     return Replacement(stored=stored, maker=Filled(function_maker(new, columns, loose), arrow))
 
 
 def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
-    """Return the fields to write, in the order given: whole columns that the dataset has."""
+    """Return the dataset's top-level fields of some names, in the given order."""
     schema = current.manifest.schema
     fields = tuple(schema.field(name) for name in names)
     if not fields:
@@ -171,20 +171,20 @@ def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
     return LanceSchema(fields)
 
 
-# ---- changes of one fragment, worked out for a commit of the user's own
+# ---- changes of one fragment, for a commit by the user
 
 
 def add_to_fragment(
     snapshot: Snapshot, source: FragmentSource, new: NewColumns
 ) -> tuple[Fragment, LanceSchema]:
-    """Write new columns for a fragment; return it, and the schema that a commit would have."""
+    """Write new columns for a fragment; return the fragment, and the schema to commit it with."""
     return _run(snapshot, source, plan_addition(snapshot, with_checkpoint(snapshot, new)))
 
 
 def join_to_fragment(
     snapshot: Snapshot, source: FragmentSource, table: pa.Table, left_on: str, right_on: str
 ) -> tuple[Fragment, LanceSchema]:
-    """Write columns of another table for a fragment, found by a key."""
+    """Write another table's columns for a fragment, joined by a key."""
     return _run(snapshot, source, plan_join(snapshot, table, left_on, right_on))
 
 
@@ -203,15 +203,15 @@ def _run(
 def update_in_fragment(
     snapshot: Snapshot, source: FragmentSource, table: pa.Table, left_on: str, right_on: str
 ) -> tuple[Fragment, list[int], BitMap]:
-    """Write columns anew with values of another table, found by a key.
+    """Rewrite columns of a fragment with values of another table, joined by a key.
 
     Rows without a match keep their values.
 
     Returns
     -------
     tuple
-        The fragment, whose older files no longer count for these columns; the columns' field ids;
-        and the offsets of the rows that have a match.
+        The fragment, in which the new file replaces older files for these columns; the columns'
+        field ids; and the offsets of the rows that have a match.
     """
     schema = snapshot.manifest.schema
     check_join_keys(schema, table.schema, left_on, right_on)
@@ -236,7 +236,7 @@ def update_in_fragment(
     keyed = values.append_column("\0key", table.column(right_on))
     maker = Joined.by(keyed, left_on, "\0key", old=names)
     stored = LanceSchema(fields)
-    # the old values are written again, so blobs are read as what they are
+    # old values are rewritten, so blobs are read as their bytes, not as descriptors
     written = write_columns(columns_task(snapshot, source, stored, maker, view=schema))
     ids = [f.id for f in stored.walk()]
     return superseded(written, frozenset(ids)), ids, _matched(source, maker)

@@ -1,4 +1,4 @@
-"""Changes of config, metadata and base paths, and restored versions: no row is touched."""
+"""Changes of config, metadata and base paths, and restored versions: no data file changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 
-#: changes of one map; a value of ``None`` removes the key
+#: changes of one map: new values by key, ``None`` to remove the key
 Changes = Mapping[str, str | None]
 
 
 def update_settings(snapshot: Snapshot, operation: UpdateConfig) -> Snapshot:
     """Commit a change of config or metadata; return the new version.
 
-    Raises IncompatibleConflictError: somebody else changed the same keys since.
+    Raises IncompatibleConflictError: another writer changed the same keys since.
     """
     return commit(snapshot, Pending(operation=operation))
 
@@ -40,9 +40,9 @@ def update_settings(snapshot: Snapshot, operation: UpdateConfig) -> Snapshot:
 def field_updates(
     schema: LanceSchema, changes: Mapping[str | int, Changes], *, replace: bool
 ) -> dict[int, UpdateMap]:
-    """Return changes of fields, which are named by path or id, by their ids.
+    """Return changes of field metadata by field id, from changes by path or id.
 
-    Raises ColumnNotFoundError: there is no such field.
+    Raises ColumnNotFoundError: a field does not exist.
     """
     if not isinstance(changes, Mapping):
         raise InvalidTypeError(
@@ -77,7 +77,7 @@ def _field(schema: LanceSchema, name: str | int) -> LanceField:
 def add_base_paths(
     snapshot: Snapshot, bases: Iterable[BasePath], properties: Mapping[str, str]
 ) -> Snapshot:
-    """Commit further places for files; return the new version.
+    """Commit new base paths for files; return the new version.
 
     Raises InvalidArgumentError: a name, a path or an id is taken.
     """
@@ -85,18 +85,18 @@ def add_base_paths(
     return commit(snapshot, pending)
 
 
-# ---- make an old version the newest one, or the one before the newest
+# ---- restore and undo
 
 
 def restore_version(snapshot: Snapshot) -> Snapshot:
-    """Commit the state of ``snapshot`` as a new version; nothing in between is lost."""
+    """Commit the state of ``snapshot`` as a new version; versions in between stay."""
     check_writable(snapshot)
     pending = Pending(operation=Restore(version=snapshot.version))
     return commit(latest_snapshot(snapshot.location), pending)
 
 
 def undo_version(snapshot: Snapshot) -> Snapshot:
-    """Commit the state before ``snapshot``, which has to be the newest version, as a new one."""
+    """Commit the state before ``snapshot``, which must be the newest version, as a new version."""
     check_writable(snapshot)
     if snapshot.version == 1:
         raise InvalidArgumentError(

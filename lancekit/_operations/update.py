@@ -1,4 +1,4 @@
-"""Update: new values for columns of the rows that a predicate selects.
+"""Update: new values for some columns of the rows that a predicate selects.
 
 See docs/format/operations.md, 6.1.
 """
@@ -35,10 +35,10 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 
 def check_updates(updates: object) -> dict[str, str]:
-    """Return columns and SQL expressions as they were passed.
+    """Return a user's updates, SQL expressions by column, after a check of their types.
 
-    Raises InvalidTypeError: not a dictionary of strings.
-    Raises InvalidArgumentError: it is empty.
+    Raises InvalidTypeError: the updates are not a dictionary of strings.
+    Raises InvalidArgumentError: the dictionary is empty.
     """
     if not isinstance(updates, Mapping) or not all(
         isinstance(part, str) for pair in updates.items() for part in pair
@@ -54,7 +54,7 @@ def check_updates(updates: object) -> dict[str, str]:
 
 
 def check_where(where: object) -> object:
-    """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
+    """Return a condition; raise ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(
             f"The condition of an update is {shown(where)}.",
@@ -65,12 +65,12 @@ def check_where(where: object) -> object:
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """What an update of a version looks at, and does: it is run, or explained.
+    """Plan of an update of a version, to run or to explain.
 
     snapshot: the version to change.
     predicate: selects the rows; ``None`` for all.
-    assignments: the new values, for rows as they were.
-    read: the rows that it looks at.
+    assignments: compute the new values from the old rows.
+    read: the fragments and rows to filter.
     """
 
     snapshot: Snapshot
@@ -80,11 +80,11 @@ class UpdatePlan:
 
     @property
     def choice(self) -> Choice:
-        """Where it runs, and why."""
+        """The engine that runs the update, and the reason."""
         return choose_engine(self.read.num_rows)
 
     def run(self, storage_version: str | None = None) -> tuple[Snapshot, int, Runner]:
-        """Write the rows and commit; return the new version, how many changed, and by what."""
+        """Write the rows and commit; return the new version, the number of rows, the runner."""
         snapshot = self.snapshot
         runner = runner_of(self.choice, snapshot.store)
         write = write_task(snapshot, storage_version)
@@ -119,7 +119,7 @@ class UpdatePlan:
 
 
 def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> UpdatePlan:
-    """Plan an update; nothing but the manifest is read.
+    """Plan an update; only the manifest is read.
 
     Raises PredicateError: an expression or the condition does not fit the schema.
     """
@@ -136,14 +136,14 @@ def update_columns(
     policy: RetryPolicy,
     storage_version: str | None = None,
 ) -> tuple[Snapshot, UpdateResult]:
-    """Change rows; none that the condition selects still makes a version, as in the reference.
+    """Update rows; a condition that selects no row still makes a version, as in the reference.
 
-    snapshot: the version to change; others may have landed since.
-    updates: an SQL expression for each column.  All see the row as it was, so two columns can be
-        swapped.
+    snapshot: the version to change; newer versions may have landed since.
+    updates: an SQL expression for each column.  All expressions read the old row, so two columns
+        can be swapped.
     where: SQL text, a pyarrow expression, or ``None`` for all rows.
-    policy: how often to do it again when the same rows were changed by others.
-    storage_version: the format of the new files, that of the dataset by default.
+    policy: how often to retry when other writers changed the same rows.
+    storage_version: the format of the new files, by default the dataset's.
 
     Raises PredicateError: an expression or the condition does not fit the schema, or a value does
         not fit its column.
@@ -181,7 +181,7 @@ def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assign
 
 
 def _groups(read: Read, runner: Runner) -> list[tuple[FragmentSource, ...]]:
-    """Divide fragments among tasks: each writes a file at least, so not into many."""
+    """Divide fragments among tasks; few, because each task writes at least one file."""
     most = processors() if runner.name == "local" else len(read.fragments)
     number = max(min(most, read.num_rows // MAX_ROWS_PER_FILE), 1)
     groups: list[list[FragmentSource]] = [[] for _ in range(number)]

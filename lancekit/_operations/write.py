@@ -21,7 +21,7 @@ from lancekit._format.schema import LanceSchema, check_key_type
 from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit._legible import warn
 from lancekit._operations.cleanup.auto import commit, create
-from lancekit._operations.common.staged_files import bases_of, chosen_places, removed_unless_landed
+from lancekit._operations.common.staged_files import bases_of, removed_unless_landed, write_targets
 from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
 from lancekit._pipeline.key_counter import KeyCheck, check_new_keys
 from lancekit._pipeline.source import Source, open_source
@@ -39,16 +39,16 @@ from lancekit.errors import (
 from lancekit.options import options
 from lancekit.progress import FragmentWriteProgress
 
-#: what a write makes of the dataset that may be there
+#: how a write treats an existing dataset
 WriteMode = Literal["create", "append", "overwrite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSettings:
-    """How to write; the defaults are pylance's."""
+    """Settings of a write; the defaults are pylance's."""
 
     mode: WriteMode = "create"
-    #: ``None`` keeps the key of a dataset that is there
+    #: ``None`` keeps the key of an existing dataset
     primary_key: tuple[str, ...] | None = None
     primary_key_check: KeyCheck = "warn"
     max_rows_per_file: int = MAX_ROWS_PER_FILE
@@ -63,27 +63,28 @@ class WriteSettings:
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     mark: BatchMarker | None = None
-    #: config of a dataset that is created; one that is there keeps its own
+    #: config of a new dataset; an existing dataset keeps its own
     config: Mapping[str, str] = field(default_factory=dict)
-    #: base paths of a dataset that is created, and those (by name or path) that files go to
+    #: base paths of a new dataset, and the base paths (by name or path) that new files go to
     new_bases: tuple[BasePath, ...] = ()
     target_bases: tuple[str, ...] = ()
     target_all_bases: bool = False
-    #: is told of each fragment that is written
+    #: receives an event for each written fragment
     progress: FragmentWriteProgress | None = None
 
     def all_properties(self) -> dict[str, str]:
-        """Return the transaction's properties, the commit message among them."""
+        """Return the transaction's properties, with the commit message."""
         message = {} if self.message is None else {COMMIT_MESSAGE: self.message}
         return {**self.properties, **message}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """How rows of one schema are to be written: checked, and nothing is done yet.
+    """Checked plan to write rows of one schema.
 
-    `casts` and `task` are what a worker needs.  `current` is the version that the rows are written
-    for, ``None`` for a dataset to be created, and `new_bases` are the base paths of that.
+    current: the version that the rows are written for; ``None`` for a new dataset.
+    casts, task: the part of the plan that a worker needs.
+    new_bases: the base paths of a new dataset.
     """
 
     location: BranchLocation
@@ -94,7 +95,7 @@ class WritePlan:
     new_bases: tuple[BasePath, ...] = ()
 
     def transaction(self, fragments: Iterable[Fragment]) -> Transaction:
-        """Return what would commit the rows, which are written to these fragments."""
+        """Return the transaction that commits rows, from the fragments they were written to."""
         read_version = self.current.version if self.current else 0
         properties = self.settings.all_properties()
         return Transaction(
@@ -102,7 +103,7 @@ class WritePlan:
         )
 
     def operation(self, fragments: Iterable[Fragment]) -> Append | Overwrite:
-        """Return the change that the rows are, which are written to these fragments."""
+        """Return the operation that adds rows, from the fragments they were written to."""
         new = tuple(fragments)
         if self.current is not None and self.settings.mode == "append":
             return Append(new)
@@ -113,9 +114,9 @@ class WritePlan:
 def open_rows(
     data: object, schema: pa.Schema | None, target: BranchLocation | Snapshot, mode: WriteMode
 ) -> tuple[Source, BranchLocation | Snapshot]:
-    """Open rows that are to be written; return them, and the version that they are written for.
+    """Open rows to write; return them, and the version or location that they are written for.
 
-    Python's values get the types of the dataset that they are appended to.
+    Rows of Python values take the types of the dataset that they are appended to.
     """
     if mode == "append" and isinstance(target, BranchLocation):
         target = _current(target) or target
@@ -130,7 +131,7 @@ def write_rows(
     """Write rows and commit them; return the new version.
 
     source: the rows.
-    target: where the dataset is or will be; a snapshot for what a handle is at.
+    target: the location of a dataset that may not exist yet, or the snapshot of a handle.
 
     Raises DatasetExistsError: the mode is ``"create"`` and there is a dataset.
     Raises SchemaMismatchError: the rows do not fit the dataset they are appended to.
@@ -141,7 +142,7 @@ def write_rows(
 
 
 def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
-    """Commit rows that are written; if they do not land, their files are removed."""
+    """Commit the fragments of written rows; remove their files if the commit fails."""
     settings, task = plan.settings, plan.task
     operation = plan.operation(fragments)
     pending = Pending(
@@ -153,7 +154,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
         check_new_keys(task, operation.fragments, settings.primary_key_check)
         if plan.current is not None:
             return commit(plan.current, pending, storage_version=task.storage_version)
-        first = cast("Overwrite", operation)  # nothing is appended to what is not there
+        first = cast("Overwrite", operation)  # a new dataset starts with an Overwrite
         return create(
             plan.location,
             first,
@@ -167,7 +168,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
 def plan_write(
     schema: pa.Schema, target: BranchLocation | Snapshot, settings: WriteSettings
 ) -> WritePlan:
-    """Plan to write rows of a schema; errors as in `write_rows`, but for those of values."""
+    """Plan to write rows of a schema; errors are those of `write_rows`, except of values."""
     location = target.location if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(location)
     if current is None:
@@ -187,7 +188,7 @@ def plan_write(
             from lancekit._operations.unmerged.waiting import check_merged
 
             check_writable(current)
-            # the commit would say so, too, but only when all is written
+            # the commit checks this, too, but only after all rows are written
             check_merged(current, "To overwrite the table")
             return _overwrite(schema, location, current, settings)
         case _:
@@ -195,7 +196,7 @@ def plan_write(
 
 
 def vacated(location: BranchLocation) -> BranchLocation:
-    """Return a place at which a dataset is to be created: one in memory is begun anew."""
+    """Return a location for a new dataset, with an empty store in place of one in memory."""
     if not is_in_memory(location.root) or _current(location) is None:
         return location
     return replace(location, root=emptied(location.root))
@@ -218,7 +219,7 @@ def _new_schema(rows: pa.Schema, version: str) -> LanceSchema:
 def _with_key(
     schema: LanceSchema, current: Snapshot | None, key: tuple[str, ...] | None
 ) -> LanceSchema:
-    """Return a new schema with its primary key; an overwrite keeps the key where it can."""
+    """Return a new schema with its primary key; an overwrite keeps the old key if it can."""
     if key is None:
         return schema if current is None else _with_kept_key(schema, current.manifest.schema)
     for name in key:
@@ -233,7 +234,7 @@ def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:
     if not key or schema.primary_key:
         return schema
     tops = {field.id: field.name for field in old.fields}
-    names = [tops.get(field.id, f"...{field.name}") for field in key]  # no field of a struct
+    names = [tops.get(field.id, f"...{field.name}") for field in key]  # top-level fields only
     try:
         for name in names:
             check_key_type(schema.field(name))
@@ -257,7 +258,7 @@ def _task(
     every = settings.target_all_bases
     return WriteTask(
         store=location.store,
-        places=chosen_places(location, bases, settings.target_bases, every=every),
+        places=write_targets(location, bases, settings.target_bases, every=every),
         schema=schema,
         storage_version=version,
         max_rows_per_file=settings.max_rows_per_file,

@@ -84,7 +84,7 @@ def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePat
     return current.manifest.base_paths
 
 
-def chosen_places(
+def write_targets(
     location: BranchLocation,
     bases: Sequence[BasePath],
     wanted: Sequence[str],
