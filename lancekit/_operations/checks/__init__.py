@@ -1,1 +1,1 @@
-"""What is looked at before an operation or a commit may go on."""
+"""Checks of operations and constraints before a commit."""

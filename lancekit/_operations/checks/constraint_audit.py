@@ -1,7 +1,7 @@
-"""The constraints of a table, tried on what a commit or a log is about to get.
+"""Checks of a table's constraints before a commit, or before rows enter a log.
 
-An audit is asked for each attempt of a commit, with the version that the attempt is built on and
-the one that it would put.  What versions that landed in between did is in both.
+`Audit` runs for each attempt of a commit.  It compares the version that the attempt is built on
+with the candidate version.  Both contain the changes of versions that landed meanwhile.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lancekit._operations.checks.constraints import (
     changed_fragments,
     condition_of,
     evaluate,
+    evaluate_changed,
     has_constraints,
-    only_moved,
+    only_bases_differ,
     stored_constraints,
-    try_changed,
 )
 from lancekit._scan.expressions.condition import Condition
 from lancekit._versions.snapshot import Snapshot
@@ -39,9 +39,9 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 
-#: what a row of a sample takes of a message, at most
+#: the maximal length of a sample row in a message, in characters
 _ROW_CHARACTERS = 200
-#: what leaves the values of all rows, and the columns, as they are
+#: operations that change neither rows nor columns
 _NO_VALUES = (
     ops.Rewrite,
     ops.CreateIndex,
@@ -54,19 +54,19 @@ _NO_VALUES = (
 
 @dataclass(slots=True)
 class Audit:
-    """What one commit has tried so far, over all of its attempts."""
+    """Constraint checks of one commit, with the results of all its attempts so far."""
 
-    _met: set[Hashable] = field(default_factory=set)
+    _passed: set[Hashable] = field(default_factory=set)
     _warnings: list[str] = field(default_factory=list)
 
     def __call__(self, latest: Snapshot, manifest: Manifest, operation: ops.Operation) -> None:
-        """Try what has to be met by the version that would follow ``latest``.
+        """Check the constraints of the version that would follow ``latest``.
 
-        Raises ConstraintViolationError: rows that it adds or changes break a constraint, or the
-            table does.
-        Raises InvalidArgumentError: it drops or renames a column that a constraint names.
-        Raises UnsupportedFeatureError: a constraint cannot be read by this release.
-        Raises PredicateError: a condition cannot be computed for a row, such as a division by zero.
+        Raises ConstraintViolationError: rows that the commit adds or changes break a constraint,
+            or the whole table does.
+        Raises InvalidArgumentError: the commit drops or renames a column that a constraint names.
+        Raises UnsupportedFeatureError: this release cannot read a constraint.
+        Raises PredicateError: a condition fails for a row, for example by a division by zero.
         """
         self._warnings.clear()
         if not (has_constraints(manifest.config) or has_constraints(latest.manifest.config)):
@@ -74,7 +74,7 @@ class Audit:
         if isinstance(operation, _NO_VALUES):
             return
         candidate = replace(latest, manifest=manifest, sections=None, mark=None)
-        if isinstance(operation, ops.Update) and only_moved(latest, candidate):
+        if isinstance(operation, ops.Update) and only_bases_differ(latest, candidate):
             return
         constraints = stored_constraints(manifest.config)
         before = stored_constraints(latest.manifest.config)
@@ -88,14 +88,14 @@ class Audit:
         for name, constraint in constraints.items():
             is_new = before.get(name) != constraint
             if is_new or not isinstance(operation, ops.UpdateConfig):
-                self._try(constraint, latest, candidate, operation, is_new=is_new)
+                self._check(constraint, latest, candidate, operation, is_new=is_new)
 
     def landed(self) -> None:
-        """Give the warnings of the attempt that landed."""
+        """Issue the warnings of the attempt that landed."""
         for text in self._warnings:
             warn(text)
 
-    def _try(
+    def _check(
         self,
         constraint: Constraint,
         latest: Snapshot,
@@ -123,9 +123,9 @@ class Audit:
         if outcome.holds:
             return
         if constraint.on_fail == "warn":
-            self._warnings.append(_says(constraint, outcome))
+            self._warnings.append(_message(constraint, outcome))
         elif _repairs(operation, condition, latest):
-            self._warnings.append(f"{_says(constraint, outcome)} It did not before, either.")
+            self._warnings.append(f"{_message(constraint, outcome)} It did not before, either.")
         else:
             raise violation(constraint, outcome, first_columns(condition, candidate), is_new=is_new)
 
@@ -141,27 +141,27 @@ class Audit:
             return evaluate(candidate, condition)
         changed = changed_fragments(before, candidate, operation, condition)
         key = (constraint, changed.files)
-        if key in self._met:  # by an earlier attempt
+        if key in self._passed:  # checked in an earlier attempt
             return Outcome(True, 0, pa.table({}))
-        outcome = try_changed(changed, condition)
+        outcome = evaluate_changed(changed, condition)
         if outcome.holds:
-            self._met.add(key)
+            self._passed.add(key)
         return outcome
 
 
 def _repairs(operation: ops.Operation, condition: Condition, latest: Snapshot) -> bool:
-    """Tell whether rows are taken out of a table that broke a condition before.
+    """Return True for a delete from a table that breaks a condition of the table already.
 
-    So rows that another library let in can be deleted, a few at a time.
+    Such deletes are allowed, so that rows of another library can be removed a few at a time.
     """
-    takes_away = isinstance(operation, ops.Delete) and not condition.of_rows
-    return takes_away and not evaluate(latest, condition).holds
+    deletes = isinstance(operation, ops.Delete) and not condition.of_rows
+    return deletes and not evaluate(latest, condition).holds
 
 
 def _bound(
     constraint: Constraint, latest: Snapshot, candidate: Snapshot, operation: ops.Operation
 ) -> Condition:
-    """Bind a constraint to the schema of the version that would be."""
+    """Bind a constraint to the schema of the candidate version."""
     try:
         condition = condition_of(candidate, constraint.condition)
     except PredicateError as error:
@@ -186,14 +186,14 @@ def _bound(
 def _check_not_renamed(
     constraint: Constraint, condition: Condition, latest: Snapshot, schema: LanceSchema
 ) -> None:
-    """Refuse a column that is called by a constraint, and was another one before."""
+    """Raise if a name in a constraint refers to another column than before."""
     known = latest.manifest.schema
     paths = paths_by_id(schema)
     try:
         named = condition_of(latest, constraint.condition).columns
-    except PredicateError:  # this very commit adds it, and the columns
+    except PredicateError:  # this commit adds the constraint and its columns
         return
-    if named != condition.columns:  # a name in other letters is that of a new column, too
+    if named != condition.columns:  # a new column's name differs only in case
         changed = " and ".join(sorted(named - condition.columns))
         raise _lost_column(constraint, "adds a column called like one of", f"{changed}.")
     for path in condition.columns:
@@ -217,7 +217,7 @@ def _lost_column(constraint: Constraint, does: str, reason: str) -> InvalidArgum
     )
 
 
-def _says(constraint: Constraint, outcome: Outcome) -> str:
+def _message(constraint: Constraint, outcome: Outcome) -> str:
     if outcome.violations is None:
         (values,) = outcome.sample.to_pylist()
         found = ", ".join(f"{clean(name)} is {literal(value)}" for name, value in values.items())
@@ -228,7 +228,7 @@ def _says(constraint: Constraint, outcome: Outcome) -> str:
 
 
 def first_columns(condition: Condition, candidate: Snapshot) -> list[str]:
-    """Return the columns that are shown first of a row: what tells it, and what is wrong."""
+    """Return the columns to show first of a row: the primary key, then the condition's columns."""
     key = [field.name for field in candidate.manifest.schema.primary_key]
     return [*key, *(parse_path(path)[0] for path in sorted(condition.columns))]
 
@@ -241,13 +241,13 @@ def _line(row: Mapping[str, object], first: Sequence[str]) -> str:
 def violation(
     constraint: Constraint, outcome: Outcome, first: Sequence[str], *, is_new: bool
 ) -> ConstraintViolationError:
-    """Return the error for rows, or a table, that break a constraint."""
+    """Return the error for rows that break a constraint, or for a table that does."""
     rows = outcome.sample.to_pylist()
     hint = "Correct the rows, or drop the constraint"
     if is_new:
         hint = 'Correct the rows first, or add it with existing="allow"'
     return ConstraintViolationError(
-        _says(constraint, outcome),
+        _message(constraint, outcome),
         details=[] if outcome.violations is None else [*(_line(row, first) for row in rows), ""],
         hint=f"{hint}; nothing was committed.",
         constraint=constraint.name,
@@ -257,27 +257,27 @@ def violation(
     )
 
 
-# ---- what rows have to meet that are written beside the versions of a table
+# ---- constraints of rows in a log, which are outside of the table's versions
 #
-# A merge brings them into one, and its commit is held against the constraints: rows that break one
-# would be in its way for ever, so they are refused when they come.
+# A merge later commits these rows into the table, and its audit would fail on any row that breaks a
+# constraint.  So the log refuses the row when it is written.
 
 
 @dataclass(frozen=True, slots=True)
 class RowConstraints:
-    """The conditions of rows that a version has, bound to its columns, and what is shown first.
+    """Row conditions of a version, bound to its columns, with the columns to show first.
 
-    Those of the table are tried when rows come into it, and so are those that only warn.
+    The merge's commit checks the others: conditions of the table, and constraints that only warn.
     """
 
     conditions: tuple[tuple[Constraint, Condition, list[str]], ...]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RowConstraints:
-        """Return those of a version.
+        """Return the row constraints of a version.
 
-        Raises UnsupportedFeatureError: one cannot be read by this release.
-        Raises PredicateError: one does not fit the columns.
+        Raises UnsupportedFeatureError: this release cannot read a constraint.
+        Raises PredicateError: a condition does not fit the columns.
         """
         found = []
         for constraint in stored_constraints(snapshot.manifest.config).values():
@@ -288,9 +288,9 @@ class RowConstraints:
         return cls(tuple(found))
 
     def check(self, rows: pa.RecordBatch) -> None:
-        """Try them on rows with the version's columns.
+        """Check rows with the version's columns.
 
-        Raises ConstraintViolationError: some rows break one.
+        Raises ConstraintViolationError: some rows break a constraint.
         """
         for constraint, condition, first in self.conditions:
             broken = ak.filter(rows, condition.broken.mask(rows))

@@ -1,4 +1,4 @@
-"""Constraints: where a table keeps them, and whether a version meets a condition."""
+"""Constraints: their storage in a table's config, and tests of a version against a condition."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from lancekit._scan.scan import Scan
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import UnsupportedFeatureError
 
-#: rows that are shown of those that break a condition
+#: the number of rows to show that break a condition
 SAMPLE_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a condition.
+    """Result of a condition on a version or on changed rows.
 
-    holds: whether it is met.
-    violations: how many rows break it; ``None`` for a condition of the table.
-    sample: the first of these rows, at most 5, with all columns but blobs; for a condition of the
-        table, one row with its aggregates.
+    holds: True if the condition is met.
+    violations: the number of rows that break it, ``None`` for a condition of the table.
+    sample: the first of these rows, at most 5, with all columns except blobs.  For a condition of
+        the table, one row with its aggregates.
     """
 
     holds: bool
@@ -52,12 +52,12 @@ class Outcome:
 
 
 def condition_of(snapshot: Snapshot, text: str) -> Condition:
-    """Bind a condition to the schema of a version; ``PredicateError`` as `parse_condition`."""
+    """Bind a condition to the schema of a version; errors are those of `parse_condition`."""
     return parse_condition(text, blob_view(snapshot.manifest.schema).to_arrow())
 
 
 def holds(snapshot: Snapshot, condition: str | Condition) -> bool:
-    """Tell whether a version meets a condition.
+    """Return True if a version meets a condition.
 
     Raises PredicateError: the text does not fit the version's schema, or a value cannot be
         computed.
@@ -73,14 +73,14 @@ def holds(snapshot: Snapshot, condition: str | Condition) -> bool:
 
 
 def evaluate(snapshot: Snapshot, condition: str | Condition) -> Outcome:
-    """Try a condition on all rows of a version; errors as `holds`."""
+    """Evaluate a condition on all rows of a version; errors are those of `holds`."""
     bound = condition_of(snapshot, condition) if isinstance(condition, str) else condition
     sources = tuple(fragment_sources(snapshot, blob_view(snapshot.manifest.schema)))
     return _evaluate_rows(sources, bound) if bound.of_rows else _evaluate_table(sources, bound)
 
 
-def try_changed(changed: _Changed, condition: Condition) -> Outcome:
-    """Try a condition of rows on those that a commit adds or changes."""
+def evaluate_changed(changed: _Changed, condition: Condition) -> Outcome:
+    """Evaluate a row condition on the rows that a commit adds or changes."""
     outcome = _evaluate_rows(changed.new, condition)
     sample, count = outcome.sample, outcome.violations or 0
     for pair in changed.patched:
@@ -95,20 +95,20 @@ def _shown(source: FragmentSource) -> list[str]:
     return [field.name for field in source.schema.fields if not holds_blobs(field.metadata)]
 
 
-def _evaluate_rows(chosen: tuple[FragmentSource, ...], condition: Condition) -> Outcome:
-    if not chosen:
+def _evaluate_rows(sources: tuple[FragmentSource, ...], condition: Condition) -> Outcome:
+    if not sources:
         return Outcome(True, 0, pa.table({}))
-    count, holders = 0, set[int]()
-    for found in _scan(chosen, condition.broken, ["_rowaddr"]).tables():
+    count, sampled = 0, set[int]()
+    for found in _scan(sources, condition.broken, ["_rowaddr"]).tables():
         if count < SAMPLE_ROWS:
             addresses = found.column(0).to_numpy()[:SAMPLE_ROWS]
-            holders |= set(fragment_ids(addresses).tolist())
+            sampled |= set(fragment_ids(addresses).tolist())
         count += found.num_rows
     if not count:
         return Outcome(True, 0, pa.table({}))
-    holding = [source for source in chosen if source.fragment.id in holders]
+    relevant = [source for source in sources if source.fragment.id in sampled]
     sample = replace(
-        _scan(holding, condition.broken, _shown(chosen[0])), limit=SAMPLE_ROWS
+        _scan(relevant, condition.broken, _shown(sources[0])), limit=SAMPLE_ROWS
     ).to_table()
     return Outcome(False, count, sample)
 
@@ -125,11 +125,11 @@ def _evaluate_table(sources: Sequence[FragmentSource], condition: Condition) -> 
 
 
 def _inputs(sources: Sequence[FragmentSource], condition: Condition) -> Iterator[pa.Table]:
-    """Yield what the aggregates of a condition look at."""
+    """Yield the rows that the aggregates of a condition read."""
     if all(not one.arguments and one.where is None for one in condition.aggregates):
         yield rows_without_columns(sum(source.num_rows for source in sources))
     elif sources:
-        # constants alone do not say how many rows there are
+        # without a column, a scan would not give the number of rows
         yield from _scan(sources, None, sorted(condition.columns) or ["_rowaddr"]).tables()
 
 
@@ -140,20 +140,20 @@ def _scan(
     return Scan(read=Read(sources), request=request)
 
 
-# ---- which rows a commit adds or changes, as far as the columns of a condition go
+# ---- rows that a commit adds, or whose values it changes in the columns of a condition
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class _Patched:
-    """A fragment whose rows stand where they stood, with columns that were written anew."""
+    """A fragment with rewritten columns, whose rows keep their offsets."""
 
     old: FragmentSource
     new: FragmentSource
 
     def broken(self, condition: Condition) -> Offsets:
-        """Return the rows that break a condition, and did not have these values before."""
+        """Return the rows that break a condition and whose values changed."""
         reader = FragmentReader(self.new)
         rows = selected_rows(reader, condition.broken)
         return rows[self._differ(reader, condition, rows)] if len(rows) else rows
@@ -171,14 +171,14 @@ class _Patched:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """What a commit brings: fragments with nothing but new rows, and patched ones."""
+    """Fragments that a commit changes: fragments with only new rows, and patched fragments."""
 
     new: tuple[FragmentSource, ...]
     patched: tuple[_Patched, ...]
 
     @property
     def files(self) -> Hashable:
-        """What tells it from others, whatever ids its fragments were given."""
+        """Key of the changed data files, independent of fragment ids."""
         return (
             frozenset(map(_files, self.new)),
             frozenset((_files(pair.old), _files(pair.new)) for pair in self.patched),
@@ -192,9 +192,9 @@ def _files(source: FragmentSource) -> Hashable:
 def changed_fragments(
     latest: Snapshot | None, candidate: Snapshot, operation: Operation, condition: Condition
 ) -> _Changed:
-    """Return which fragments of a version have rows that the one before had not.
+    """Return the fragments of a candidate version that may have new rows or changed values.
 
-    latest: the version before; ``None`` to look at all rows.
+    latest: the version before; with ``None`` all rows count as new.
     """
     sources = fragment_sources(candidate, blob_view(candidate.manifest.schema))
     if latest is None or isinstance(operation, Overwrite):
@@ -219,18 +219,18 @@ def changed_fragments(
     return _Changed(tuple(new), tuple(patched))
 
 
-def only_moved(latest: Snapshot, candidate: Snapshot) -> bool:
-    """Tell whether two versions have the same files, in other places perhaps."""
+def only_bases_differ(latest: Snapshot, candidate: Snapshot) -> bool:
+    """Return True if two versions have the same files, except for their base paths."""
     before, after = latest.manifest.fragments, candidate.manifest.fragments
     known = set(before.encoded)
     return len(before) == len(after) and all(
-        now in known or _nowhere(old) == _nowhere(new)
+        now in known or _without_bases(old) == _without_bases(new)
         for now, old, new in zip(after.encoded, before, after, strict=True)
     )
 
 
-def _nowhere(fragment: Fragment) -> Fragment:
-    """Return a fragment without the places of its files."""
+def _without_bases(fragment: Fragment) -> Fragment:
+    """Return a fragment whose files have no base path."""
     files = tuple(replace(file, base_id=None) for file in fragment.files)
     deletion = fragment.deletion_file
     return replace(
@@ -239,14 +239,14 @@ def _nowhere(fragment: Fragment) -> Fragment:
 
 
 def _field_ids(schema: LanceSchema, columns: Iterable[str]) -> frozenset[int]:
-    """Return the ids of columns, of what they are in, and of what is in them."""
+    """Return the ids of columns, of their parents and of their children."""
     chains = [find_field(schema, path) for path in columns]
     above = {field.id for chain in chains for field in chain}
     return frozenset(above.union(*({f.id for f in chain[-1].walk()} for chain in chains)))
 
 
 def _stored(fragment: Fragment, ids: frozenset[int]) -> Mapping[int, Hashable]:
-    """Return where the values of fields lie; a copy in another place has the file's name."""
+    """Return the file and column that store each field; a copy elsewhere has the file's name."""
     return {
         id_: (file.path, column)
         for file, columns in zip(fragment.files, columns_of_files(fragment), strict=True)
@@ -255,36 +255,36 @@ def _stored(fragment: Fragment, ids: frozenset[int]) -> Mapping[int, Hashable]:
     }
 
 
-# ---- constraints in a table's config, where every version and every branch carries them on
+# ---- constraints in a table's config, which every later version and branch inherits
 #
-# Each is an entry ``lancekit.constraints.<name>``, whose value is JSON: ``version`` (1),
-# ``condition``, ``on_fail`` and ``existing``.  A release that knows more writes a higher version,
-# and this one refuses by name to commit what it cannot try.
+# Each constraint is an entry ``lancekit.constraints.<name>``, whose value is JSON: ``version`` (1),
+# ``condition``, ``on_fail`` and ``existing``.  A newer release may write a higher version.  This
+# release then refuses to commit, and names the constraint that it cannot check.
 
 PREFIX = "lancekit.constraints."
 _VERSION = 1
 
-#: what becomes of rows that do not meet a constraint, and of those that are there already
+#: how to treat new rows that break a constraint, and existing rows that do
 OnFail = Literal["refuse", "warn"]
 Existing = Literal["refuse", "allow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """A condition by its name.
+    """A named condition that a table's rows must meet.
 
     Attributes
     ----------
     name
-        What errors call it.
+        The name, which errors quote.
     condition
-        The text; empty if `unknown` says why it cannot be read.
+        The text; empty if this release cannot read the constraint.
     on_fail
-        Whether a commit that does not meet it is refused, or lands with a warning.
+        ``"refuse"`` to refuse a commit that breaks it, ``"warn"`` to warn after such a commit.
     existing
-        ``"allow"`` if rows that were there before may break it.
+        ``"allow"`` if rows older than the constraint may break it.
     unknown
-        Why this release cannot read what is stored; empty if it can.
+        The reason why this release cannot read the stored entry; empty if it can.
     """
 
     name: str
@@ -295,11 +295,11 @@ class Constraint:
 
     @property
     def key(self) -> str:
-        """The key of the config that it is stored under."""
+        """The constraint's key in the table's config."""
         return PREFIX + self.name
 
     def encoded(self) -> str:
-        """Return what is stored."""
+        """Return the constraint's value in the table's config: JSON."""
         return json.dumps(
             {
                 "version": _VERSION,
@@ -310,7 +310,7 @@ class Constraint:
         )
 
     def check_known(self) -> None:
-        """Raise ``UnsupportedFeatureError`` if this release cannot read it."""
+        """Raise ``UnsupportedFeatureError`` if this release cannot read the constraint."""
         if self.unknown:
             raise UnsupportedFeatureError(
                 f"The constraint {self.name!r} cannot be tried: {self.unknown}.",
@@ -321,12 +321,12 @@ class Constraint:
 
 
 def has_constraints(config: Mapping[str, str]) -> bool:
-    """Tell whether a table has any: that is all that a commit to another one pays."""
+    """Return True if a config has constraints: the only cost for a table without them."""
     return any(key.startswith(PREFIX) for key in config)
 
 
 def stored_constraints(config: Mapping[str, str]) -> dict[str, Constraint]:
-    """Return the constraints of a config by their names, in order."""
+    """Return the constraints of a config by name, sorted."""
     names = sorted(key.removeprefix(PREFIX) for key in config if key.startswith(PREFIX))
     return {name: _decoded(name, config[PREFIX + name]) for name in names}
 

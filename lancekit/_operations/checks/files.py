@@ -1,7 +1,7 @@
-"""Whether files and index segments that an operation made by hand brings are what it says.
+"""Checks of the data files and index segments that a user's operation names.
 
-One read of a file's end tells its size, rows, columns and types.  The values are not looked at: a
-null in a column that cannot be null is found when it is read.
+One read of a file's end gives its size, rows, columns and types.  Values are not read: a null in a
+column that is not nullable is only found by a later read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._versions.snapshot import FileLocation, Snapshot
 from lancekit.errors import CorruptFileError, FormatError, InvalidArgumentError
 
-#: covers footer, tables, metadata and schema of most files
+#: bytes at a file's end; they cover footer, tables, metadata and schema of most files
 _TAIL = 1 << 16
 
-#: types that are stored alike
+#: logical types, and the type with the same storage
 _STORED = {
     "list.struct": "list", "large_list": "list", "large_list.struct": "list",
     "large_string": "string", "large_binary": "binary", "json": "binary",
@@ -35,8 +35,8 @@ _STORED = {
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtFile:
-    """A file, where it lies, what it is to be read by, and how many rows it must have."""
+class ExpectedFile:
+    """A data file to check: its location, the schema to read it with, and its number of rows."""
 
     file: DataFile
     location: FileLocation
@@ -44,8 +44,8 @@ class BroughtFile:
     rows: int
 
 
-class _Ended:
-    """A file of which the end is in memory."""
+class _TailBuffered:
+    """A readable file whose end is buffered in memory."""
 
     gap = sys.maxsize
     identity = None
@@ -72,10 +72,12 @@ class _Ended:
         return [self.read(start, length) for start, length in ranges]
 
 
-def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileReader, int]:
-    """Return a file that must be there, opened, and its size, which may be known.
+def open_data_file(location: FileLocation, size: int | None = None) -> tuple[FileReader, int]:
+    """Open a data file; return its reader and its size.
 
-    Raises InvalidArgumentError: it is not there, of another size, or no data file.
+    size: the expected size in bytes, if known.
+
+    Raises InvalidArgumentError: the file is missing, has another size, or is no data file.
     """
     try:
         tail, found = location.store.tail(location.name, _TAIL)
@@ -90,7 +92,7 @@ def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileR
             f"Data file {location} has {found} bytes, not {size}.", file=str(location)
         )
     try:
-        reader = FileReader.open(_Ended(location, pa.py_buffer(tail), found))
+        reader = FileReader.open(_TailBuffered(location, pa.py_buffer(tail), found))
         _ = reader.lance_schema  # parsed once
     except FormatError as error:
         raise InvalidArgumentError(
@@ -99,15 +101,15 @@ def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileR
     return reader, found
 
 
-def check_file(brought: BroughtFile) -> None:
-    """Raise ``InvalidArgumentError`` if a file is not what is said of it."""
-    file, location = brought.file, brought.location
-    # what releases say of the size of legacy files is wrong
-    reader, _ = open_brought(location, None if file.is_legacy else file.file_size_bytes)
-    if reader.num_rows != brought.rows:
+def check_file(expected: ExpectedFile) -> None:
+    """Raise ``InvalidArgumentError`` if a data file does not match its description."""
+    file, location = expected.file, expected.location
+    # releases write wrong sizes for legacy files
+    reader, _ = open_data_file(location, None if file.is_legacy else file.file_size_bytes)
+    if reader.num_rows != expected.rows:
         raise InvalidArgumentError(
             f"Data file {location} has {reader.num_rows} rows, but the fragment that it is for "
-            f"has {brought.rows}.",
+            f"has {expected.rows}.",
             hint="Rows that were deleted count too: a file has a value for each.",
             file=str(location),
         )
@@ -126,7 +128,7 @@ def check_file(brought: BroughtFile) -> None:
             f"Data file {location} has {count} columns, and no column {outside[0]}.",
             file=str(location),
         )
-    _check_types(brought, reader, places)
+    _check_types(expected, reader, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +152,21 @@ def _columns(schema: LanceSchema) -> Iterator[tuple[LanceField, _Column]]:
 
 
 def _stored_as(logical: str) -> str:
-    """Return the same word for types whose values are stored alike."""
+    """Return the storage type of a logical type: equal for types with the same storage."""
     head, _, rest = logical.partition(":")
     if head == "timestamp":
-        return f"{head}:{rest.partition(':')[0]}"  # the zone is but shown
+        return f"{head}:{rest.partition(':')[0]}"  # the time zone only affects display
     return _STORED.get(logical, logical)
 
 
-def _check_types(brought: BroughtFile, reader: FileReader, places: dict[int, int]) -> None:
+def _check_types(expected: ExpectedFile, reader: FileReader, places: dict[int, int]) -> None:
     own = reader.stored_schema
     stored = {field.id: column for field, column in _columns(own)}
     owners = dict(column_owners(own, reader.version))
-    if len(owners) != reader.num_columns:  # kept in a way of its own, such as blobs are
+    if len(owners) != reader.num_columns:  # an encoding with its own columns, as of blobs
         return
-    read_as = {field.id: column for field, column in _columns(brought.schema)}
-    elsewhere: dict[tuple[str, ...], tuple[str, ...]] = {}
+    read_as = {field.id: column for field, column in _columns(expected.schema)}
+    swapped: dict[tuple[str, ...], tuple[str, ...]] = {}
     for id_, at in places.items():
         if at < 0:
             continue
@@ -173,27 +175,27 @@ def _check_types(brought: BroughtFile, reader: FileReader, places: dict[int, int
             continue
         if wanted.kinds != found.kinds:
             raise InvalidArgumentError(
-                f"Data file {brought.location} stores {' of '.join(found.kinds)} in column {at}, "
+                f"Data file {expected.location} stores {' of '.join(found.kinds)} in column {at}, "
                 f"but field {'.'.join(wanted.path)!r} is {' of '.join(wanted.kinds)}.",
                 hint="Cast the values, and write the file again.",
-                file=str(brought.location),
+                file=str(expected.location),
                 column=".".join(wanted.path),
             )
         if wanted.path != found.path:
-            elsewhere[wanted.path] = found.path
-    if elsewhere and elsewhere.keys() == set(elsewhere.values()):
-        name, other = next(iter(elsewhere.items()))
+            swapped[wanted.path] = found.path
+    if swapped and swapped.keys() == set(swapped.values()):
+        name, other = next(iter(swapped.items()))
         raise InvalidArgumentError(
-            f"Data file {brought.location} is listed with its columns mixed up: the values of "
+            f"Data file {expected.location} is listed with its columns mixed up: the values of "
             f"{'.'.join(other)!r} would be those of {'.'.join(name)!r}.",
-            file=str(brought.location),
+            file=str(expected.location),
             column=".".join(name),
         )
 
 
-# ---- whether index segments that an operation made by hand names are there
+# ---- index segments that a user's operation names
 
-#: the entries that the table format itself owns, by the ends of their types
+#: reserved index names, and how the type URLs of their entries end
 _SYSTEM: Mapping[str, str] = {
     FRAGMENT_REUSE: ".FragmentReuseIndexDetails",
     MEM_WAL: ".MemWalIndexDetails",
@@ -201,10 +203,10 @@ _SYSTEM: Mapping[str, str] = {
 
 
 def check_indices(indices: Iterable[IndexMetadata], read: Snapshot) -> None:
-    """Raise if new segments could not be used.
+    """Raise if new index segments cannot be used.
 
-    Raises InvalidArgumentError: a segment has no files, is of a field that is not there, or takes a
-        name that the format keeps for itself.
+    Raises InvalidArgumentError: a segment has no files, indexes a field that does not exist, or
+        has a name that the format reserves.
     """
     known = {index.uuid for index in read.indices}
     fields = {field.id for field in read.manifest.schema.walk()}
@@ -231,7 +233,7 @@ def check_indices(indices: Iterable[IndexMetadata], read: Snapshot) -> None:
 
 
 def check_index_folders(segments: Iterable[tuple[UUID, int | None]], read: Snapshot) -> None:
-    """Raise ``InvalidArgumentError`` if a segment, named with its base, has no files."""
+    """Raise ``InvalidArgumentError`` if a segment, given by UUID and base id, has no files."""
     for uuid, base_id in segments:
         try:
             store = read.base_store(base_id)

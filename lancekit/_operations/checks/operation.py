@@ -1,7 +1,7 @@
-"""What is wrong with an operation that somebody made by hand, found before anything is written.
+"""Checks of an operation that a user built, before anything is written.
 
-The builders of manifests check what the newest version alone tells; here are the files, the
-schema, and what the rows were in the version that the operation was worked out from.
+Manifest builders check an operation against the newest version.  This module checks its files, its
+schema, and its rows against the version that it was computed from.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lancekit._format.column_names import column_not_found
 from lancekit._format.fragment import DataFile, Fragment
 from lancekit._format.schema import LanceSchema
 from lancekit._operations.checks.files import (
-    BroughtFile,
+    ExpectedFile,
     check_file,
     check_index_folders,
     check_indices,
-    open_brought,
+    open_data_file,
 )
 from lancekit._operations.checks.rows import (
     check_change,
@@ -31,9 +31,9 @@ from lancekit._operations.checks.rows import (
     check_ids_left,
     check_moved,
     check_new_ids,
-    check_not_there,
     check_row_ids,
     check_schema,
+    check_unused_files,
 )
 from lancekit._pipeline.engine import LocalRunner
 from lancekit._versions.snapshot import FileLocation, Snapshot
@@ -43,10 +43,11 @@ Locate = Callable[[DataFile], FileLocation]
 
 
 @dataclass(frozen=True, slots=True)
-class _Brought:
-    """The fragments and files of an operation.
+class _Contents:
+    """Fragments, files and schema of an operation.
 
-    `changed` are fragments in their new state; `replacing` are files for fragments that there are.
+    changed: fragments in their new state.
+    replacing: new files, each with the existing fragment that it is for.
     """
 
     new: tuple[Fragment, ...] = ()
@@ -63,96 +64,96 @@ def check_operation(
     *,
     may_have_landed: bool = False,
 ) -> None:
-    """Raise if an operation does not fit the version that it was worked out from.
+    """Raise if an operation does not fit the version that it was computed from.
 
-    Whether a column that cannot be null has nulls is not looked up: that would take its values.
+    Nulls in columns that are not nullable are not found, because values are not read.
 
     read: that version; ``None`` for an overwrite that creates the dataset.
-    locate: where a data file lies, if there is no version to say so.
-    may_have_landed: whether it is part of a transaction that somebody kept: new rows whose files
-        the table has already are refused then.
+    locate: returns a data file's location if there is no version.
+    may_have_landed: the transaction was stored, so new rows whose files the table has already are
+        refused.
 
-    Raises InvalidArgumentError: names what is wrong: a schema that rows could not be read by, a
-        file that is not there or not what is said of it, a field that is not in the schema, a
-        column without values that may not be null, an id that is named twice or that no fragment
-        has, rows that would be there twice, an index without files.
+    Raises InvalidArgumentError: the schema cannot read the rows; a file is missing or does not
+        match its description; a field is not in the schema; a column that is not nullable has no
+        values; an id is listed twice or belongs to no fragment; rows would be in the table twice;
+        or an index has no files.
     """
-    for kind, check in _OTHERWISE.items():
+    for kind, check in _FURTHER_CHECKS.items():
         if isinstance(operation, kind) and read is not None:
             check(operation, read)
-    describe = _BROUGHT.get(type(operation))
+    describe = _CONTENTS.get(type(operation))
     if describe is None:
         return
-    brought = describe(operation, read)
-    schema = brought.schema or (read.manifest.schema if read else LanceSchema(()))
-    if brought.schema is not None:
-        check_schema(brought.schema)
-    _check_ids(brought, read)
-    added = _added_files(brought, read)
+    contents = describe(operation, read)
+    schema = contents.schema or (read.manifest.schema if read else LanceSchema(()))
+    if contents.schema is not None:
+        check_schema(contents.schema)
+    _check_ids(contents, read)
+    added = _added_files(contents, read)
     _check_distinct(file for file, _, _ in added)
     for file, _, _ in added:
         _check_fields(file, schema)
-    for fragment in brought.new:
+    for fragment in contents.new:
         _check_filled(fragment, schema, known=())
     if isinstance(operation, ops.Merge) and read is not None:
-        _check_merged(brought, schema, read)
-    _check_fragments(operation, brought, schema, read)
+        _check_merged(contents, schema, read)
+    _check_fragments(operation, contents, schema, read)
     if read is not None and not isinstance(operation, ops.Overwrite):
         owned = [(None if f is None else f.id, file) for file, f, _ in added]
-        # the same file may be committed under new operations, as the reference lets it be
+        # new operations may commit the same file again, as in the reference
         suspect = [(id_, file) for id_, file in owned if may_have_landed or id_ is not None]
-        check_not_there(suspect, brought.removed, read)
+        check_unused_files(suspect, contents.removed, read)
     find = locate or (read.data_file if read else None)
     if find is not None:
-        tasks = [BroughtFile(file, _found(find, file), schema, rows) for file, _, rows in added]
+        tasks = [ExpectedFile(file, _found(find, file), schema, rows) for file, _, rows in added]
         LocalRunner().map(check_file, tasks)
 
 
-def _fragments_of(operation: ops.Append | ops.Overwrite, _: Snapshot | None) -> _Brought:
-    return _Brought(operation.fragments, schema=getattr(operation, "new_schema", None))
+def _fragments_of(operation: ops.Append | ops.Overwrite, _: Snapshot | None) -> _Contents:
+    return _Contents(operation.fragments, schema=getattr(operation, "new_schema", None))
 
 
-def _of_delete(operation: ops.Delete, _: Snapshot | None) -> _Brought:
-    return _Brought(changed=operation.updated_fragments, removed=operation.deleted_fragment_ids)
+def _of_delete(operation: ops.Delete, _: Snapshot | None) -> _Contents:
+    return _Contents(changed=operation.updated_fragments, removed=operation.deleted_fragment_ids)
 
 
-def _of_update(operation: ops.Update, _: Snapshot | None) -> _Brought:
-    return _Brought(
+def _of_update(operation: ops.Update, _: Snapshot | None) -> _Contents:
+    return _Contents(
         operation.new_fragments, operation.updated_fragments, operation.removed_fragment_ids
     )
 
 
-def _of_rewrite(operation: ops.Rewrite, _: Snapshot | None) -> _Brought:
+def _of_rewrite(operation: ops.Rewrite, _: Snapshot | None) -> _Contents:
     groups = operation.all_groups
-    return _Brought(
+    return _Contents(
         tuple(f for group in groups for f in group.new_fragments),
         removed=tuple(f.id for group in groups for f in group.old_fragments),
     )
 
 
-def _of_merge(operation: ops.Merge, read: Snapshot | None) -> _Brought:
+def _of_merge(operation: ops.Merge, read: Snapshot | None) -> _Contents:
     known = set(read.manifest.fragments.ids.tolist()) if read else set()
-    # an id of 0 is that of a new fragment too, once the first one has been listed
+    # id 0 also marks a new fragment, once fragment 0 has been listed
     seen: set[int] = set()
     old: list[Fragment] = []
     new: list[Fragment] = []
     for fragment in operation.fragments:
         (old if fragment.id in known - seen else new).append(fragment)
         seen.add(fragment.id)
-    return _Brought(tuple(new), tuple(old), schema=operation.schema)
+    return _Contents(tuple(new), tuple(old), schema=operation.schema)
 
 
-def _of_replacement(operation: ops.DataReplacement, read: Snapshot | None) -> _Brought:
+def _of_replacement(operation: ops.DataReplacement, read: Snapshot | None) -> _Contents:
     replacing = []
     for group in operation.replacements:
         fragment = read.fragment(group.fragment_id) if read else None
         if fragment is None:
             raise _no_fragment(group.fragment_id, read)
         replacing.append((group.new_file, fragment))
-    return _Brought(replacing=tuple(replacing))
+    return _Contents(replacing=tuple(replacing))
 
 
-_BROUGHT: Mapping[type, Callable[[Any, Snapshot | None], _Brought]] = {
+_CONTENTS: Mapping[type, Callable[[Any, Snapshot | None], _Contents]] = {
     ops.Append: _fragments_of,
     ops.Overwrite: _fragments_of,
     ops.Delete: _of_delete,
@@ -163,7 +164,7 @@ _BROUGHT: Mapping[type, Callable[[Any, Snapshot | None], _Brought]] = {
 }
 
 
-# ---- operations that bring no rows
+# ---- further checks by operation
 
 
 def _check_project(operation: ops.Project, read: Snapshot) -> None:
@@ -204,7 +205,7 @@ def _check_update(operation: ops.Update, _: Snapshot) -> None:
             )
 
 
-_OTHERWISE: Mapping[type, Callable[[Any, Snapshot], None]] = {
+_FURTHER_CHECKS: Mapping[type, Callable[[Any, Snapshot], None]] = {
     ops.Project: _check_project,
     ops.CreateIndex: _check_create_index,
     ops.Rewrite: _check_rewrite,
@@ -225,8 +226,8 @@ def _no_fragment(fragment_id: int, read: Snapshot | None) -> InvalidArgumentErro
     )
 
 
-def _check_ids(brought: _Brought, read: Snapshot | None) -> None:
-    named = [*(f.id for f in brought.changed), *brought.removed]
+def _check_ids(contents: _Contents, read: Snapshot | None) -> None:
+    named = [*(f.id for f in contents.changed), *contents.removed]
     if twice := [id_ for id_, times in Counter(named).items() if times > 1]:
         raise InvalidArgumentError(
             f"Fragment {twice[0]} is named twice.",
@@ -240,18 +241,18 @@ def _check_ids(brought: _Brought, read: Snapshot | None) -> None:
 
 
 def _new_files(fragment: Fragment, read: Snapshot | None) -> list[DataFile]:
-    """Return the files that the fragment did not have before, or that are said to be others."""
+    """Return the fragment's files that are new, or whose columns differ from before."""
     before = read.fragment(fragment.id) if read else None
-    known = {_place(file): _columns(file) for file in before.files} if before else {}
-    # of a file that stays some fields may be marked as gone
+    known = {_file_key(file): _columns(file) for file in before.files} if before else {}
+    # a file that stays may have fewer fields than before
     return [
         file
         for file in fragment.files
-        if _place(file) not in known or not _columns(file) <= known[_place(file)]
+        if _file_key(file) not in known or not _columns(file) <= known[_file_key(file)]
     ]
 
 
-def _place(file: DataFile) -> tuple[object, ...]:
+def _file_key(file: DataFile) -> tuple[object, ...]:
     return file.base_id, file.path, file.version
 
 
@@ -262,12 +263,12 @@ def _columns(file: DataFile) -> frozenset[tuple[int, ...]]:
 
 
 def _added_files(
-    brought: _Brought, read: Snapshot | None
+    contents: _Contents, read: Snapshot | None
 ) -> list[tuple[DataFile, Fragment | None, int]]:
-    """Return the files to look at: each with the fragment it is for, if that is known, and rows."""
-    new = [(file, None, f.physical_rows) for f in brought.new for file in f.files]
-    changed = [(x, f, f.physical_rows) for f in brought.changed for x in _new_files(f, read)]
-    return [*new, *changed, *((file, f, f.physical_rows) for file, f in brought.replacing)]
+    """Return the files to check, each with its existing fragment, if any, and number of rows."""
+    new = [(file, None, f.physical_rows) for f in contents.new for file in f.files]
+    changed = [(x, f, f.physical_rows) for f in contents.changed for x in _new_files(f, read)]
+    return [*new, *changed, *((file, f, f.physical_rows) for file, f in contents.replacing)]
 
 
 def _found(find: Locate, file: DataFile) -> FileLocation:
@@ -281,45 +282,45 @@ def _found(find: Locate, file: DataFile) -> FileLocation:
 
 def _check_fragments(
     operation: ops.Operation,
-    brought: _Brought,
+    contents: _Contents,
     schema: LanceSchema,
     read: Snapshot | None,
 ) -> None:
-    """Compare fragments with those that there are."""
+    """Check an operation's fragments, deletion files and row ids against the read version."""
     replaces_all = isinstance(operation, ops.Overwrite)
     if read is not None and not replaces_all:
-        check_new_ids(brought.new, brought.removed, read)
-        check_changed(brought.changed, read, schema, same_files=isinstance(operation, ops.Delete))
-        _check_deletions(brought, read)
-    states = {fragment.id: fragment for fragment in brought.changed}
-    check_row_ids(brought.new, states, brought.removed, read, replaces_all=replaces_all)
+        check_new_ids(contents.new, contents.removed, read)
+        check_changed(contents.changed, read, schema, same_files=isinstance(operation, ops.Delete))
+        _check_deletions(contents, read)
+    states = {fragment.id: fragment for fragment in contents.changed}
+    check_row_ids(contents.new, states, contents.removed, read, replaces_all=replaces_all)
 
 
-def _check_deletions(brought: _Brought, read: Snapshot) -> None:
-    for fragment in brought.new:
+def _check_deletions(contents: _Contents, read: Snapshot) -> None:
+    for fragment in contents.new:
         if fragment.deletion_file is not None and not fragment.id:
             raise InvalidArgumentError(
                 "A new fragment came with a deletion file, which is of the fragment of another id.",
                 hint="Write the rows that are left as a new fragment.",
             )
-    before = {f.id: read.fragment(f.id) for f in brought.changed}
-    for fragment in (*brought.new, *brought.changed):
+    before = {f.id: read.fragment(f.id) for f in contents.changed}
+    for fragment in (*contents.new, *contents.changed):
         old = before.get(fragment.id)
         if fragment.deletion_file and (old is None or fragment.deletion_file != old.deletion_file):
             check_deletions(fragment, read)
 
 
-def _check_merged(brought: _Brought, schema: LanceSchema, read: Snapshot) -> None:
-    """Compare a merge's schema with the one that there is."""
+def _check_merged(contents: _Contents, schema: LanceSchema, read: Snapshot) -> None:
+    """Check the schema of a Merge operation against the read version's."""
     old = read.manifest.schema
-    anew = [
+    new_fields = [
         {id_ for file in _new_files(fragment, read) for id_ in file.fields}
-        for fragment in brought.changed
+        for fragment in contents.changed
     ]
-    rewritten = frozenset.intersection(*map(frozenset, anew)) if anew else frozenset()
-    check_change(old, schema, rewritten, has_rows=bool(anew))
+    rewritten = frozenset.intersection(*map(frozenset, new_fields)) if new_fields else frozenset()
+    check_change(old, schema, rewritten, has_rows=bool(new_fields))
     known = {field.id for field in old.walk()}
-    for fragment in brought.changed:
+    for fragment in contents.changed:
         _check_filled(fragment, schema, known)
 
 
@@ -357,7 +358,7 @@ def _check_fields(file: DataFile, schema: LanceSchema) -> None:
 
 
 def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]) -> None:
-    """Raise if a fragment lacks values of a column that cannot be null; of `known` it may."""
+    """Raise if a fragment lacks a column that is not nullable; fields in `known` may be missing."""
     stored = {id_ for file in fragment.files for id_ in file.fields}
     for field in schema.fields:
         required = not field.nullable and field.id not in known
@@ -370,10 +371,10 @@ def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]
 
 
 def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
-    """Return what a manifest says of a data file in the folder ``data``, and its rows.
+    """Return the manifest entry of a data file in the folder ``data``, and its number of rows.
 
-    Raises InvalidArgumentError: there is no such file, or no such base path.
-    Raises ColumnNotFoundError: it stores a column that the dataset does not have.
+    Raises InvalidArgumentError: the file or the base path does not exist.
+    Raises ColumnNotFoundError: the file stores a column that the dataset does not have.
     """
     known = [base.id for base in read.manifest.base_paths]
     if base_id is not None and base_id not in known:
@@ -382,7 +383,7 @@ def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tup
             hint=f"The version has the base paths {listed(known) or 'none'}.",
             base_id=base_id,
         )
-    reader, size = open_brought(read.data_file(DataFile(path, (), base_id=base_id)))
+    reader, size = open_data_file(read.data_file(DataFile(path, (), base_id=base_id)))
     version, schema = reader.version, read.manifest.schema
     owners = [owner.id for field in schema.fields for owner in owning_fields(field, version)]
     ids = dict(zip(owner_paths(schema, version), owners, strict=True))

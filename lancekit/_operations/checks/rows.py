@@ -1,6 +1,6 @@
-"""Whether fragments of an operation made by hand keep the rows, and its schema fits.
+"""Checks that a user's operation keeps the rows of the table, and that its schema fits them.
 
-No row may be there twice, neither its values nor its stable id, and none may lose a column.
+No values and no stable row id may be in the table twice, and no row may lose a column.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lancekit._versions.row_sequences import sequence_of
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, LancekitError
 
-#: the last one stays free, so that the table can be appended to
+#: the largest fragment id allowed; the last id stays free for an append
 _LAST_ID = LAST_FRAGMENT - 1
 _LEAVE_OUT = "Leave the row ids of new rows out: they are given out by the commit."
 
 
 def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snapshot | None) -> None:
-    """Raise ``InvalidArgumentError`` if new fragments have ids that they cannot have."""
+    """Raise ``InvalidArgumentError`` if an id of a new fragment is taken or out of range."""
     named = [fragment.id for fragment in new if fragment.id]
     if not named:
         return
@@ -47,7 +47,7 @@ def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snaps
 
 
 def check_ids_left(highest: int) -> None:
-    """Raise ``InvalidArgumentError`` if there cannot be a fragment after one of an id."""
+    """Raise ``InvalidArgumentError`` if no fragment id is left after a highest one."""
     if not 0 <= highest <= _LAST_ID:
         raise InvalidArgumentError(
             f"Fragment id {highest} would leave no ids for later fragments: they end at "
@@ -57,13 +57,13 @@ def check_ids_left(highest: int) -> None:
         )
 
 
-def check_not_there(
+def check_unused_files(
     files: Sequence[tuple[int | None, DataFile]], removed: Collection[int], read: Snapshot
 ) -> None:
-    """Raise ``InvalidArgumentError`` if another fragment has one of some files.
+    """Raise ``InvalidArgumentError`` if another fragment already has one of the files.
 
-    files: each with the fragment that it is for, ``None`` for a new one.
-    removed: the fragments that the operation removes.
+    files: data files, each after the id of its fragment, which is ``None`` for a new fragment.
+    removed: the ids of fragments that the operation removes.
     """
     fragments = read.manifest.fragments
     if not files or not fragments:
@@ -86,13 +86,12 @@ def check_not_there(
 def check_changed(
     changed: Iterable[Fragment], read: Snapshot, schema: LanceSchema, *, same_files: bool
 ) -> None:
-    """Raise if fragments in their new state are not those that there are.
+    """Raise if the new state of a fragment does not match its old state.
 
-    schema: of the version that is to be.
+    schema: the schema of the candidate version.
     same_files: the operation does not write columns.
 
-    Raises InvalidArgumentError: a fragment has other rows or other row ids than it had, or lost a
-        column.
+    Raises InvalidArgumentError: a fragment has other rows, row ids or files, or lost a column.
     """
     live = {field.id for field in schema.walk()}
     for fragment in changed:
@@ -118,7 +117,7 @@ def check_changed(
 
 
 def _same_row_ids(fragment: Fragment, old: Fragment, read: Snapshot) -> bool:
-    """Return True if two states of a fragment have the same row ids, wherever they are stored."""
+    """Return True if two states of a fragment have the same row ids, in any storage."""
     marks = [column_sequences(state) for state in (fragment, old)]
     if not any("row_ids" in columns for columns in marks):
         return fragment.row_ids == old.row_ids
@@ -140,8 +139,8 @@ def _changed_to(fragment: Fragment, now: str, before: str) -> InvalidArgumentErr
 def check_deletions(fragment: Fragment, read: Snapshot) -> BitMap:
     """Return the deleted rows of a fragment's new state.
 
-    Raises InvalidArgumentError: the deletion file is not there, damaged, or marks other rows than
-        is said.
+    Raises InvalidArgumentError: the deletion file is missing, damaged, or does not match its
+        description.
     """
     try:
         return read.deleted_rows(fragment)
@@ -164,10 +163,10 @@ def check_row_ids(
     *,
     replaces_all: bool,
 ) -> None:
-    """Raise ``InvalidArgumentError`` if new fragments bring row ids that rows have already.
+    """Raise ``InvalidArgumentError`` if a row id of new fragments is invalid or already in use.
 
-    states: the new state of fragments that change.
-    replaces_all: no row that is there stays.
+    states: the new states of changed fragments, by id.
+    replaces_all: the operation removes all existing rows.
     """
     given = [fragment for fragment in new if fragment.row_ids is not None]
     if not given:
@@ -226,12 +225,12 @@ def _taken(row_id: int) -> InvalidArgumentError:
 
 
 def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
-    """Raise ``InvalidArgumentError`` if rewritten rows come with other ids than they have."""
+    """Raise ``InvalidArgumentError`` if a rewrite changes the ids of its rows."""
     if not read.manifest.has_stable_row_ids:
         return
     for group in groups:
         if any(fragment.row_ids is None for fragment in group.new_fragments):
-            continue  # said when the manifest is built
+            continue  # the manifest builder raises for it
         before = [np.empty(0, np.uint64)]
         for fragment in filter(None, (read.fragment(old.id) for old in group.old_fragments)):
             row_ids = sequence_of(read, fragment, "row_ids")
@@ -253,26 +252,26 @@ def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
             )
 
 
-# ---- what is wrong with a schema that an operation made by hand brings
+# ---- the schema of a user's operation
 #
-# A schema of field ids decides which column of a file is shown under which name and type: one that
-# was numbered anew shows the values of one column as those of another.
+# Field ids decide which column of a file a reader shows under which name and type.  A renumbered
+# schema would show the values of one column under the name of another.
 
 _FIRST_ID_BEYOND = 1 << 31
-#: the parts of a blob's descriptor, which are no fields of their own
+#: the id of the parts of a blob's descriptor, which are not fields
 _NO_ID = -1
 
-#: names of one and the same type
+#: logical types with two names
 _SAME = {"list.struct": "list", "large_list.struct": "large_list", "json": "large_binary"}
 
 _KEEP_IDS = "Derive the new schema from ds.lance_schema: a schema of Arrow is numbered from 0."
 
 
 def check_schema(schema: LanceSchema) -> None:
-    """Raise if no table could have a schema.
+    """Raise if a schema is invalid.
 
-    Raises InvalidArgumentError: an id is repeated or none, a name is repeated or cannot be used, a
-        type is not known.
+    Raises InvalidArgumentError: an id is repeated or out of range, a name is repeated or cannot be
+        used, or a type is unknown.
     """
     for top in schema.fields:
         check_column_name(top.name)
@@ -325,14 +324,14 @@ def _check_level(fields: tuple[LanceField, ...], parent: int, seen: dict[int, La
 def check_change(
     old: LanceSchema, new: LanceSchema, rewritten: Collection[int] | None, *, has_rows: bool
 ) -> None:
-    """Raise if the rows that there are could not be read by a new schema.
+    """Raise if a new schema cannot read the existing rows.
 
-    rewritten: the fields that are stored anew for all rows; ``None`` if no rows were written, which
-        is how a column is said to have no nulls: whether that holds is not looked up.
+    rewritten: the ids of fields that are rewritten for all rows; ``None`` if no rows are written.
+        A column can then become not nullable, and its values are not checked for nulls.
 
-    Raises InvalidArgumentError: a field takes the name of another one, which does not take a new
-        one, is of another type or at another place without being written anew, or has no values
-        where it must have some; nothing is left.
+    Raises InvalidArgumentError: a field takes the name of another field that gets no free name;
+        its type or parent changes without a rewrite; a field that is not nullable has no values;
+        or no column is left.
     """
     if has_rows and not new.fields:
         raise InvalidArgumentError("The schema has no columns, and rows need one.")
@@ -353,8 +352,8 @@ def check_change(
                 )
             continue
         owner = named.get((known.parent_id, field.name), field.id)
-        moves_on = rewritten is None and _moves_on(owner, field, named, after)
-        if owner != field.id and not moves_on:
+        is_chain = rewritten is None and _ends_at_free_name(owner, field, named, after)
+        if owner != field.id and not is_chain:
             raise InvalidArgumentError(
                 f"Field id {field.id} is renamed from {known.name!r} to {field.name!r}, which is "
                 f"the name of field id {owner}: it would show the values of {known.name!r}.",
@@ -365,16 +364,16 @@ def check_change(
             _check_same(known, field, may_lose_nulls=rewritten is None)
 
 
-def _moves_on(
+def _ends_at_free_name(
     owner: int,
     field: LanceField,
     named: Mapping[tuple[int, str], int],
     after: Mapping[int, LanceField],
 ) -> bool:
-    """Tell whether the owner of a field's new name takes a name that nobody had.
+    """Return True if renames pass a field's new name on in a chain that ends at a free name.
 
-    Or that of another field of which the same is true.  A schema that was numbered anew has fields
-    that are left out instead, or take each other's names.
+    The owner of the name takes a free name, or the name of a field for which the same is true.  In
+    a renumbered schema the owner is missing instead, or fields swap their names.
     """
     for _ in named:
         other = after.get(owner)

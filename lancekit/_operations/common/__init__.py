@@ -1,1 +1,1 @@
-"""What operations share: retries, results, and new files until they are committed."""
+"""Retries, results and staged files, shared by all operations."""

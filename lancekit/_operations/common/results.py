@@ -1,4 +1,4 @@
-"""What an operation did.  Results answer to the keys that pylance's dictionaries have."""
+"""Results of operations.  They are dictionaries with the keys of pylance's results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Counts(Displayed, dict[str, int]):
-    """A result that is the dictionary of counts that pylance returns, and tells more."""
+    """Result that is pylance's dictionary of counts, with more attributes."""
 
     _keys: ClassVar[tuple[str, ...]] = ()
 
@@ -29,7 +29,7 @@ class Counts(Displayed, dict[str, int]):
         return f"{type(self).__name__}({dict(self)})"
 
     def __getstate__(self) -> dict[str, object]:
-        # what is sent elsewhere tells what was done, and needs no store
+        # a copy for another process has no store
         return {**self.__dict__, "location": None}
 
 
@@ -37,10 +37,10 @@ class Counts(Displayed, dict[str, int]):
 class CountsOfCells(Counts):
     """Counts of rows, and of the values that changed in updated rows.
 
-    Files that a fast-forward links are not read, so their values are counted when somebody asks.
+    A fast-forward links files without reading them, so it counts values at the first access.
     """
 
-    #: the number, or the function that counts; None in a copy, which has no store
+    #: the number, or the function that counts; None in a copy, which has no store to read
     _cells: int | Callable[[], int] | None = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,8 +53,8 @@ class CountsOfCells(Counts):
         """Number of values that changed in updated rows.
 
         Values of new columns do not count, nor do values that a cast converts.  After a
-        fast-forward the first call reads and compares the rows; ``None`` in a copy of the object
-        that was sent to another process without a count.
+        fast-forward the first access reads and compares the rows.  ``None`` in a copy that was
+        sent to another process before the values were counted.
         """
         if callable(self._cells):
             self["num_changed_cells"] = self._cells()
@@ -66,7 +66,7 @@ class CountsOfCells(Counts):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class _Landed(Counts):
-    """What all operations tell of the version that came of them."""
+    """Result with the version that an operation committed."""
 
     version: int
     branch: str | None = None
@@ -78,10 +78,10 @@ class _Landed(Counts):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DeleteResult(_Landed):
-    """What a delete did: rows, the version that came of it, and how.
+    """Result of a delete: the number of rows, and the committed version.
 
-    `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
-    than one means that other writers landed meanwhile.  `line` is where the version was committed.
+    `duration` is in seconds, and `engine` is the engine that ran the work.  `attempts` is more than
+    1 if the delete was retried after a conflict.  `location` is the branch of the version.
     """
 
     _keys = ("num_deleted_rows",)
@@ -90,12 +90,12 @@ class DeleteResult(_Landed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MergeResult(_Landed):
-    """What a merge-insert did.
+    """Result of a merge-insert.
 
-    `num_skipped_rows` are those of the source that were left out because another had their key
-    (``None`` where Spark's join left them out, which does not tell), and `match` tells how the keys
-    were found.  `key_guard` says how inserted keys are guarded against a concurrent merge:
-    ``"bloom"``, ``"exact"``, or ``None`` where no new key can come in.
+    `num_skipped_rows` counts source rows that were skipped because another source row has their
+    key; ``None`` if Spark's join skipped them, which does not count.  `match` describes how keys
+    were matched.  `key_guard` is the guard of inserted keys against a concurrent merge:
+    ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -115,7 +115,7 @@ class MergeResult(_Landed):
 
 @dataclass(frozen=True, slots=True)
 class MergedShard:
-    """A shard, and the generations of it that were merged, ascending."""
+    """A shard and its merged generations, in ascending order."""
 
     shard: UUID
     generations: tuple[int, ...]
@@ -123,12 +123,12 @@ class MergedShard:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MemWalMergeResult(_Landed):
-    """What a merge of generations into the table did.
+    """Result of a merge of generations into the table.
 
-    `num_quarantined_rows` were set aside: the table refuses them, or they follow such a row of the
-    same key.  `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts
-    versions: `version` is `read_version` where there was nothing to merge.  `waiting` counts the
-    rows that no version has afterwards.
+    `num_quarantined_rows` counts rows that were set aside, because the table refuses them, or
+    because they follow a refused row with the same key.  `num_skipped_generations` counts
+    generations that another process merged meanwhile.  `commits` counts the new versions; without
+    any, `version` is `read_version`.  `waiting` counts the rows that are still in no version.
     """
 
     _keys = (
@@ -153,7 +153,7 @@ class MemWalMergeResult(_Landed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UpdateResult(_Landed):
-    """What an update did; fields as in `DeleteResult`."""
+    """Result of an update; attributes as in `DeleteResult`."""
 
     _keys = ("num_rows_updated",)
     num_rows_updated: int
@@ -162,7 +162,7 @@ class UpdateResult(_Landed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MergedChanges(CountsOfCells):
-    """What becomes of the changes of another side, done or planned: see `ApplyResult`."""
+    """Changes of another side and their application, planned or done: see `ApplyResult`."""
 
     doing: str
     how: str
@@ -181,17 +181,16 @@ class MergedChanges(CountsOfCells):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ApplyResult(MergedChanges):
-    """What became of the changes of another side: of a diff, a version or a branch.
+    """Result of applying the changes of another side: of a diff, a version or a branch.
 
-    `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
-    which they were counted.  `num_conflicts` are the rows that both sides had changed, and that
-    were settled.  `columns_added`, `columns_dropped` and `columns_cast` name columns of the target,
-    `columns_renamed` has pairs of the old name and the new one, `columns_altered` the columns that
-    take nulls or no nulls from now on, or have other metadata.  Values of new columns are no
-    updated rows; `num_changed_cells` counts the values that changed in updated rows.  `version` is
-    `read_version` where there was nothing to do, and `how` says it: ``"three-way"``,
-    ``"fast-forward"`` or ``"nothing to do"``.  A merge may make a version that changes no row, and
-    records what it contains.
+    `doing` is the call.  `theirs` is the (branch, version) whose changes were applied, and `base`
+    the (branch, version) that they are relative to.  `num_conflicts` counts rows that both sides
+    changed and that were resolved.  `columns_added`, `columns_dropped` and `columns_cast` name
+    columns of the target, and `columns_renamed` has pairs of old and new name.  `columns_altered`
+    names columns with changed nullability or metadata.  Values of new columns do not make a row
+    updated.  `num_changed_cells` counts the values that changed in updated rows.  `how` is
+    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``; in the last case, `version` is
+    `read_version`.  A merge may commit a version that changes no row, to record what it contains.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -205,11 +204,11 @@ class ApplyResult(MergedChanges):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CompactionMetrics(Displayed):
-    """What a compaction did: fragments and files, and the version that came of it.
+    """Result of a compaction: counts of fragments and files, and the committed version.
 
-    `files_removed` counts deletion files too; the files themselves stay until a cleanup.
-    `left_to_indices` names, for each index, the fragments that were left alone because it covers
-    them.  `version` equals `read_version` if there was nothing to do.
+    `files_removed` includes deletion files.  The files themselves stay until a cleanup.
+    `left_to_indices` lists, for each index, the fragments that were not compacted because the index
+    covers them.  `version` equals `read_version` if there was nothing to do.
     """
 
     fragments_removed: int

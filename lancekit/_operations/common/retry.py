@@ -1,4 +1,4 @@
-"""Doing a change again on the newest version, after another writer landed.
+"""Retries of an operation on the newest version after a conflict.
 
 See docs/format/operations.md, 0.3.
 """
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a change is worked out anew.
+    """Limits of retries after conflicts: their number, and the time for all attempts.
 
     Raises InvalidArgumentError: the number of retries is negative, or the timeout is not a
         `timedelta`.
@@ -55,14 +55,14 @@ def retried(
     policy: RetryPolicy,
     clock: Clock | None = None,
 ) -> tuple[T, int]:
-    """Run ``attempt`` on ``snapshot``, then on the newest version as long as others win.
+    """Run ``attempt`` on ``snapshot``, and again on the newest version after each conflict.
 
     Returns
     -------
     tuple
-        What the attempt returned, and how many there were.
+        The result of the last attempt, and the number of attempts.
 
-    Raises RetriesExhaustedError: other writers landed before each attempt, or the time is up.
+    Raises RetriesExhaustedError: all attempts had a conflict, or the time is up.
     """
     clock = clock or Clock()
     started = clock.elapsed()
@@ -72,7 +72,7 @@ def retried(
         try:
             return attempt(snapshot), number + 1
         except CorruptFileError:
-            # files of a dataset that was replaced by another are not damaged, but gone
+            # another dataset may have replaced this one: its files are then gone, not damaged
             check_not_replaced(snapshot)
             raise
         except RetryableConflictError as conflict:
@@ -89,9 +89,9 @@ def retried(
 def retried_writing(
     snapshot: Snapshot, attempt: Callable[[Snapshot], T], policy: RetryPolicy
 ) -> tuple[T, int]:
-    """Run ``attempt`` as `retried` does, on versions that this release can commit to.
+    """Run ``attempt`` as `retried` does, after a check that this release can write the version.
 
-    Raises UnsupportedFeatureError: a version has features that are not known here.
+    Raises UnsupportedFeatureError: a version has features that this release does not know.
     """
 
     def checked(current: Snapshot) -> T:

@@ -1,4 +1,4 @@
-"""Where new files of a version go, and what becomes of them if it does not land."""
+"""Folders for new data files, and removal of these files if the commit fails."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def write_task(
     storage_version: str | None = None,
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
 ) -> WriteTask:
-    """Return how to write rows that are to be added to a version.
+    """Return the task that writes rows to add to a version.
 
-    Raises InvalidArgumentError: its files are of another format than the one that was asked for.
+    Raises InvalidArgumentError: the version's files have another format than the requested one.
     """
     if storage_version is not None:
         check_format(snapshot.manifest, storage_version)
@@ -43,10 +43,10 @@ def write_task(
 
 @contextmanager
 def undone_unless_landed(undo: Callable[[], object]) -> Iterator[None]:
-    """Undo something if the commit in the block is known not to have landed.
+    """Call ``undo`` if the commit in the block certainly did not land.
 
-    Only an error of lancekit says so.  After an interrupt, as after a `CommitUnknownError`, the
-    version may be there: its files stay, and cleanup removes them if nothing refers to them.
+    Only errors of lancekit are certain.  After an interrupt or a `CommitUnknownError`, the version
+    may exist, so its files stay.  A cleanup removes them if nothing refers to them.
     """
     try:
         yield
@@ -60,18 +60,18 @@ def undone_unless_landed(undo: Callable[[], object]) -> Iterator[None]:
 def removed_unless_landed(
     store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
 ) -> AbstractContextManager[None]:
-    """Remove the files of new fragments if the commit in the block is known not to have landed."""
+    """Remove the files of new fragments if the commit in the block certainly did not land."""
     return undone_unless_landed(lambda: delete_fragments(store, fragments, places))
 
 
-# ---- which folders new data files go to: the dataset's own, or those of base paths
+# ---- folders of new data files: the dataset's own, or base paths
 
 
 def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePath, ...]:
-    """Return the base paths of a dataset that is there, or those of one that is made.
+    """Return the base paths of an existing dataset, or the checked base paths of a new one.
 
-    Raises InvalidArgumentError: new ones for a dataset that is there, or a name, a path or an id
-        twice.
+    Raises InvalidArgumentError: new base paths for an existing dataset, or a repeated name, path
+        or id.
     """
     if current is None:
         return with_bases((), new)
@@ -92,16 +92,15 @@ def write_targets(
     every: bool,
     primary: bool = True,
 ) -> tuple[WriteTarget, ...]:
-    """Return where to write files in turn; nothing if that is the dataset's own folder alone.
+    """Return the folders to write files to in turn; empty for the dataset's own folder alone.
 
-    line: where the dataset is.
-    bases: its base paths.
-    wanted: the names or paths of those to write to; the dataset's own place is its folder.
-    every, primary: write to all base paths, and to the dataset's folder unless ``primary`` is
-        false.
+    bases: the dataset's base paths.
+    wanted: names or paths of base paths to write to; the dataset's own URI stands for its folder.
+    every: write to all base paths instead.
+    primary: with ``every``, write to the dataset's own folder, too.
 
-    Raises InvalidArgumentError: no base path has such a name, both were asked for, or there is
-        nowhere to write to.
+    Raises InvalidArgumentError: no base path has a requested name, both ``wanted`` and ``every``
+        were given, or there is no folder to write to.
     Raises UntrustedBaseError: a base path is in a store that is not trusted.
     """
     if every and wanted:
