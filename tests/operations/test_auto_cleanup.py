@@ -211,7 +211,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    for known in ("_agreed", "_warned"):
+    for known in ("_consents", "_warned"):
         monkeypatch.setattr(cleanup_consent, known, set())
 
 

@@ -1,1 +1,1 @@
-"""Old versions and the files that no version needs."""
+"""Cleanup: remove old versions, and files that no version needs."""

@@ -1,8 +1,8 @@
-"""Automatic cleanup: every so many versions, a commit removes what the table's config says.
+"""Automatic cleanup: every so many versions, a commit removes old versions by the table's config.
 
-The settings are pylance's and are followed by its commits too; here only if the user is known to
-want them (`consent`).  What pylance does not require is
-a bound: an interval alone would leave two versions, so it removes nothing here.
+The settings are pylance's, whose commits follow them, too.  lancekit follows them only with the
+user's consent.  Unlike pylance, it requires a bound: an interval alone would leave two versions,
+so lancekit then removes nothing.
 """
 
 from __future__ import annotations
@@ -36,56 +36,55 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from lancekit._operations.checks.constraint_audit import Audit
 
-# ---- whose wish an automatic cleanup is: the user's own, or one that came with the dataset
+# ---- consent to an automatic cleanup
 #
-# A table's config is data from whoever wrote it, and some of it removes versions at the next
-# commit, whoever makes that.  So settings are followed that this user's lancekit wrote at this
-# place, or to which the user has agreed there once (`options.trusted_cleanup`).  What is known of
-# that is kept outside of datasets, where nobody else can put it: a small file for each dataset and
-# its settings.
+# A table's config is data from whoever wrote it, and these settings remove versions at the next
+# commit of any user.  So lancekit follows settings that this user's lancekit wrote at this place,
+# or that the user agreed to once (`options.trusted_cleanup`).  It records the consent outside of
+# datasets, where nobody else can write: in one small file for each dataset and its settings.
 
 _PREFIX = "lance.auto_cleanup."
 
-#: what is known in this process, of datasets in its memory too
-_agreed: set[str] = set()
+#: consents and warnings of this process, also for datasets in memory
+_consents: set[str] = set()
 _warned: set[str] = set()
 
 
-def _agree(snapshot: Snapshot) -> None:
-    """Remember that the user wants the settings that a dataset has."""
-    wish = _wish(snapshot)
-    if wish in _agreed:
+def _record_consent(snapshot: Snapshot) -> None:
+    """Record the user's consent to the settings of a dataset."""
+    key = _consent_key(snapshot)
+    if key in _consents:
         return
-    _agreed.add(wish)
-    file = _file(wish)
+    _consents.add(key)
+    file = _consent_file(key)
     if file is None or snapshot.location.root.uri.startswith("memory:"):
         return
-    with suppress(OSError):  # then the next process asks
+    with suppress(OSError):  # without the file, the next process warns again
         file.parent.parent.mkdir(parents=True, exist_ok=True)
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        file.write_text(wish + "\n", encoding="utf-8")
+        file.write_text(key + "\n", encoding="utf-8")
 
 
-def _is_agreed(snapshot: Snapshot) -> bool:
-    """Tell whether the user wants the settings that a dataset has; warn once if that is not known.
+def _has_consent(snapshot: Snapshot) -> bool:
+    """Return True if the user consented to the settings of a dataset; else warn once.
 
-    Agreeing by the option is remembered.
+    Consent by ``options.trusted_cleanup`` is recorded.
     """
-    wish, uri = _wish(snapshot), snapshot.location.root.uri
-    if wish in _agreed:
+    key, uri = _consent_key(snapshot), snapshot.location.root.uri
+    if key in _consents:
         return True
-    file = _file(wish)
+    file = _consent_file(key)
     if file is not None and file.is_file():
-        _agreed.add(wish)
+        _consents.add(key)
         return True
     if any(is_below(place, prefix) for place in _places(uri) for prefix in options.trusted_cleanup):
-        _agree(snapshot)
+        _record_consent(snapshot)
         return True
-    if wish not in _warned:
-        _warned.add(wish)
-        said = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
+    if key not in _warned:
+        _warned.add(key)
+        given = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
         warn(
-            f"{clean(uri)} asks for automatic cleanup of its old versions ({said}), and nothing "
+            f"{clean(uri)} asks for automatic cleanup of its old versions ({given}), and nothing "
             "was removed: you did not ask for that here with lancekit. If you want it, say so "
             f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
             "ds.optimize.disable_auto_cleanup()."
@@ -100,38 +99,38 @@ def _settings(snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def _wish(snapshot: Snapshot) -> str:
-    """Return a text that is the same for the same settings of the same dataset."""
+def _consent_key(snapshot: Snapshot) -> str:
+    """Return the key of a consent: JSON of the dataset's place and its settings."""
     uri = snapshot.location.root.uri
-    wish = {"place": _places(uri)[-1], "folder": _folder(uri), "settings": _settings(snapshot)}
-    return json.dumps(wish, sort_keys=True)
+    key = {"place": _places(uri)[-1], "folder": _inode(uri), "settings": _settings(snapshot)}
+    return json.dumps(key, sort_keys=True)
 
 
 def _places(uri: str) -> tuple[str, ...]:
-    """Return a place as it is called, and where that is."""
+    """Return a place as given, and for a path also with its links resolved."""
     return (uri,) if "://" in uri else (uri, os.path.realpath(uri))
 
 
-def _folder(uri: str) -> int:
-    """Return what tells a folder of a disk from one put there later; 0 where nothing does."""
+def _inode(uri: str) -> int:
+    """Return the inode of a folder, which a later folder at the path lacks; 0 if unknown."""
     try:
         return 0 if "://" in uri else Path(uri).stat().st_ino
     except OSError:
         return 0
 
 
-def _file(wish: str) -> Path | None:
-    """Return the file that stands for a wish; ``None`` where this user has no place for it."""
+def _consent_file(key: str) -> Path | None:
+    """Return the file that records a consent; ``None`` if the user has no home folder."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
-        # a relative one is to be ignored, by the specification
+        # the XDG specification says to ignore a relative path
         state = given if given.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError:
         return None
-    return state / "lancekit" / "cleanup" / hashlib.sha256(wish.encode()).hexdigest()
+    return state / "lancekit" / "cleanup" / hashlib.sha256(key.encode()).hexdigest()
 
 
-#: everything that the table's config may say
+#: the keys of all settings in a table's config
 SETTINGS = tuple(
     _PREFIX + name
     for name in (
@@ -144,7 +143,7 @@ SETTINGS = tuple(
 )
 
 _DAY = 86400.0
-#: seconds in a unit of a duration's text
+#: seconds by unit of a duration
 _UNITS: Mapping[str, float] = {
     unit: seconds
     for units, seconds in (
@@ -166,7 +165,7 @@ _PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoCleanup:
-    """When to clean up, and what."""
+    """Settings of automatic cleanup: the interval in versions, and what to remove."""
 
     interval: int
     older_than: timedelta | None = None
@@ -175,9 +174,9 @@ class AutoCleanup:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> AutoCleanup | None:
-        """Read a table's config; ``None`` if it asks for no cleanup.
+        """Parse a table's config; return ``None`` if it has no automatic cleanup.
 
-        Raises InvalidArgumentError: a setting cannot be read, or nothing bounds what would go.
+        Raises InvalidArgumentError: a setting is invalid, or no setting bounds the removal.
         """
         interval = _number(config, "interval", least=0)
         if not interval:
@@ -198,12 +197,12 @@ class AutoCleanup:
 
 
 def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
-    """Commit an operation that meets the table's constraints, and clean up if it is time.
+    """Commit an operation after a check of the table's constraints, then clean up if it is due.
 
-    Arguments, results and errors are those of `lancekit._commit.protocol.commit`, and the errors of
-    `Audit` and `check_shards`.  A cleanup that fails is a warning: the version has landed.
+    Arguments, results and errors are those of `lancekit._commit.protocol.commit`, with the errors
+    of `Audit` and `check_shards`.  A failed cleanup is only a warning: the version has landed.
     """
-    audits: list[Audit] = []  # one, over all attempts, if the table has constraints
+    audits: list[Audit] = []  # one for all attempts, if the table has constraints
 
     def check(latest: Snapshot, manifest: Manifest, operation: Operation) -> None:
         check_shards(latest, manifest, operation)
@@ -219,7 +218,7 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
         audit.landed()
     if _PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
         if _sets(pending.operation) & set(SETTINGS):
-            _agree(landed)
+            _record_consent(landed)
         try:
             _clean_after(landed)
         except (LancekitError, OSError) as error:
@@ -238,18 +237,18 @@ def create(
     storage_version: str,
     **settings: Any,
 ) -> Snapshot:
-    """Create a dataset; whoever gives it settings wants them.
+    """Create a dataset; settings of automatic cleanup that come with it count as consent.
 
     Arguments, results and errors are those of `lancekit._commit.put_version.create_first_version`.
     """
     created = create_first_version(location, operation, pending, storage_version, **settings)
     if _PREFIX + "interval" in created.manifest.config:
-        _agree(created)
+        _record_consent(created)
     return created
 
 
 def _sets(operation: Operation) -> Set[str]:
-    """Return the keys of the config that an operation sets."""
+    """Return the config keys that an operation sets."""
     if isinstance(operation, UpdateConfig):
         return operation.config_keys
     return operation.config_upsert_values.keys() if isinstance(operation, Overwrite) else set()
@@ -257,7 +256,7 @@ def _sets(operation: Operation) -> Set[str]:
 
 def _clean_after(landed: Snapshot) -> None:
     settings = AutoCleanup.of(landed.manifest.config)
-    if settings is None or landed.version % settings.interval or not _is_agreed(landed):
+    if settings is None or landed.version % settings.interval or not _has_consent(landed):
         return
     from lancekit._operations.cleanup.plan import CleanupRequest
     from lancekit._operations.cleanup.run import clean_up
@@ -266,7 +265,7 @@ def _clean_after(landed: Snapshot) -> None:
         older_than=settings.older_than,
         retain_versions=settings.retain_versions,
         error_if_tagged_old_versions=False,
-        # the version that this commit was made on stays, for whoever reads it at the moment
+        # the version before this commit stays for its current readers
         keep_from=landed.version - 1,
     )
     done = clean_up(landed, request, per_second=settings.delete_rate_limit)
@@ -280,9 +279,9 @@ def _clean_after(landed: Snapshot) -> None:
 def auto_cleanup_config(wanted: object) -> dict[str, str]:
     """Return the table's config for pylance's ``AutoCleanupConfig``.
 
-    wanted: ``interval`` (versions), ``older_than_seconds``, and ours: ``retain_versions``.
+    wanted: ``interval`` (versions), ``older_than_seconds``, and lancekit's ``retain_versions``.
 
-    Raises InvalidArgumentError: a value cannot be used, or nothing bounds what would go.
+    Raises InvalidArgumentError: a value is invalid, or no setting bounds the removal.
     """
     keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
     if not isinstance(wanted, Mapping):
@@ -320,7 +319,7 @@ def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
 
 
 def _duration(text: str) -> timedelta:
-    """Return a duration that is written as ``14d``, ``3600s`` or ``1h 30m``."""
+    """Parse a duration such as ``14d``, ``3600s`` or ``1h 30m``."""
     parts = _PART.findall(text)
     whole = "".join(match.group() for match in _PART.finditer(text)).strip() == text.strip()
     known = all(unit in _UNITS for _, unit in parts)
@@ -331,6 +330,6 @@ def _duration(text: str) -> timedelta:
             f"{_PREFIX}older_than is {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
-    # a float, because a number of any length is one, be it infinite
+    # float() takes digits of any number, although the result may be infinite
     seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
     return timedelta(seconds=min(seconds, timedelta.max.total_seconds() / 2))

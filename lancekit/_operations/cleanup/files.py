@@ -1,4 +1,4 @@
-"""What files there are for a cleanup to look at, and what it leaves alone wherever it looks."""
+"""Files that a cleanup may remove, and versions and blobs that it must keep for other readers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 
-#: by folder: what a file's name looks like, its kind, and what of the name others refer to
+#: folder, name pattern, kind; the pattern's group is the file's reference key
 _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (folder, re.compile(pattern), kind)
     for folder, pattern, kind in (
@@ -43,7 +43,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
         (names.INDICES, r"(_indices/[^/]+)/.+", "index"),
         (names.VERSIONS, r"_versions/(\d+\.manifest)", "manifest"),
-        # aside of a manifest: written by a store that moves files, or staged for one that locks
+        # temporary manifests, of a store that commits by rename or by a lock
         (names.VERSIONS, r"(_versions/(?:\.tmp.*|\d+\.manifest[-.].+))", "temporary_manifest"),
     )
 )
@@ -51,15 +51,17 @@ _FOLDERS = (
     names.DATA, names.BLOBS, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS
 )  # fmt: skip
 
-#: a file, its kind, and the key that references name
+#: a file, its kind, and its reference key
 _Classified = tuple[ObjectInfo, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Files that a cleanup may remove: of the line itself, and of branches that are not listed.
+    """Files that a cleanup may remove.
 
-    `left_alone` says of other things in these places why they are none of its business.
+    own: files of the branch that is cleaned up.
+    orphaned: files of branches without an entry, each with its kind.
+    left_alone: other entries of these folders, each with the reason to leave it alone.
     """
 
     own: list[_Classified] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Listed:
 
 
 def file_key(name: str) -> str:
-    """Return what references say of a file, by its name in the line's folder."""
+    """Return the reference key of a file, as in `plan.references`, from its name in the branch."""
     for folder, pattern, _ in _KINDS:
         found = pattern.fullmatch(name) if name.startswith(f"{folder}/") else None
         if found:
@@ -77,14 +79,14 @@ def file_key(name: str) -> str:
 
 
 def list_files(location: BranchLocation) -> Listed:
-    """List what there is."""
+    """List the files of a branch; for main, also leftovers of branches without an entry."""
     listed = Listed()
     for folder in _FOLDERS:
         for file in _regular(location.store, folder, listed):
             listed.own.extend(_classified(file, folder))
     for folder in (names.TAGS, names.BRANCHES):
         for file in _regular(location.root, folder, listed):
-            # what crashes left beside tags and branches
+            # crashes may leave temporary files beside tags and branches
             if is_temporary(file.name):
                 listed.own.append((file, "temporary", file.name))
     if location.branch is None:
@@ -115,16 +117,16 @@ def _classified(file: ObjectInfo, folder: str) -> Iterator[_Classified]:
 
 
 def _orphaned(location: BranchLocation, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
-    """Yield what is in the folders of branches that are not listed, and its kind.
+    """Yield the files in folders of branches without an entry, each with its kind.
 
-    A branch that was not deleted to the end, or one that is being made; which of the two is told
-    by the age.  Its manifests are the first to come and the last to go: a folder without any that
-    name the branch is something else.
+    Such a branch was deleted in part, or is being created; the age of its files decides which.
+    Its manifests are written first and deleted last.  So a folder without manifests that name the
+    branch is not a branch.
     """
     branches = [f"{names.branch_folder(name)}/" for name in all_branches(location.root)]
     are_branches: dict[str, bool] = {}
     for file in _regular(location.root, names.TREE, listed):
-        # the longest, because a branch may lie in the folder of another one
+        # the longest, because a branch may be in the folder of another one
         own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
         rest = file.name.removeprefix(own).split("/")
         if own and rest[0] in _FOLDERS:
@@ -146,7 +148,7 @@ def _orphaned(location: BranchLocation, listed: Listed) -> Iterator[tuple[Object
 def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
     if parts == [names.VERSIONS, names.HINT]:
         return "temporary"
-    if parts[0] not in _FOLDERS:  # a part of the branch's name
+    if parts[0] not in _FOLDERS:  # still part of the branch's name
         return None
     for _, kind, _ in _classified(replace(file, name="/".join(parts)), parts[0]):
         return "temporary_manifest" if kind == "manifest" else kind
@@ -155,17 +157,17 @@ def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
 
 # ---- the versions of a branch that the next merge of two branches needs
 #
-# The merge compares with merge bases, and follows columns through the versions since.
+# A merge compares with merge bases, and follows columns through the versions after them.
 
 
 def merge_bases_among(
     location: BranchLocation, versions: Set[int]
 ) -> Mapping[int, tuple[str, str]]:
-    """Return the merge bases of two branches among versions of a line, with the two names.
+    """Return the merge bases of two branches among versions of a branch, with the two names.
 
-    The newest manifest of each branch is read once, and base versions where there are several
-    candidates.  Versions that branches forked from stay for another reason, so that pairs of
-    branches without a merge are passed over.
+    The newest manifest of each branch is read once, and base versions if there are several
+    candidates.  Pairs of branches without a merge are skipped: their merge base is a fork version,
+    which the cleanup keeps anyway.
     """
     names = branch_files(location.root)
     if not versions or not names:
@@ -187,9 +189,9 @@ def column_versions_among(
 ) -> Mapping[int, tuple[str, str]]:
     """Return versions that alone show renamed columns, with the two branches that need each.
 
-    line: the line that is cleaned up.
+    location: the branch that is cleaned up.
     there: its versions, oldest first.
-    removed: those that would be removed.
+    removed: the numbers of versions to remove.
     """
     names = branch_files(location.root)
     if not (removed and names):
@@ -219,7 +221,7 @@ def column_versions_among(
 def _heads(
     graph: CommitGraph, location: BranchLocation, names: Iterable[str]
 ) -> Iterator[tuple[Snapshot, VersionVector]]:
-    """Yield the newest version of main and of each branch, and what it contains."""
+    """Yield the newest version of main and of each branch, with its version vector."""
     for head in at_once(_newest, [location.on(name) for name in (MAIN, *names)]):
         with suppress(BranchNotFoundError):  # deleted meanwhile
             if head is not None:
@@ -227,10 +229,9 @@ def _heads(
 
 
 def _newest(location: BranchLocation) -> Snapshot | None:
-    """Return the newest version of a branch; a damaged branch cannot be merged.
+    """Return the newest version of a branch; ``None`` if it is damaged, so that no merge needs it.
 
-    Raises UnsupportedFeatureError: a newer release can read the branch, or knows of its merge bases
-        what this one does not.
+    Raises UnsupportedFeatureError: only a newer release can read the branch or its merge bases.
     """
     try:
         newest = latest_snapshot(location)
@@ -242,20 +243,20 @@ def _newest(location: BranchLocation) -> Snapshot | None:
     return newest
 
 
-# ---- which files with blobs the data files of a dataset name: managed blobs, and adopted ones
+# ---- blob files that the data files of a dataset name: managed blobs, and adopted ones
 #
-# See docs/format/data-files.md, 10.  A compaction of a table with managed blobs moves rows and not
+# See docs/format/data-files.md, 10.  A compaction of a table with managed blobs moves rows but not
 # their blobs, which may be files of the table or of the branch that it forked from.  Only data
 # files name these blobs.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedBlobs:
-    """Paths of files with blobs, below whichever folder: paths are unique.
+    """Unique paths of blob files, relative to any folder.
 
-    needed: those that versions which stay name; ``None`` if that is not known.
-    ever: those that any version names.
-    managed: there may be any.
+    needed: paths that the kept versions name, ``None`` if unknown.
+    ever: paths that any version names.
+    managed: the dataset may have managed blobs.
     """
 
     needed: frozenset[str] | None = frozenset()
@@ -266,26 +267,26 @@ class NamedBlobs:
         """Return True if a cleanup must leave a file because of its blobs."""
         if not is_blob_file(path):
             return False
-        if not self.managed:  # beside a data file, whose versions decide
+        if not self.managed:  # a blob beside a data file goes with it
             return names.BLOBS in path.split("/")
-        # below the folder of an unlisted branch, perhaps
+        # the path may start in the folder of a branch without an entry
         parts = path.split("/")
         tails = ("/".join(parts[start:]) for start in range(len(parts)))
         return self.needed is None or any(tail in self.needed for tail in tails)
 
 
 def is_blob_file(path: str) -> bool:
-    """Return True for the name of a file with blobs."""
+    """Return True if a path names a blob file."""
     return path.endswith(".blob")
 
 
 def named_blobs(
     location: BranchLocation, kept: Sequence[Snapshot], loaded: Sequence[Snapshot]
 ) -> NamedBlobs:
-    """Return what the data files of a dataset name.
+    """Return the blob files that the data files of a dataset name.
 
-    line: the line to clean up.
-    kept, loaded: its versions that stay, and all of them.
+    location: the branch to clean up.
+    kept, loaded: its versions to keep, and all its versions.
     """
     locations = [
         location.on(name) for name in (MAIN, *branch_files(location.root)) if name != location.name
@@ -294,7 +295,7 @@ def named_blobs(
         managed = any(s.manifest.has_managed_blobs for s in kept) or any(
             map(_is_managed, locations)
         )
-        if not managed:  # the flag is for good, so that the newest version of a line tells
+        if not managed:  # the flag is never cleared, so the newest version of a branch decides
             return NamedBlobs()
         others = [snapshot for other in locations for snapshot in _versions(other)]
     except FormatError:
@@ -303,7 +304,7 @@ def named_blobs(
     try:
         needed = _named_by([*kept, *others], read)
         ever = _named_by(loaded, read)
-    except (FormatError, UntrustedBaseError):  # then nobody knows what is needed
+    except (FormatError, UntrustedBaseError):  # the needed blobs are unknown
         return NamedBlobs(needed=None, managed=True)
     return NamedBlobs(needed, ever | needed, managed=True)
 
@@ -326,14 +327,14 @@ def _versions(location: BranchLocation) -> Iterator[Snapshot]:
 
 
 def _named_by(snapshots: Iterable[Snapshot], read: dict[object, frozenset[str]]) -> frozenset[str]:
-    """Return the paths that the data files of versions name; each file is read once."""
+    """Return the blob paths that the data files of versions name; each file is read once."""
     sources: dict[object, FragmentSource] = {}
     for snapshot in snapshots:
         if snapshot.manifest.has_managed_blobs:
             for source in fragment_sources(snapshot):
                 columns = (f.id for f in source.schema.walk() if is_blob_v2(f.metadata))
                 key: object = (*map(str, source.files), *columns)
-                # deleted rows too: a version before may have them
+                # with deleted rows, which an older version may still have
                 sources.setdefault(key, replace(source, with_deleted=True))
     fresh = [key for key in sources if key not in read]
     found = LocalRunner().map(lambda key: managed_blobs(sources[key]), fresh)

@@ -1,9 +1,9 @@
-"""What a cleanup would remove: old versions, and files that no version needs.
+"""Plan of a cleanup: old versions, and files that no version needs.
 
 See docs/format/operations.md, 6.6.
 
-Files are listed before versions are read: a file of a commit that lands in between is seen with
-the version that refers to it, or not at all.
+Files are listed before versions are read.  So if the list has a file of a commit that lands in
+between, the plan also sees the version that refers to it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,20 @@ from lancekit._versions.reference_files import all_branches, all_tags, borrowers
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
 
-#: a file that no version needs may belong to a commit that has not landed yet, for so long
+#: minimal age of an unreferenced file to remove: younger ones may belong to a commit under way
 IN_FLIGHT = timedelta(days=7)
-#: why the next merge of two branches needs a version
-_COMPARES = "it is the merge base of {} and {}, whose next merge compares with it"
-_TELLS = "the next merge of {} and {} needs it, because it alone shows renamed columns"
-#: kinds of files that a branch can read in the folder of another one
+#: reasons why the next merge of two branches needs a version
+_MERGE_BASE = "it is the merge base of {} and {}, whose next merge compares with it"
+_RENAMES = "the next merge of {} and {} needs it, because it alone shows renamed columns"
+#: kinds of files that a branch may read from the folder of another branch
 _BORROWED = frozenset({"data", "deletion", "index"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupRequest:
-    """What to remove.  A version has to fulfil every condition that is set.
+    """Conditions of a cleanup; a version is removed only if it meets all that are set.
 
-    `keep_from` is the first version that stays whatever the conditions say; the handle's own if
-    it is not set.
+    keep_from: the first version to keep regardless of conditions, by default the handle's own.
     """
 
     older_than: timedelta | None = None
@@ -63,7 +62,7 @@ class CleanupRequest:
     keep_from: int | None = None
 
 
-#: what goes if nothing else is asked for
+#: the default of `older_than` if no condition is set
 _TWO_WEEKS = timedelta(days=14)
 
 
@@ -74,9 +73,9 @@ def cleanup_request(
     error_if_tagged: bool,
     versions: Any,
 ) -> CleanupRequest:
-    """Check what was asked for.
+    """Return the request for a user's arguments, after a check.
 
-    Raises InvalidArgumentError: a value that cannot be used.
+    Raises InvalidArgumentError: a value is invalid.
     """
     if older_than is not None and not isinstance(older_than, timedelta):
         raise InvalidTypeError(
@@ -111,7 +110,7 @@ def cleanup_request(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupFile:
-    """A file to remove; `unverified` ones belong to no version that is known."""
+    """A file to remove; ``unverified`` if it belongs to no known version."""
 
     path: str
     kind: str
@@ -121,7 +120,7 @@ class CleanupFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupBranch:
-    """A branch that forked from a version which would be old enough to go, and which stays."""
+    """A branch whose fork version is old enough to remove, but stays because of the branch."""
 
     name: str
     referenced_version: int
@@ -130,10 +129,10 @@ class CleanupBranch:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CleanupStats(Displayed):
-    """What a cleanup removed, or would remove.
+    """Counts of the files that a cleanup removed or would remove.
 
-    `left_alone` (ours) names what lies where it looks and is no file of the dataset, such as a
-    link: it is neither followed nor removed.
+    `left_alone` (only in lancekit) names entries of the dataset's folders that are not its files,
+    such as links.  A cleanup neither follows nor removes them.
     """
 
     bytes_removed: int = 0
@@ -150,7 +149,7 @@ class CleanupStats(Displayed):
     def of(
         cls, files: Iterable[CleanupFile], failed: int = 0, left_alone: Iterable[str] = ()
     ) -> CleanupStats:
-        """Count files."""
+        """Return the counts of files to remove, by kind."""
         listed = list(files)
         kinds = [file.kind for file in listed]
         return cls(
@@ -175,7 +174,7 @@ class CleanupStats(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """Old versions and files to remove from one line, and what was known when it was made."""
+    """Old versions and files to remove from one branch, and the references that keep others."""
 
     read_version: int
     latest: int
@@ -189,16 +188,17 @@ class CleanupPlan:
 
 
 def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
-    """Work out what to remove; nothing is.
+    """Plan a cleanup of a branch; nothing is removed.
 
-    Never removed are versions from the handle's own on, tagged ones, those that branches forked
-    from, merge bases of two branches, versions that alone show renamed columns to the next merge,
-    detached ones, and what any of these refers to; nor anything outside of the line's own folder.
+    The plan keeps the handle's version and all later ones, tagged versions, fork versions of
+    branches, and merge bases of two branches.  It also keeps versions that alone show renamed
+    columns to the next merge, detached versions, and all files that kept versions refer to.  Files
+    outside of the branch's own folder stay.
 
-    Raises RefConflictError: a version that is old enough is tagged, and that was not to be passed
-        over; or a branch, or the next merge of two, needs a version that was named.
-    Raises FormatError: a version cannot be read, so it is not known what it needs; or the table, or
-        one of its branches, requires a newer lancekit.
+    Raises RefConflictError: a version that is old enough is tagged, unless the request allows it;
+        or a branch, or the next merge of two branches, needs a version of ``request.versions``.
+    Raises FormatError: a version cannot be read, so its files are unknown; or the table, or one of
+        its branches, requires a newer lancekit.
     """
     location = snapshot.location
     now = time.time()
@@ -232,7 +232,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     removed -= bases.keys()
     renamed = column_versions_among(location, loaded, removed)
     removed -= renamed.keys()
-    needed_by = {**_reasons(renamed, _TELLS), **_reasons(bases, _COMPARES), **unlisted, **forks}
+    needed_by = {**_reasons(renamed, _RENAMES), **_reasons(bases, _MERGE_BASE), **unlisted, **forks}
     if request.versions is not None and needed_by:
         raise _needed(location, needed_by)
     kept = [s for s in loaded if s.version not in removed] + _detached(location)
@@ -303,14 +303,14 @@ def _is_old(
     if request.older_than is None:
         return True
     age = datetime.fromtimestamp(now, UTC) - found.manifest.timestamp
-    return age > request.older_than  # no time is that long ago
+    return age > request.older_than  # not by date: now - older_than may be out of range
 
 
 def _is_left_over(file: ObjectInfo, request: CleanupRequest, now: float) -> bool:
     return request.delete_unverified or file.modified < now - IN_FLIGHT.total_seconds()
 
 
-# ---- what has to stay
+# ---- versions and files to keep
 
 
 def _forks(location: BranchLocation, old: set[int]) -> list[CleanupBranch]:
@@ -322,9 +322,9 @@ def _forks(location: BranchLocation, old: set[int]) -> list[CleanupBranch]:
 
 
 def _unlisted_forks(location: BranchLocation) -> set[int]:
-    """Return the versions that branches without an entry start at: one may be being made.
+    """Return the fork versions of branches without an entry, which may be under creation.
 
-    A branch starts with the number of the version that it forked from.
+    A branch's first version has the number of the version that it forked from.
     """
     listed = set(all_branches(location.root))
     first: dict[str, int] = {}
@@ -338,12 +338,12 @@ def _unlisted_forks(location: BranchLocation) -> set[int]:
 
 
 def borrowed_among(location: BranchLocation, files: Iterable[CleanupFile]) -> set[str]:
-    """Return the keys of the files that versions of other branches read.
+    """Return the keys of files that versions of other branches read.
 
-    A fork reads files of its fork version, which stays.  A branch that takes main over by a
-    fast-forward reads files of later versions of main, too.  The newest version does not tell: an
-    older one may have been restored since.  So all versions of all branches are read, unless only
-    manifests and transactions are to go, as from a table that was only appended to.
+    A fork reads files of its fork version, which stays.  A branch that was fast-forwarded to main
+    also reads files of later versions of main.  Its newest version may lack them, if an older one
+    was restored since.  So all versions of all branches are read, unless only manifests and
+    transactions would go, as in a table with only appends.
     """
     if all(file.kind not in _BORROWED for file in files):
         return set()
@@ -360,10 +360,10 @@ def _detached(location: BranchLocation) -> list[Snapshot]:
 
 
 def references(snapshots: Iterable[Snapshot], *, own: bool = False) -> set[str]:
-    """Return the files that versions refer to, by the keys of `file_key`.
+    """Return the keys (see `file_key`) of the files that versions refer to.
 
-    Names are unique: a file in another base has no namesake in the line's folder.  So all of them
-    count as needed; only with `own`, those that are said to be in the line's folder.
+    Names are unique: no file in the branch's folder has the name of a file in another base path.
+    So files in all base paths count, and with ``own`` only files in the branch's folder.
     """
     found: set[str] = set()
     seen: set[bytes] = set()
@@ -376,7 +376,7 @@ def references(snapshots: Iterable[Snapshot], *, own: bool = False) -> set[str]:
             for index in snapshot.indices
             if index.base_id is None or not own
         )
-        # most fragments are those of the version before, byte for byte
+        # most fragments are equal to the previous version's, byte for byte
         for message in FragmentList.of(manifest.fragments).encoded:
             if message not in seen:
                 seen.add(message)

@@ -1,4 +1,4 @@
-"""Cleanup: old versions go, and the files that no version needs any more.
+"""Cleanup: explain or remove old versions, and files that no version needs any more.
 
 See docs/format/operations.md, 6.6.
 """
@@ -37,13 +37,13 @@ from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import StorageError
 from lancekit.progress import tracking
 
-#: files that are removed at a time, if nothing else is asked for
+#: the default number of files to remove concurrently
 _CONCURRENCY = 8
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CleanupExplanation(Displayed):
-    """What a cleanup would remove."""
+    """Explanation of a cleanup before it runs: counts, files, branches and warnings."""
 
     read_version: int
     stats: CleanupStats
@@ -55,19 +55,19 @@ class CleanupExplanation(Displayed):
     _call: Call | None = field(default=None, repr=False, compare=False)
 
     def apply(self) -> CleanupStats:
-        """Remove the old versions, with the arguments that this was made with.
+        """Run the explained cleanup, with the arguments of the explanation.
 
-        What goes is worked out anew: what somebody came to need meanwhile stays.
+        The cleanup is planned again, so versions that are needed meanwhile stay.
 
         Raises
         ------
         InvalidArgumentError
-            It was applied already.
+            The explanation was applied already.
         NotOfferedError
             There is no call: the explanation came from another process, or was made by
             another function.
         LancekitError
-            What the call raises.
+            Any error of the cleanup.
 
         Examples
         --------
@@ -92,9 +92,9 @@ def explain_cleanup(
     max_files: int,
     tags_are_warnings: bool = False,
 ) -> CleanupExplanation:
-    """Plan a cleanup and tell what it would do; nothing is removed.
+    """Plan a cleanup and explain it; nothing is removed.
 
-    With ``tags_are_warnings`` the plan is shown, too, where tags would make the cleanup fail.
+    tags_are_warnings: explain the plan even if tags would make the cleanup fail.
     """
     planned = replace(request, error_if_tagged_old_versions=False) if tags_are_warnings else request
     plan = plan_cleanup(snapshot, planned)
@@ -135,20 +135,20 @@ def clean_up(
     per_second: int | None = None,
     concurrency: int | None = None,
 ) -> CleanupStats:
-    """Plan a cleanup and carry it out.
+    """Plan a cleanup and run it.
 
-    Manifests go first, oldest first: a cleanup that dies leaves files that no version refers to,
-    and never a version without its files.
+    Manifests are removed first, the oldest first.  So an interrupted cleanup may leave files that
+    no version refers to, but never a version without its files.
 
-    per_second: the most files that are removed in a second.
-    concurrency: the most that are removed at a time.
+    per_second: the maximal number of files to remove in a second.
+    concurrency: the maximal number of files to remove concurrently.
     """
     location = snapshot.location
     plan = plan_cleanup(snapshot, request)
-    kept = _needed_since(location, plan)
+    kept = _is_needed_since(location, plan)
     files = [file for file in plan.files if not kept(file.path)]
     manifests = [file for file in files if file.kind == "manifest"]
-    # names of the newer scheme descend with their versions
+    # not by name: names of the newer scheme descend as versions ascend
     manifests.sort(key=lambda file: _age(file.path), reverse=True)
     rest = [file for file in files if file.kind != "manifest"]
     left_alone = set(plan.left_alone)
@@ -161,25 +161,25 @@ def clean_up(
         try:
             store.delete(file.path)
         except StorageError as error:
-            if leads_away(error):  # since it was planned
+            if leads_away(error):  # it became a link after the plan
                 left_alone.add(file.path)
             return False
         gone.append(file)
         return True
 
-    attempt = attempted(lambda _: _told(gone, len(files)), lambda: False)
+    attempt = attempted(lambda _: _interrupt_message(gone, len(files)), lambda: False)
     removed = [file for file in manifests if remove(file)]
     gone_manifests = len(removed) == len(manifests)
-    # where a version could not be removed, its files stay with it
+    # if a manifest could not be removed, the version's files stay, too
     candidates = [file for file in rest if gone_manifests or file.unverified]
     threads = 1 if per_second else concurrency or _CONCURRENCY
     with (
         tracking("removing files", len(candidates)) as tracker,
         ThreadPoolExecutor(threads) as pool,
     ):
-        # what tells a folder to be that of a branch goes last
-        for telling in (False, True):
-            batch = [file for file in candidates if _tells_a_branch(file) is telling]
+        # manifests identify the folder of a branch, so they are removed last
+        for identifying in (False, True):
+            batch = [file for file in candidates if _identifies_branch(file) is identifying]
             for file, is_gone in zip(batch, pool.map(remove, batch), strict=True):
                 removed += [file] if is_gone else []
                 tracker.advance()
@@ -190,7 +190,7 @@ def clean_up(
 
 
 def _remove_empty(location: BranchLocation, removed: Iterable[CleanupFile]) -> None:
-    """Remove the folders of indices that have no file any more; best effort."""
+    """Remove empty folders of indices; errors are ignored."""
     for folder in {_segment(file.path) for file in removed if file.kind == "index"}:
         with suppress(OSError):
             if not location.store.list_tree(
@@ -204,7 +204,7 @@ def _segment(path: str) -> str:
     return f"{above}{marker}{below.partition('/')[0]}"
 
 
-def _tells_a_branch(file: CleanupFile) -> bool:
+def _identifies_branch(file: CleanupFile) -> bool:
     return file.path.startswith(f"{names.TREE}/") and file.path.endswith(".manifest")
 
 
@@ -213,10 +213,10 @@ def _age(path: str) -> int:
     return -parsed[0] if parsed else 0
 
 
-def _needed_since(location: BranchLocation, plan: CleanupPlan) -> Callable[[str], bool]:
-    """Return what tells files that came to be needed since the plan was made.
+def _is_needed_since(location: BranchLocation, plan: CleanupPlan) -> Callable[[str], bool]:
+    """Return a function that is True for files that are needed since the plan was made.
 
-    By new versions, tags, branches and merges, and by lines that read files where they are.
+    New versions, tags, branches and merges need them, or branches that read them in place.
     """
     found = [v for v in list_versions(location).versions if v > plan.latest]
     tags = [t.version for t in all_tags(location.root).values() if t.branch == location.branch]
@@ -231,8 +231,8 @@ def _needed_since(location: BranchLocation, plan: CleanupPlan) -> Callable[[str]
     return lambda path: file_key(path) in kept or path.startswith(folders)
 
 
-def _told(gone: list[CleanupFile], planned: int) -> str:
-    """Return what an interrupt says of a cleanup."""
+def _interrupt_message(gone: list[CleanupFile], planned: int) -> str:
+    """Return the message for an interrupted cleanup: how much it had removed."""
     versions = sum(file.kind == "manifest" for file in gone)
     return (
         f"at least {len(gone)} of {planned} files were removed by the cleanup, manifests of "
