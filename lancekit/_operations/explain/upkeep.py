@@ -93,7 +93,7 @@ def _upkeep_note(plan: IndexUpkeep) -> str:
     ids = set(plan.fresh)
     rows = sum(f.num_rows for f in plan.snapshot.manifest.fragments if f.id in ids)
     amount = f"{plural(rows, 'row')} of {plural(len(ids), 'fragment')}"
-    if plan.anew:
+    if plan.rebuild:
         return f"index {plan.name!r} made anew of {amount}"
     joined = "" if len(plan.joined) < 2 else f"{len(plan.joined)} segments of it become one"
     gets = f"index {plan.name!r} gets {amount}" if ids else f"index {plan.name!r}"

@@ -1,1 +1,1 @@
-"""Indices: made, dropped, kept up and told of."""
+"""Creation, removal, upkeep and description of indices."""

@@ -1,4 +1,4 @@
-"""Make an index of a column, or drop one."""
+"""Creation of an index of a column, and its removal."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumentError, StorageError
 from lancekit.progress import IndexProgress, told_of_rows, tracking
 
-#: what the table format calls its own entries
+#: prefix of the table format's own index names
 _OWN = "__lance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """An index that is to be made of a column.
+    """Request to create an index of a column.
 
-    `name` is made of the column's if there is none; without `train` it covers no row yet;
-    `progress` is told how far it has come.
+    name: by default derived from the column.
+    train: False to create an index that covers no row yet.
+    progress: called with the state of the work.
     """
 
     column: str
@@ -70,25 +71,22 @@ class IndexRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPlan(IndexTarget):
-    """An index that is to be made of a column of a version: it is run, or explained.
-
-    `name` is the one that the index gets.
-    """
+    """Plan to create an index of a column of a version, to run or to explain."""
 
     request: IndexRequest
 
     @property
     def choice(self) -> Choice:
-        """Where it runs, and why."""
+        """The engine that builds the index, and the reason."""
         return _engine(self.snapshot, self.request)
 
     @property
     def replaced(self) -> bool:
-        """Whether it takes the place of an index that is there."""
+        """True if the index replaces an existing one."""
         return any(index.name == self.name for index in self.snapshot.indices)
 
     def run(self, groups: _Groups | None) -> Snapshot:
-        """Make the index, by groups of fragments if there are any; return the version with it."""
+        """Build and commit the index, in groups of fragments if given; return the new version."""
         current, request = self.snapshot, self.request
         if groups is not None:
             segments = groups.of(self, request.parameters)
@@ -104,7 +102,7 @@ class IndexPlan(IndexTarget):
 
 
 def plan_index(snapshot: Snapshot, request: IndexRequest) -> IndexPlan:
-    """Plan an index; nothing but metadata is read.
+    """Plan an index; only metadata is read.
 
     Raises ColumnNotFoundError, InvalidTypeError, IndexExistsError, InvalidArgumentError: as
         `create_index`.
@@ -120,13 +118,13 @@ def plan_index(snapshot: Snapshot, request: IndexRequest) -> IndexPlan:
 
 
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
-    """Make an index; return the version that has it.
+    """Create an index; return the version that has it.
 
-    On Spark groups of fragments are indexed each by a task.  Where another writer rewrote fragments
-    meanwhile, only the groups of these are made again.
+    On Spark each task indexes a group of fragments.  If another writer rewrote fragments meanwhile,
+    only the groups with these fragments are indexed again.
 
-    Raises ColumnNotFoundError: there is no such column.
-    Raises InvalidTypeError: an index of this kind cannot be made of its type.
+    Raises ColumnNotFoundError: the column does not exist.
+    Raises InvalidTypeError: the column's type does not fit this kind of index.
     Raises IndexExistsError: another index has the name.
     """
     parsed_parameters(request.kind, request.parameters)
@@ -155,7 +153,7 @@ def _engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
 
 
 def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:
-    """Return the name of a column's index of a kind, or the first one that is not taken."""
+    """Return the default name of a column's index of a kind, numbered if others have the name."""
     others = {
         index.name
         for index in snapshot.indices
@@ -167,10 +165,11 @@ def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> s
 
 
 def check_name(snapshot: Snapshot, column: IndexedField, name: str, *, replace: bool) -> None:
-    """Check the name of an index that is to be made of a column.
+    """Check the name of a new index of a column.
 
-    Raises IndexExistsError: it is that of an index of another column, or is not to be replaced.
-    Raises InvalidArgumentError: it is none that an index can have.
+    Raises IndexExistsError: an index of another column has the name, or an index of this column
+        does and ``replace`` is False.
+    Raises InvalidArgumentError: the name is empty or reserved.
     """
     if not name or name.startswith(_OWN):
         raise InvalidArgumentError(
@@ -194,7 +193,7 @@ def check_name(snapshot: Snapshot, column: IndexedField, name: str, *, replace: 
 
 
 def commit_segments(snapshot: Snapshot, name: str, segments: Sequence[IndexMetadata]) -> Snapshot:
-    """Commit an index of new segments; if they do not land, their files are removed."""
+    """Commit an index of new segments; remove their files if the commit fails."""
     with removed_unless_committed(snapshot, [segment.uuid for segment in segments]):
         return put_segments(snapshot, name, segments, snapshot.indices)
 
@@ -205,16 +204,16 @@ def put_segments(
     segments: Sequence[IndexMetadata],
     there: Sequence[IndexMetadata],
 ) -> Snapshot:
-    """Commit segments in the place of those of their name that are there."""
+    """Commit segments that replace all segments of their name in ``there``."""
     old = tuple(index for index in there if index.name == name)
     operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
     return commit(snapshot, Pending(operation=operation, doing="create_index"))
 
 
 def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
-    """Drop an index, or the entry of the shards; its files stay for older versions.
+    """Drop an index, or the MemWAL entry of the shards; its files stay for older versions.
 
-    Raises IndexNotFoundError: there is no index of the name.
+    Raises IndexNotFoundError: no index has the name.
     Raises InvalidArgumentError: shards have rows that are in no version.
     """
 
@@ -236,7 +235,7 @@ def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
 def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
     """Return the segments of an index.
 
-    Raises IndexNotFoundError: there is none of the name.
+    Raises IndexNotFoundError: no index has the name.
     """
     found = tuple(index for index in snapshot.indices if index.name == name and not index.is_system)
     if not found:
@@ -249,20 +248,19 @@ def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
     return found
 
 
-# ---- an index made by groups of fragments, as on Spark: tasks make parts, and others join these
+# ---- an index built in groups of fragments, as on Spark: tasks build parts, other tasks merge them
 #
-# How many tasks there are follows the bytes of the column, and how many segments are left of their
-# parts the bytes of these: each segment is asked for itself, so a look-up takes longer the more
-# there are.
+# The number of tasks depends on the bytes of the column, and the number of merged segments on the
+# bytes of the parts.  A lookup queries each segment, so it is slower the more segments there are.
 
 Item = TypeVar("Item")
 
-#: bytes of a column that a task reads, and of the files of a segment that a task joins: a worker's
-#: memory is to hold them several times over
+#: maximal bytes of a column that a task reads, and of segment files that a task merges: they must
+#: fit several times into a worker's memory
 _TASK_BYTES = 256 << 20
-#: tasks that are worth starting, however little there is to read, and what each then reads at least
+#: number of tasks to start for little data, and the minimal bytes that each task reads
 _TASKS, _LEAST_BYTES = 16, 4 << 20
-#: bytes of a sample, and of how many runs of rows it is
+#: bytes of a sample, and the number of its row runs
 _SAMPLE_BYTES, _RUNS = 256 << 20, 1024
 
 
@@ -272,9 +270,9 @@ def _index_group(
     model: Content | None,
     fragment_ids: tuple[int, ...],
 ) -> IndexMetadata:
-    """Write the part of some fragments, which nothing refers to yet.
+    """Write an uncommitted segment of some fragments.
 
-    Each attempt has a folder of its own: Spark may make several.
+    Each attempt has its own folder, because Spark may run a task several times.
     """
     if model is None:
         content = build_content(target, parameters, fragment_ids)
@@ -285,11 +283,11 @@ def _index_group(
 
 @dataclass(slots=True)
 class _Groups:
-    """The parts of an index that were made so far, each with the files of its fragments.
+    """Builder of an index in groups of fragments, which keeps finished parts between attempts.
 
-    Of those that were made of an older version, the ones stay whose fragments are as they were.
+    A part of an older version is reused if the files of its fragments did not change.
 
-    written: all that was written of segments, to be removed but for what a version refers to.
+    written: the UUIDs of all written segments, to remove those that no version refers to.
     """
 
     runner: Runner
@@ -300,9 +298,9 @@ class _Groups:
     def of(
         self, wanted: IndexTarget, parameters: Mapping[str, object]
     ) -> tuple[IndexMetadata, ...]:
-        """Return segments of all fragments of a version; what is missing is made.
+        """Return segments of all fragments of a version; build the missing ones.
 
-        There are none if all groups would have to share what no sample tells.
+        Return no segments if the kind needs a model and the sample gives none.
         """
         snapshot, column, kind = wanted.snapshot, wanted.column, wanted.kind
         given = parsed_parameters(kind, parameters)
@@ -319,7 +317,7 @@ class _Groups:
         ]
         covered = {id_ for _, files in self._made for id_ in files}
         missing = [fragment for id_, fragment in there.items() if id_ not in covered]
-        # sent to a worker once, and not with each task: the manifest lists all fragments
+        # sent to a worker once, not with each task, because the manifest lists all fragments
         target = IndexTarget(snapshot=snapshot, column=column, kind=kind, name=wanted.name)
         tasks = [
             tuple(fragment.id for fragment in some)
@@ -336,9 +334,9 @@ class _Groups:
         )
 
     def sweep(self, snapshot: Snapshot) -> None:
-        """Remove what was written and a version does not refer to."""
+        """Remove the written segments that a version does not refer to."""
         kept = {index.uuid for index in snapshot.indices}
-        with suppress(StorageError):  # a cleanup finds it
+        with suppress(StorageError):  # a cleanup removes the rest
             for uuid in self.written - kept:
                 delete_segment(snapshot.store, uuid)
 
@@ -351,7 +349,7 @@ class _Groups:
 
 
 def _sample(snapshot: Snapshot, column: IndexedField) -> IndexedColumn:
-    """Read rows that are spread evenly over a version, by their positions."""
+    """Read a sample of a column: runs of rows that are spread evenly over a version."""
     rows = snapshot.manifest.num_rows
     wanted = min(rows, int(_SAMPLE_BYTES / _row_bytes(snapshot, column)))
     runs = spread_runs(np.random.default_rng(0), rows, wanted, max(min(_RUNS, wanted), 1))
@@ -362,7 +360,7 @@ def _sample(snapshot: Snapshot, column: IndexedField) -> IndexedColumn:
 
 
 def _by_bytes(fragments: Sequence[Fragment], row_bytes: float) -> Iterator[Sequence[Fragment]]:
-    """Cut fragments into groups for tasks."""
+    """Cut fragments into groups for tasks, by the bytes of their rows."""
     total = sum(fragment.num_rows for fragment in fragments) * row_bytes
     most = min(max(total / _TASKS, _LEAST_BYTES), _TASK_BYTES)
     return _cut(fragments, lambda fragment: fragment.num_rows * row_bytes, most)
@@ -373,7 +371,7 @@ def _file_bytes(part: IndexMetadata) -> float:
 
 
 def _row_bytes(snapshot: Snapshot, column: IndexedField) -> float:
-    """Return how many bytes a row of a column has; of no fixed width, at most so many."""
+    """Return the bytes per row of a column; without a fixed width, an upper bound."""
     width = _width(column.type)
     if width is not None:
         return width
@@ -395,7 +393,7 @@ def _width(kind: pa.DataType) -> float | None:
 def _cut(
     items: Sequence[Item], size: Callable[[Item], float], most: float
 ) -> Iterator[Sequence[Item]]:
-    """Cut items into groups that are no larger than `most` together, if none of them is."""
+    """Cut items into groups with a total size up to `most`; a larger item is a group alone."""
     group: list[Item] = []
     taken = 0.0
     for item in items:

@@ -1,4 +1,4 @@
-"""What there is to know of indices: from manifests and files; and what they do not cover."""
+"""Descriptions, statistics and coverage of indices, from manifests and index files."""
 
 from __future__ import annotations
 
@@ -139,16 +139,16 @@ def _rows(snapshot: Snapshot, fragments: set[int]) -> int:
 
 
 def _type(index: IndexMetadata) -> str:
-    """Return what a segment is; of one without details its files may tell."""
-    told = kept_up_as(index) if index.index_details is None else None
-    return index.kind if told is None else told.label
+    """Return the type of a segment's index; without details, the type that its files show."""
+    kind = kept_up_as(index) if index.index_details is None else None
+    return index.kind if kind is None else kind.label
 
 
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, object]:
-    """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
+    """Return statistics of an index: its coverage, and counts from its files.
 
-    Raises IndexNotFoundError: there is no index of the name.
-    Raises FormatError: a file of it cannot be read.
+    Raises IndexNotFoundError: no index has the name.
+    Raises FormatError: a file of the index cannot be read.
     """
     segments = list(segments_of(snapshot, name))
     covered = _covered(snapshot, segments)
@@ -185,11 +185,11 @@ def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, object]:
 
 
 def _words(segment: Segment) -> dict[str, object]:
-    said, where = params_of(segment.file("metadata.lance"))
-    parse_settings(said, where)
+    text, where = params_of(segment.file("metadata.lance"))
+    parse_settings(text, where)
     partitions = open_partitions(segment)
     return {
-        "params": json.loads(said),
+        "params": json.loads(text),
         "num_tokens": sum(one.postings_file.num_rows for one in partitions),
         "num_docs": sum(one.documents_file.num_rows for one in partitions),
     }
@@ -227,12 +227,12 @@ _COUNTS: Mapping[str, Callable[[OpenSegment], dict[str, object]]] = {
     BLOOM_FILTER.name: _filters,
 }
 
-# ---- what of a table its indices do not cover, since when, and what would mend it
+# ---- rows that an index does not cover: since which version, and the call that adds them
 
-#: Versions that are named at most: each is looked for among all.
+#: The maximal number of versions to name: each takes a search among all versions.
 _MOST_NAMED = 8
 
-#: Of these, lancekit adds no rows to an index.
+#: Types of indices to which lancekit adds no rows.
 _NOT_KEPT_UP = ("IVF_HNSW", "IVF_RQ")
 
 
@@ -240,8 +240,9 @@ _NOT_KEPT_UP = ("IVF_HNSW", "IVF_RQ")
 class Uncovered:
     """Fragments that an index does not cover, and the version since which it does not.
 
-    That brought the fragments, or wrote values anew in place, or made the index of other fragments.
-    `version`, `operation` and `timestamp` are ``None`` if it is gone, or if there are many more.
+    This version added the fragments, rewrote their values, or built the index of other fragments.
+    `version`, `operation` and `timestamp` are ``None`` if the version is gone, or not searched
+    because there are too many.
     """
 
     fragments: tuple[int, ...]
@@ -253,10 +254,10 @@ class Uncovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCoverage(Displayed):
-    """An index, and what of the table it does not cover, the newest first.
+    """An index, and the fragments that it does not cover, the newest first.
 
-    `mended_by` is the call that puts these rows into the index; ``None`` if there are none, or if
-    lancekit adds no rows to an index of the kind.
+    `mended_by` is the call that adds their rows to the index.  ``None`` if it covers all rows, or
+    if lancekit adds no rows to this kind of index.
     """
 
     description: IndexDescription
@@ -276,9 +277,9 @@ class IndexCoverage(Displayed):
 
 
 def index_coverage(snapshot: Snapshot) -> list[IndexCoverage]:
-    """Return how much of a version each index covers, by their names, those of the format left out.
+    """Return the coverage of each index of a version, by name, without the format's own entries.
 
-    Manifests are read of some of the versions since it was covered; of index files none.
+    This reads manifests of some earlier versions, and no index files.
     """
     history = _History(snapshot)
     return [
@@ -305,7 +306,7 @@ def _coverage(
 
 
 def _uncovered(snapshot: Snapshot, name: str) -> dict[int, int]:
-    """Return the rows of each fragment that an index does not cover; none if there is no such."""
+    """Return the row counts of fragments that an index does not cover; empty without the index."""
     segments = [index for index in snapshot.indices if index.name == name]
     covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
     fragments = snapshot.manifest.fragments if segments else ()
@@ -313,7 +314,7 @@ def _uncovered(snapshot: Snapshot, name: str) -> dict[int, int]:
 
 
 def _grouped(name: str, rows: dict[int, int], history: _History) -> Iterator[Uncovered]:
-    """Yield fragments by the version since which they are not covered, the unknown ones last."""
+    """Yield uncovered fragments, grouped by the version since which they are; unknown ones last."""
     rest = dict(sorted(rows.items(), reverse=True))
     found: dict[int, list[int]] = {}
     unknown: list[int] = []
@@ -343,7 +344,7 @@ def _grouped(name: str, rows: dict[int, int], history: _History) -> Iterator[Unc
 
 
 class _History:
-    """The versions up to one, by their places; each is read once, and only if it is asked for."""
+    """Coverage of an index in the versions up to one, by position; each is loaded when needed."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -358,24 +359,24 @@ class _History:
         return [v for v in self._listing.versions if v <= self._snapshot.version]
 
     def load(self, place: int) -> Snapshot:
-        """Return a version."""
+        """Return the version at a position."""
         return load_snapshot(self._snapshot.location, self._numbers[place], self._listing.naming)
 
     def uncovered(self, name: str, place: int) -> dict[int, int]:
-        """Return which fragments an index did not cover."""
+        """Return the row counts of fragments that an index does not cover at a position."""
         key = name, place
         if key not in self._known:
             self._known[key] = _uncovered(self.load(place), name)
         return self._known[key]
 
     def since(self, name: str, fragment: int) -> int | None:
-        """Return since which version a fragment has not been covered, ``None`` if all were so.
+        """Return the position since which a fragment is uncovered; ``None`` if it always was.
 
-        Nothing joins an index after its newest segment was made.  Before that, longer and longer
-        steps lead back: an earlier time without cover is none of this one.
+        No fragment joins an index after its newest segment, so the search starts there.  It goes
+        back in doubling steps: an earlier uncovered stretch must not count as part of this one.
         """
         with suppress(LancekitError):  # a version that is damaged, or was removed meanwhile
-            after, step = len(self._numbers) - 1, max(1, len(self._numbers) - 1 - self._made(name))
+            after, step = len(self._numbers) - 1, max(1, len(self._numbers) - 1 - self._built(name))
             while (before := after - step) >= 0 and fragment in self.uncovered(name, before):
                 step = 1 if after == len(self._numbers) - 1 else 2 * step
                 after = before
@@ -385,8 +386,8 @@ class _History:
             return place or None
         return None
 
-    def _made(self, name: str) -> int:
-        """Return the place of the version in which the newest segment was committed."""
+    def _built(self, name: str) -> int:
+        """Return the position of the version that committed the newest segment."""
         times = [index.created_at for index in self._snapshot.indices if index.name == name]
         newest = max((time for time in times if time is not None), default=None)
         if newest is None:

@@ -1,4 +1,4 @@
-"""Bring indices up to date: rows that are in none yet, moved rows, segments that become one."""
+"""Upkeep of indices: add new rows, follow moved rows, merge segments."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ from lancekit.errors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest:
-    """What to do with indices.
+    """Request to bring indices up to date.
 
-    Rows that are in none go to the newest `merge` segments, put together; to a new one if that is
-    0.  With `retrain` each index is made anew, of all rows.  `names` are all that can be made here
-    if there are none.
+    merge: how many of the newest segments to merge with new rows; 0 for a new segment.
+    names: the indices, by default all kinds that lancekit keeps up.
+    retrain: rebuild each index from all rows.
     """
 
     merge: int = 1
@@ -77,35 +77,35 @@ class OptimizeRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexUpkeep(IndexTarget):
-    """What brings one index up to date: one new segment takes the place of others.
+    """Plan to bring one index up to date: one new segment replaces others.
 
     segments: all segments of the index, the oldest first.
-    fresh: the fragments that are in none of them; of an index that is made anew, all.
-    joined: the segments whose place the new one takes.
-    anew: whether the index is made anew, and nothing of its segments is kept.
-    behind: those of the joined segments that may name rows as they were before a change.
-    reuse: tells where compactions moved rows, if indices were not told.
+    fresh: the fragments that no segment covers; all fragments if the index is rebuilt.
+    joined: the segments that the new one replaces.
+    rebuild: the index is rebuilt from all rows, without its old segments.
+    behind: the replaced segments that may refer to rows as they were before a change.
+    reuse: the moves of rows by compactions that did not remap indices.
     """
 
     segments: tuple[IndexMetadata, ...]
     fresh: tuple[int, ...]
     joined: tuple[IndexMetadata, ...]
-    anew: bool = False
+    rebuild: bool = False
     behind: tuple[IndexMetadata, ...] = ()
     reuse: Reuse | None = None
 
     def run(self) -> IndexMetadata:
-        """Write the new segment, which no version refers to yet."""
-        return _anew(self) if self.anew else _joined(self)
+        """Write the new segment, without a commit."""
+        return _rebuilt_segment(self) if self.rebuild else _merged_segment(self)
 
 
 def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: RetryPolicy) -> Snapshot:
-    """Bring indices up to date; nothing to do makes no version.
+    """Bring indices up to date; make no version if there is nothing to do.
 
-    Raises IndexNotFoundError: there is no index of a name.
-    Raises NotOfferedError: one of a kind that is not made here.
+    Raises IndexNotFoundError: no index has a requested name.
+    Raises NotOfferedError: lancekit does not keep up an index of this kind.
     """
-    return retried_writing(snapshot, lambda at: _trimmed(_attempt(at, request)), policy)[0]
+    return retried_writing(snapshot, lambda at: _pruned_reuse(_attempt(at, request)), policy)[0]
 
 
 def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
@@ -114,8 +114,8 @@ def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
     with removed_unless_committed(current, (index.uuid for index in new)):
         for name in _names(current, request):
             segments = segments_of(current, name)
-            with _left_as_it_is(segments[-1]):
-                if (upkeep := _planned(current, segments, request)) is not None:
+            with _warn_if_unreadable(segments[-1]):
+                if (upkeep := _upkeep_of(current, segments, request)) is not None:
                     new.append(upkeep.run())
                     removed += upkeep.joined
         if not new:
@@ -125,20 +125,20 @@ def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
 
 
 def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkeep]:
-    """Plan what brings indices up to date, for each that is not; no rows are read.
+    """Plan the upkeep of each index that is not up to date; no rows are read.
 
     Raises IndexNotFoundError, NotOfferedError: as `optimize_indices`.
     """
     planned = []
     for name in _names(snapshot, request):
         segments = segments_of(snapshot, name)
-        with _left_as_it_is(segments[-1]):
-            planned.append(_planned(snapshot, segments, request))
+        with _warn_if_unreadable(segments[-1]):
+            planned.append(_upkeep_of(snapshot, segments, request))
     return [upkeep for upkeep in planned if upkeep is not None]
 
 
 def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
-    """Return the names of the indices that are to be brought up to date."""
+    """Return the names of the requested indices."""
     if request.names is None:
         ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
         return sorted(ours)
@@ -154,10 +154,10 @@ def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
 
 
 @contextmanager
-def _left_as_it_is(newest: IndexMetadata) -> Iterator[None]:
-    """Warn where an index of text or vectors cannot be read: it cannot be made anew either.
+def _warn_if_unreadable(newest: IndexMetadata) -> Iterator[None]:
+    """Turn an error into a warning if an index of text or vectors cannot be read.
 
-    What it was made with is not known.
+    Such an index cannot be rebuilt either, because its parameters are unknown.
     """
     try:
         yield
@@ -171,10 +171,10 @@ def _left_as_it_is(newest: IndexMetadata) -> Iterator[None]:
         )
 
 
-def _planned(
+def _upkeep_of(
     snapshot: Snapshot, segments: tuple[IndexMetadata, ...], request: OptimizeRequest
 ) -> IndexUpkeep | None:
-    """Return what brings an index up to date; ``None`` if it is, or is not kept up here."""
+    """Return the upkeep of an index; ``None`` if it is up to date, or not kept up by lancekit."""
     newest = segments[-1]
     kind = kept_up_as(newest)
     if kind is None:
@@ -182,7 +182,7 @@ def _planned(
     live = tuple(int(id_) for id_ in snapshot.manifest.fragments.ids)
     planned = partial(IndexUpkeep, **vars(target_of(snapshot, newest, kind)), segments=segments)
     if request.retrain or any(index.fragment_ids is None for index in segments):
-        return planned(fresh=live, joined=segments, anew=True)
+        return planned(fresh=live, joined=segments, rebuild=True)
     covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
     fresh = tuple(id_ for id_ in live if id_ not in covered)
     reuse = found_reuse(snapshot)
@@ -191,28 +191,28 @@ def _planned(
         behind = [*behind, *_stale(snapshot, segments, fresh)]
         if fresh and request.merge:  # as in the reference: 0 leaves all segments as they are
             behind += [index for index in segments if _has_deleted_rows(snapshot, index)]
-    # one that waits for its first vectors has no files, which readers would miss beside others
+    # a segment that waits for its first vectors has no files; beside others, readers miss them
     waiting = [index for index in segments if not index.files and not index.fragment_ids]
-    # nor do readers search segments whose posting lists differ
+    # readers do not search segments with different posting lists
     other = [index for index in segments if fresh and has_other_blocks(index)]
-    joined = _joining(segments, request.merge, [*behind, *waiting, *other])
+    joined = _segments_to_merge(segments, request.merge, [*behind, *waiting, *other])
     if not fresh and not behind and len(joined) < 2:
         return None
     return planned(fresh=fresh, joined=joined, behind=tuple(behind), reuse=reuse)
 
 
-def _joined(plan: IndexUpkeep) -> IndexMetadata:
-    """Write one segment of what some hold, and of the rows that are in none."""
+def _merged_segment(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment from the contents of others, and from rows that none covers."""
     builder, old, newest = builder_of(plan.kind), plan.joined, plan.segments[-1]
-    anew = plan.behind if plan.kind.zones else ()
-    contents, again = _kept(plan, anew)
-    again += plan.fresh
-    if again:
-        like = contents[0] if contents else None
-        if like is None and (newest not in old or newest in anew):  # it was not looked into
-            like = stored_content(plan, newest)
-        rows = read_rows(plan, again)
-        contents.append(builder.made(rows, {}) if like is None else builder.extended(like, rows))
+    stale = plan.behind if plan.kind.zones else ()
+    contents, reindexed = _contents(plan, stale)
+    reindexed += plan.fresh
+    if reindexed:
+        model = contents[0] if contents else None
+        if model is None and (newest not in old or newest in stale):  # not read yet
+            model = stored_content(plan, newest)
+        rows = read_rows(plan, reindexed)
+        contents.append(builder.made(rows, {}) if model is None else builder.extended(model, rows))
     content = builder.merged(contents) if len(contents) > 1 else contents[0]
     if (beside := builder.adapted) is not None:
         staying = [index for index in plan.segments if index not in old]
@@ -220,31 +220,31 @@ def _joined(plan: IndexUpkeep) -> IndexMetadata:
     return write_segment(
         plan,
         content,
-        {*again, *(id_ for index in old for id_ in live_fragments(index, plan.snapshot))},
-        # what names no row as it was before a compaction is of now
+        {*reindexed, *(id_ for index in old for id_ in live_fragments(index, plan.snapshot))},
+        # a segment with all moves applied is as new as the snapshot
         dataset_version=None
         if plan.reuse is not None and plan.behind
         else min((index.dataset_version for index in old), default=None),
     )
 
 
-def _kept(plan: IndexUpkeep, anew: Sequence[IndexMetadata]) -> tuple[list[Content], list[int]]:
-    """Return what segments hold that can be put together, and the fragments of the others."""
+def _contents(plan: IndexUpkeep, stale: Sequence[IndexMetadata]) -> tuple[list[Content], list[int]]:
+    """Return the contents of segments that can be merged, and the fragments of the others."""
     contents: list[Content] = []
-    again: list[int] = []
+    reindexed: list[int] = []
     for index in plan.joined:
-        found = None if index in anew else stored_content(plan, index)
-        if found is None or (contents and not builder_of(plan.kind).mergeable(contents[0], found)):
-            again += live_fragments(index, plan.snapshot)
+        found = None if index in stale else stored_content(plan, index)
+        if found is None or (contents and not builder_of(plan.kind).alike(contents[0], found)):
+            reindexed += live_fragments(index, plan.snapshot)
         else:
             contents.append(found.moved(covered_rows(index, plan)))
-    return contents, again
+    return contents, reindexed
 
 
-def _joining(
+def _segments_to_merge(
     segments: tuple[IndexMetadata, ...], merge: int, behind: Sequence[IndexMetadata]
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments that new rows join: the newest, and those that are behind."""
+    """Return the segments to merge with new rows: the newest, and the segments in `behind`."""
     newest = segments[len(segments) - min(merge, len(segments)) :]
     wanted = {index.uuid for index in (*newest, *behind)}
     return tuple(index for index in segments if index.uuid in wanted)
@@ -253,11 +253,11 @@ def _joining(
 def _stale(
     snapshot: Snapshot, segments: tuple[IndexMetadata, ...], fresh: Sequence[int]
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments that may hold rows as they were before an update.
+    """Return the segments that may have old values of updated rows.
 
     With stable row ids an updated row keeps its id, and moves to a fragment that the segment does
     not cover.  The reference finds the old value, too, once another segment covers that fragment.
-    A deleted row is no reason: nothing has its id any more.
+    Deleted rows do not matter, because no row has their id any more.
     """
     if not fresh:
         return ()
@@ -277,7 +277,7 @@ def _has_deleted_rows(snapshot: Snapshot, index: IndexMetadata) -> bool:
 
 
 def _has_updated_rows(source: FragmentSource) -> bool:
-    """Return False if no row of a fragment was updated; True, too, where nobody recorded it."""
+    """Return True if rows of a fragment were updated, or if updates are not recorded."""
     if source.fragment.last_updated_at is None:
         return True
     reader = FragmentReader(source)
@@ -285,18 +285,18 @@ def _has_updated_rows(source: FragmentSource) -> bool:
     return not np.array_equal(reader.created_at(rows), reader.last_updated_at(rows))
 
 
-def _anew(plan: IndexUpkeep) -> IndexMetadata:
-    """Write one segment of all rows, with the parameters that the newest was made with."""
+def _rebuilt_segment(plan: IndexUpkeep) -> IndexMetadata:
+    """Write one segment of all rows, with the parameters of the newest segment."""
     stored = stored_content(plan, plan.segments[-1])
     content = build_content(plan, {} if stored is None else stored.parameters, plan.fresh)
     return write_segment(plan, content, plan.fresh)
 
 
 def stored_content(target: IndexTarget, index: IndexMetadata) -> Content | None:
-    """Return what a segment holds; ``None``, with a warning, if that cannot be read.
+    """Return the content of a segment; ``None``, with a warning, if it cannot be read.
 
-    Raises CorruptFileError, UnsupportedFeatureError: it is of text or vectors, which are not made
-        anew.
+    Raises CorruptFileError, UnsupportedFeatureError: an unreadable segment is of text or vectors,
+        and cannot be rebuilt.
     """
     try:
         return builder_of(target.kind).read(opened_segment(target, index))
@@ -307,17 +307,17 @@ def stored_content(target: IndexTarget, index: IndexMetadata) -> Content | None:
         return None
 
 
-# ---- the entry that tells what became of rows whose indices were left as they were
+# ---- the fragment reuse entry: moves of rows by compactions that did not remap indices
 #
-# A compaction may leave indices as they are, and say in an entry of its own where rows are now; as
-# soon as all indices have caught up, that is not needed any more.  See docs/format/indices.md, 15.
+# A compaction may leave indices unchanged, and record in this entry where it moved rows.  The
+# record is removed as soon as all indices have caught up.  See docs/format/indices.md, 15.
 
 
 def deferred(snapshot: Snapshot, groups: Sequence[RewriteGroup], version: int) -> ReuseEntry | None:
-    """Return what tells where rows are that move, ``None`` if there is no index that names them.
+    """Return a fragment reuse entry with the moves of a compaction; ``None`` without an index.
 
-    The fragments of each group have the ids that they will have.  Indices of versions up to
-    `version` name rows where they were.
+    groups: their new fragments have their final ids.
+    version: indices up to this version refer to rows by their old addresses.
     """
     if all(index.is_system for index in snapshot.indices):
         return None
@@ -348,7 +348,7 @@ def _digest(fragment: Fragment) -> tuple[int, int, int]:
 
 
 def _entry(snapshot: Snapshot, groups: FragmentReuse, version: int) -> IndexMetadata:
-    """Return an entry of some compactions, what is too much for a manifest in a file of its own."""
+    """Return the reuse entry of some compactions, with a file if too large for a manifest."""
     uuid = uuids.uuid4()
     content = encode_fragment_reuse(groups)
     details = inline_reuse(content)
@@ -372,10 +372,10 @@ def _entry(snapshot: Snapshot, groups: FragmentReuse, version: int) -> IndexMeta
     )
 
 
-def _trimmed(snapshot: Snapshot) -> Snapshot:
-    """Return the version without compactions that all indices have caught up with.
+def _pruned_reuse(snapshot: Snapshot) -> Snapshot:
+    """Commit a reuse entry without the compactions that all indices have caught up with.
 
-    Another writer may be at the same, or compact meanwhile: then it is left for the next time.
+    On a conflict with another writer, the entry stays for the next time.
     """
     entry, reuse = fragment_reuse_of(snapshot.indices), found_reuse(snapshot)
     if entry is None or reuse is None:
@@ -383,7 +383,7 @@ def _trimmed(snapshot: Snapshot) -> Snapshot:
     needed = {
         group for index in snapshot.indices if not index.is_system for group in reuse.behind(index)
     }
-    # rows that moved twice are found by both compactions
+    # rows that moved twice need both compactions
     first = next((n for n, group in enumerate(reuse.groups) if group in needed), None)
     left = () if first is None else reuse.groups[first:]
     if len(left) == len(reuse.groups):

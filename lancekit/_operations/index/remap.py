@@ -1,4 +1,4 @@
-"""What a compaction does to indices: segments by address are written anew, for the new fragments.
+"""Remapping of indices by a compaction: segments by address are rewritten for the new fragments.
 
 See docs/format/indices.md, 3.
 """
@@ -24,12 +24,12 @@ from lancekit._legible import warn
 from lancekit._operations.index.optimize import stored_content
 from lancekit._operations.index.segments import (
     IndexTarget,
+    address_map,
+    composed,
     details_of,
     in_fragments,
     live_addresses,
     live_fragments,
-    looked_up,
-    one_after_the_other,
     read_column,
     target_of,
 )
@@ -38,13 +38,13 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 
 
-def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
-    """Return whether fragments that a segment covers cannot be rewritten without its loss."""
+def blocks_compaction(index: IndexMetadata, snapshot: Snapshot) -> bool:
+    """Return True if a compaction of a segment's fragments would lose the segment."""
     if snapshot.manifest.has_stable_row_ids and follows_row_ids(index):
         return index.fragment_ids is None
     kind = kept_up_as(index)
     known = kind is not None and (index.index_version or 0) <= kind.newest
-    # addresses in it may be those of before an earlier compaction
+    # the segment may have addresses from before an earlier compaction
     reuse = found_reuse(snapshot)
     return index.fragment_ids is None or not known or bool(reuse and reuse.behind(index))
 
@@ -52,9 +52,9 @@ def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
 def rewritten_indices(
     snapshot: Snapshot, groups: Sequence[RewriteGroup]
 ) -> Iterator[RewrittenIndex]:
-    """Yield segments that are written anew, for fragments that take the place of others.
+    """Write and yield the remapped segments of a compaction.
 
-    The fragments of each group have the ids that they will have.
+    groups: their new fragments have their final ids.
     """
     affected = list(_affected(snapshot, groups))
     if not affected:
@@ -91,7 +91,7 @@ def _affected(
     old = [[fragment.id for fragment in group.old_fragments] for group in groups]
     for index in snapshot.indices:
         kind, covered = kept_up_as(index), index.fragment_ids
-        if kind is None or covered is None or is_in_the_way(index, snapshot):
+        if kind is None or covered is None or blocks_compaction(index, snapshot):
             continue
         if not kind.has_addresses(index.index_version, stable):
             continue
@@ -101,7 +101,7 @@ def _affected(
 
 
 def _moved(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> RowMap:
-    """Return what gives rows of old fragments their addresses in the new ones."""
+    """Return the address map from rows of old fragments to rows of new fragments."""
     sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
     old, new = [], []
     for group in groups:
@@ -111,13 +111,13 @@ def _moved(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> RowMap:
             new.append(row_address.addresses(fragment.id, rows))
     gone = [fragment.id for group in groups for fragment in group.old_fragments]
     nothing = np.empty(0, np.uint64)
-    return looked_up(np.concatenate([*old, nothing]), np.concatenate([*new, nothing]), gone)
+    return address_map(np.concatenate([*old, nothing]), np.concatenate([*new, nothing]), gone)
 
 
 def _content(
     target: IndexTarget, index: IndexMetadata, gone: Sequence[int], moved: RowMap
 ) -> tuple[Content, int | None]:
-    """Return what a segment holds afterwards, and its version."""
+    """Return the remapped content of a segment, and its index version."""
     snapshot, kind = target.snapshot, target.kind
     if has_other_blocks(index) and sum(one.name == index.name for one in snapshot.indices) > 1:
         raise UnsupportedFeatureError(
@@ -127,15 +127,15 @@ def _content(
     found = stored_content(target, index)
     if found is not None and not kind.zones:
         version = kind.written if kind.addresses_from is None else index.index_version
-        return found.moved(one_after_the_other(in_fragments(covered), moved)), version
-    again = covered if found is None else [id_ for id_ in covered if id_ in set(gone)]
-    rows = read_column(snapshot, target.column, again, addresses=True)
+        return found.moved(composed(in_fragments(covered), moved)), version
+    reread = covered if found is None else [id_ for id_ in covered if id_ in set(gone)]
+    rows = read_column(snapshot, target.column, reread, addresses=True)
     fresh = builder.made(
         IndexedColumn(rows.kind, rows.values, moved(rows.rows)[0]),
         {} if found is None else found.parameters,
     )
     if found is None:
-        # one that is by address on a table with row ids is of a version of its own
+        # a segment by address on a table with row ids keeps its index version
         by_address = snapshot.manifest.has_stable_row_ids and not kind.zones
         return fresh, index.index_version if by_address else kind.written
     kept = found.moved(in_fragments([id_ for id_ in covered if id_ not in set(gone)]))

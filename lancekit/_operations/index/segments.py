@@ -1,4 +1,4 @@
-"""One segment of an index: from rows of a version to files, and what a manifest says of them."""
+"""One segment of an index: from rows of a version to files and their manifest entry."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from lancekit.options import options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedField:
-    """A column that an index is of: its field, its path, and the type of what is stored."""
+    """An indexed column: its field, its path, and the Arrow type of its values."""
 
     field: LanceField
     path: str
@@ -51,7 +51,7 @@ class IndexedField:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexTarget:
-    """What segments of an index are made of: a column of a version, by a kind; and their name."""
+    """Target of new segments: a column of a version, the kind of index, and its name."""
 
     snapshot: Snapshot
     column: IndexedField
@@ -60,23 +60,23 @@ class IndexTarget:
 
 
 def target_of(snapshot: Snapshot, index: IndexMetadata, kind: IndexKind) -> IndexTarget:
-    """Return what further segments of an index are made of."""
+    """Return the target for further segments of an existing index."""
     path = paths_by_id(snapshot.manifest.schema)[index.fields[0]]
     column = column_of(snapshot, path)
     return IndexTarget(snapshot=snapshot, column=column, kind=kind, name=index.name)
 
 
 def opened_segment(target: IndexTarget, index: IndexMetadata) -> OpenSegment:
-    """Open a segment of an index."""
+    """Open the files of a segment."""
     store = target.snapshot.base_store(index.base_id)
     return OpenSegment.open(store, index, target.kind, target.column.type)
 
 
 def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedField:
-    """Return the column of an index that is to be made.
+    """Return the column of a new index.
 
-    Raises ColumnNotFoundError: there is no such column.
-    Raises InvalidTypeError: an index of this kind cannot be made of its type.
+    Raises ColumnNotFoundError: the column does not exist.
+    Raises InvalidTypeError: the column's type does not fit this kind of index.
     """
     found = column_of(snapshot, path)
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
@@ -90,7 +90,7 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
 
 
 def column_of(snapshot: Snapshot, path: str) -> IndexedField:
-    """Return a column by its path, in any case if one fits; else ``ColumnNotFoundError``."""
+    """Return a column by its path, case-insensitive if unique, or raise ``ColumnNotFoundError``."""
     chain = find_field(snapshot.manifest.schema, spelled(snapshot.manifest.schema, path))
     field = chain[-1]
     return IndexedField(
@@ -99,9 +99,9 @@ def column_of(snapshot: Snapshot, path: str) -> IndexedField:
 
 
 def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
-    """Raise if the oldest reader that is to be served would lose rows by an index of this kind.
+    """Raise if the oldest supported reader would lose rows with an index of this kind.
 
-    Raises InvalidArgumentError: it takes zones for row ids in tables that have such.
+    Raises InvalidArgumentError: the reader takes zones for row ids in tables with stable row ids.
     """
     if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
         raise InvalidArgumentError(
@@ -119,7 +119,7 @@ def build_segment(
     fragment_ids: Collection[int] | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
-    """Index the rows of some fragments, all by default; nothing refers to the files yet."""
+    """Index the rows of some fragments, by default all; write the segment without a commit."""
     ids = [int(id_) for id_ in target.snapshot.manifest.fragments.ids]
     wanted = ids if fragment_ids is None else [id_ for id_ in ids if id_ in fragment_ids]
     return write_segment(target, build_content(target, parameters or {}, wanted), wanted, uuid=uuid)
@@ -128,13 +128,13 @@ def build_segment(
 def build_content(
     target: IndexTarget, parameters: Mapping[str, object], fragment_ids: Collection[int]
 ) -> Content:
-    """Build what a segment of the version that is written holds of some fragments."""
+    """Build the content of a segment of some fragments, in the index version that is written."""
     given = parsed_parameters(target.kind, parameters)
     return builder_of(target.kind).made(read_rows(target, fragment_ids), given)
 
 
 def read_rows(target: IndexTarget, fragment_ids: Collection[int]) -> IndexedColumn:
-    """Read what a segment of the version that is written is made of, of some fragments."""
+    """Read the column's rows of some fragments, for a segment of the index version written."""
     kind, stable = target.kind, target.snapshot.manifest.has_stable_row_ids
     addresses = kind.has_addresses(kind.written, stable)
     return read_column(target.snapshot, target.column, fragment_ids, addresses=addresses)
@@ -143,7 +143,7 @@ def read_rows(target: IndexTarget, fragment_ids: Collection[int]) -> IndexedColu
 def read_column(
     snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], *, addresses: bool
 ) -> IndexedColumn:
-    """Read the live rows of some fragments, by addresses or ids."""
+    """Read a column's live rows of some fragments, with their row addresses or row ids."""
     hidden = "_rowaddr" if addresses else "_rowid"
     outputs = plan_columns(snapshot.manifest.schema, [column.path], [hidden])
     wanted = set(fragment_ids)
@@ -162,9 +162,9 @@ def write_segment(
     dataset_version: int | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
-    """Write what a segment holds; return what a manifest says of it.
+    """Write a segment; return its manifest entry.
 
-    `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
+    dataset_version: the version whose rows the segment indexes, by default the snapshot's.
     """
     snapshot, kind, uuid = target.snapshot, target.kind, uuid or uuids.uuid4()
     written = write_files(snapshot.store, uuid, content.files())
@@ -174,7 +174,7 @@ def write_segment(
         name=target.name,
         fields=(target.column.field.id,),
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
-        fragment_ids=BitMap(fragment_ids if written else ()),  # there may be nothing to index yet
+        fragment_ids=BitMap(fragment_ids if written else ()),  # no files without rows to index
         index_version=kind.written,
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
         files=written,
@@ -183,9 +183,9 @@ def write_segment(
 
 
 def joined_segments(target: IndexTarget, segments: Sequence[IndexMetadata]) -> IndexMetadata:
-    """Write a segment that holds what several do, whose own files stay.
+    """Write a segment with the contents of several segments; their own files stay.
 
-    They are of the same column and kind, and no fragment is in two of them.
+    The segments have the same column and kind, and share no fragment.
     """
     builder = builder_of(target.kind)
     contents = [
@@ -201,14 +201,14 @@ def joined_segments(target: IndexTarget, segments: Sequence[IndexMetadata]) -> I
 
 
 def details_of(kind: IndexKind, content: Content) -> IndexDetails:
-    """Return the kind, and what the manifest repeats of the segment's parameters."""
+    """Return the details of a segment in its manifest entry: the kind, and parameters."""
     return IndexDetails(kind.type_url, builder_of(kind).details(content))
 
 
 def removed_unless_committed(
     snapshot: Snapshot, segments: Iterable[UUID]
 ) -> AbstractContextManager[None]:
-    """Remove the files of segments if the commit in the block is known not to have landed."""
+    """Remove the files of segments if the commit in the block certainly did not land."""
 
     def undo() -> None:
         for uuid in segments:
@@ -217,15 +217,15 @@ def removed_unless_committed(
     return undone_unless_landed(undo)
 
 
-# ---- which rows a segment names: those that it still covers, by ids or by addresses
+# ---- the rows that a segment still covers, by ids or by addresses
 
 Words = npt.NDArray[np.uint64]
 
 
 def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None:
-    """Return the fragments that a segment covers, by the ids that they have in a version.
+    """Return the fragments that a segment covers, by their ids in a version.
 
-    Fragments that are gone are among them; ``None`` if it does not say which.
+    The result may have fragments that are gone.  ``None`` if the segment has no list of fragments.
     """
     covered = index.fragment_ids
     reuse = found_reuse(snapshot) if covered else None
@@ -233,22 +233,22 @@ def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None
 
 
 def live_fragments(index: IndexMetadata, snapshot: Snapshot) -> list[int]:
-    """Return the fragments of a version that a segment covers; none if it does not say which."""
+    """Return the existing fragments that a segment covers; empty if it has no list of them."""
     covered = covered_fragments(index, snapshot) or BitMap()
     return [int(id_) for id_ in snapshot.manifest.fragments.ids if int(id_) in covered]
 
 
 def live_addresses(source: FragmentSource) -> tuple[FragmentReader, npt.NDArray[np.int64], Words]:
-    """Return a fragment's rows that are not deleted: their offsets and their addresses."""
+    """Return a fragment's reader, and the offsets and addresses of its live rows."""
     reader = FragmentReader(source)
     rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
     return reader, rows, reader.addresses(rows)
 
 
 def covered_rows(index: IndexMetadata, target: IndexTarget) -> RowMap:
-    """Return what keeps the rows of a segment that it still answers for, named as new ones are.
+    """Return an address map that keeps the rows a segment still covers, named as in new segments.
 
-    A row that was updated may keep its id, and is in a fragment that the segment does not cover.
+    An updated row may keep its id, but is in a fragment that the segment does not cover.
     """
     kind, snapshot = target.kind, target.snapshot
     covered = live_fragments(index, snapshot)
@@ -256,7 +256,7 @@ def covered_rows(index: IndexMetadata, target: IndexTarget) -> RowMap:
     if kind.has_addresses(kind.written, stable):
         reuse = found_reuse(snapshot)
         there = in_fragments(covered)
-        return there if reuse is None else one_after_the_other(reuse.moved, there)
+        return there if reuse is None else composed(reuse.moved, there)
     by_address = kind.has_addresses(index.index_version, stable)
     wanted = set(covered)
     old, ids = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
@@ -265,11 +265,11 @@ def covered_rows(index: IndexMetadata, target: IndexTarget) -> RowMap:
             reader, rows, addresses = live_addresses(source)
             ids.append(reader.row_ids(rows))
             old.append(addresses if by_address else ids[-1])
-    return looked_up(np.concatenate(old), np.concatenate(ids))
+    return address_map(np.concatenate(old), np.concatenate(ids))
 
 
-def one_after_the_other(first: RowMap, second: RowMap) -> RowMap:
-    """Return what tells where rows are that moved twice."""
+def composed(first: RowMap, second: RowMap) -> RowMap:
+    """Return the composition of two address maps, for rows that moved twice."""
 
     def follow(rows: Words) -> tuple[Words, Mask]:
         rows, there = first(rows)
@@ -280,7 +280,7 @@ def one_after_the_other(first: RowMap, second: RowMap) -> RowMap:
 
 
 def in_fragments(fragments: Collection[int]) -> RowMap:
-    """Return what keeps the addresses in some fragments."""
+    """Return an address map that keeps only addresses in some fragments."""
     known = np.array(sorted(fragments), np.uint64)
 
     def keep(rows: Words) -> tuple[Words, Mask]:
@@ -289,10 +289,10 @@ def in_fragments(fragments: Collection[int]) -> RowMap:
     return keep
 
 
-def looked_up(old: Words, new: Words, others: Sequence[int] | None = None) -> RowMap:
-    """Return what gives rows that are in one array what is at their places in the other.
+def address_map(old: Words, new: Words, others: Sequence[int] | None = None) -> RowMap:
+    """Return the address map from the rows of one array to the same positions of another.
 
-    Rows in neither are dropped, but for addresses in fragments other than `others`.
+    It drops all other rows.  If `others` is given, it keeps addresses outside of these fragments.
     """
     order = np.argsort(old)
     old, new = old[order], new[order]

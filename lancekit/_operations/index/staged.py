@@ -1,7 +1,7 @@
-"""Full-text indices that several processes make in one folder, and then commit by hand.
+"""Full-text indices that several processes build in one folder, and that the user commits.
 
-Each makes a part of some fragments; one puts the parts together, and commits an index of the
-folder's UUID.  The parts of pylance and of lancekit are alike.
+Each process builds a part of some fragments.  One process merges the parts, and commits an index
+with the folder's UUID.  Parts of pylance and of lancekit have the same form.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lancekit._operations.index.segments import (
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 
-#: parts are numbered by the first of their fragments, which stands in the upper half
+#: the number of a part has its first fragment id in the upper 32 bits
 _FRAGMENT = 32
 
 
@@ -47,10 +47,10 @@ def stage_part(
     parameters: Mapping[str, object],
     uuid: UUID | None,
 ) -> None:
-    """Make a part of a full-text index, of some fragments.
+    """Build a part of a full-text index, of some fragments.
 
-    Raises InvalidArgumentError: a fragment is not there, or none is named.
-    Raises ColumnNotFoundError, InvalidTypeError: there is no such column, or it holds no text.
+    Raises InvalidArgumentError: a fragment does not exist, or no fragment is given.
+    Raises ColumnNotFoundError, InvalidTypeError: the column does not exist, or has no text.
     """
     column = indexed_field(snapshot, path, INVERTED)
     _check_fragments(snapshot, fragment_ids)
@@ -63,9 +63,9 @@ def stage_part(
 
 
 def merge_staged(snapshot: Snapshot, uuid: UUID) -> None:
-    """Put the parts of an index together; nothing is done if they were before.
+    """Merge the staged parts of an index; do nothing if they are merged already.
 
-    Raises InvalidArgumentError: there are no such parts, or they were not made alike.
+    Raises InvalidArgumentError: there are no parts, or they were built with different parameters.
     """
     store, folder = snapshot.store, segment_folder(uuid)
     there = {info.name for info in store.list_tree(folder)}
@@ -80,13 +80,15 @@ def merge_staged(snapshot: Snapshot, uuid: UUID) -> None:
 
 
 def with_files(operation: Operation, read: Snapshot) -> Operation:
-    """Return an operation whose new indices say which files they have, where they do not yet."""
+    """Return an operation whose new indices list their files, which are looked up if missing."""
     if not isinstance(operation, CreateIndex):
         return operation
-    return replace(operation, new_indices=tuple(_told(one, read) for one in operation.new_indices))
+    return replace(
+        operation, new_indices=tuple(_listed(one, read) for one in operation.new_indices)
+    )
 
 
-def _told(index: IndexMetadata, read: Snapshot) -> IndexMetadata:
+def _listed(index: IndexMetadata, read: Snapshot) -> IndexMetadata:
     if index.files or index.is_system:
         return index
     folder = segment_folder(index.uuid)
@@ -102,7 +104,7 @@ def _told(index: IndexMetadata, read: Snapshot) -> IndexMetadata:
     return replace(index, files=files)
 
 
-# ---- indices made in parts: segments of some fragments each, which are committed together
+# ---- indices built in parts: segments of some fragments each, which are committed together
 
 
 def make_part(
@@ -115,9 +117,9 @@ def make_part(
     parameters: Mapping[str, object] | None = None,
     uuid: UUID | None = None,
 ) -> IndexMetadata:
-    """Index some fragments; nothing refers to the files before `commit_parts`.
+    """Write a segment of some fragments, for `commit_parts`.
 
-    Raises InvalidArgumentError: a fragment is not there, or none is named.
+    Raises InvalidArgumentError: a fragment does not exist, or no fragment is given.
     Raises ColumnNotFoundError, InvalidTypeError: as `create_index`.
     """
     check_readable(kind, snapshot)
@@ -129,21 +131,21 @@ def make_part(
 
 
 def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
-    """Raise ``InvalidArgumentError`` if a fragment is not there, or none is named."""
+    """Raise ``InvalidArgumentError`` if a fragment does not exist, or no fragment is given."""
     missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
     if missing or not fragment_ids:
-        told = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
+        problem = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
         raise InvalidArgumentError(
-            f"{snapshot.called} {told}.".capitalize(),
+            f"{snapshot.called} {problem}.".capitalize(),
             hint="Pass fragment_ids that ds.fragment_ids() has.",
             argument="fragment_ids",
         )
 
 
 def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexMetadata:
-    """Put segments together that are not committed yet; their own files stay.
+    """Merge uncommitted segments; their own files stay.
 
-    Raises InvalidArgumentError: they are not of one column and kind, or cover a fragment twice.
+    Raises InvalidArgumentError: they have different columns or kinds, or cover a fragment twice.
     """
     return joined_segments(target_of(snapshot, segments[0], _of_one_kind(segments)), segments)
 
@@ -151,12 +153,12 @@ def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexM
 def commit_parts(
     snapshot: Snapshot, name: str, path: str, segments: Sequence[IndexMetadata]
 ) -> Snapshot:
-    """Commit an index of segments that were made before; it takes the place of one of its name.
+    """Commit an index of segments that were built before; it replaces an index of its name.
 
-    Raises InvalidArgumentError: they are not of this column and of one kind, cover a fragment
+    Raises InvalidArgumentError: they have another column or different kinds, cover a fragment
         twice, or have no files.
     Raises IndexExistsError: an index of another column has the name.
-    Raises CommitConflictError: fragments that they cover were changed since they were made.
+    Raises CommitConflictError: fragments that they cover changed since they were built.
     """
     check_writable(snapshot)
     kind, column = _of_one_kind(segments), column_of(snapshot, path)
@@ -170,7 +172,7 @@ def commit_parts(
     check_readable(kind, snapshot)
     named = [replace(index, name=name) for index in segments]
     check_indices(named, snapshot)
-    # what landed since the oldest one was made may have changed what it covers
+    # commits since the oldest segment was built may have changed its fragments
     oldest = min(index.dataset_version for index in segments)
     read = snapshot
     if oldest < snapshot.version:
@@ -182,9 +184,9 @@ def _of_one_kind(segments: Sequence[IndexMetadata]) -> IndexKind:
     kinds = [kept_up_as(index) for index in segments]
     kind = kinds[0] if kinds else None
     if kind is None or any(other is not kind for other in kinds):
-        told = "The segments are not all of one kind" if segments else "There is no segment"
+        problem = "The segments are not all of one kind" if segments else "There is no segment"
         raise InvalidArgumentError(
-            f"{told}.",
+            f"{problem}.",
             hint=f"Pass segments of one kind: {', '.join(KINDS)}, INVERTED or IVF_FLAT.",
         )
     if len({index.fields for index in segments}) > 1:

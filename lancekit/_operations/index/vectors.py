@@ -1,4 +1,4 @@
-"""What is in indices of vectors, and the steps in which one is made."""
+"""Contents of vector indices, prewarming of indices, and the single steps of vector indexing."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from lancekit._storage.base import Store
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError
 
-#: what the statistics of codes leave out of their settings: where other things are in the file
+#: settings that statistics of codes leave out: positions of other data in the file
 _PLACES = ("codebook_position", "codebook_tensor")
 
 
 def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
-    """Return the segments of an index that have vectors.
+    """Return the segments of a vector index that have vectors.
 
-    Raises IndexNotFoundError: there is no index of the name.
-    Raises InvalidArgumentError: it is none of vectors.
+    Raises IndexNotFoundError: no index has the name.
+    Raises InvalidArgumentError: the index is not a vector index.
     """
     found = segments_of(snapshot, name)
     if not all(map(VECTORS.describes, found)):
@@ -57,9 +57,9 @@ def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
 
 
 def name_of_vectors(snapshot: Snapshot, path: str) -> str:
-    """Return the name of the first index of vectors that a column has.
+    """Return the name of a column's first vector index.
 
-    Raises IndexNotFoundError: it has none.
+    Raises IndexNotFoundError: the column has no vector index.
     """
     found = first_of(VECTORS, snapshot.indices, find_field(snapshot.manifest.schema, path)[-1].id)
     if not found:
@@ -68,12 +68,12 @@ def name_of_vectors(snapshot: Snapshot, path: str) -> str:
 
 
 def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, object]:
-    """Return what is told of a segment; nothing of one that has no vectors yet."""
+    """Return the statistics of a vector index segment; empty if it has no vectors yet."""
     segment = open_vectors(snapshot, index)
     if segment is None:
         return {}
     kind = segment.label.rpartition("_")[2]
-    # codes of a product are compared by l2 also for cosines
+    # product codes are compared by l2 for cosine, too
     by = "l2" if (kind, segment.metric) == ("PQ", "cosine") else segment.metric
     settings = {key: value for key, value in segment.codes.settings.items() if key not in _PLACES}
     folder = f"{snapshot.store.uri}/_indices/{index.uuid}"
@@ -94,10 +94,9 @@ def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, obj
 def read_partition(
     snapshot: Snapshot, name: str, partition: int, *, with_vector: bool = False
 ) -> pa.Table:
-    """Return the rows of a partition, of all segments, by what the index calls them.
+    """Return the row ids of a partition in all segments, as the index stores them.
 
-    with_vector: whether what stands for their vectors is read, too: for each row the codes of its
-        parts.
+    with_vector: also return the stored form of their vectors: for each row the codes of its parts.
     """
     parts = []
     for segment in vector_segments(snapshot, name):
@@ -114,7 +113,7 @@ def read_partition(
 
 
 def open_vectors(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
-    """Open a segment; ``None`` of one that has no vectors yet."""
+    """Open a vector index segment; return ``None`` if it has no vectors yet."""
     if not index.files and not index.fragment_ids:
         return None
     store, kept = snapshot.base_store(index.base_id), snapshot.location.open_files
@@ -122,19 +121,19 @@ def open_vectors(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | No
     return VectorSegment.open(*files)
 
 
-# ---- indices read before they are asked, so that the first question takes no longer than others
+# ---- prewarming: indices are read before the first query, so that it takes no longer than others
 
 
 def prewarm_index(
     snapshot: Snapshot, name: str, *, with_position: bool, uuids: Collection[UUID] | None
 ) -> None:
-    """Remember what searches need of an index, or of some of its segments.
+    """Cache the data of an index that searches need, or of some of its segments.
 
-    Of kinds that are not read, nothing is.
+    Kinds that lancekit does not read are skipped.
 
-    Raises IndexNotFoundError: there is no index of the name, or no such segment of it.
-    Raises InvalidArgumentError: positions are asked for of an index that has none.
-    Raises FormatError: a file of it cannot be read.
+    Raises IndexNotFoundError: no index has the name, or it does not have a requested segment.
+    Raises InvalidArgumentError: positions are requested of an index without positions.
+    Raises FormatError: a file of the index cannot be read.
     """
     segments = segments_of(snapshot, name)
     if with_position and not all(_has_positions(snapshot, index) for index in segments):
@@ -175,20 +174,20 @@ def _load(snapshot: Snapshot, index: IndexMetadata) -> None:
 
 
 def _load_texts(segment: Segment) -> None:
-    """Remember the words and the lengths of documents; posting lists are read word by word."""
+    """Cache words and document lengths; posting lists are read later, word by word."""
     for partition in open_segment(segment).partitions:
         for name in ("row_ids", "lengths", "num_tokens"):
             getattr(partition, name)
         partition.words()
 
 
-# ---- the steps in which an index of vectors is made, each for itself: for very large tables
+# ---- the single steps of vector indexing, for very large tables
 #
-# Models are found in a sample; vectors become partitions and codes, in files of their own; these
-# are put in order; then the index is made of them.
+# Models are trained on a sample.  Vectors are encoded as partitions and codes, in their own files.
+# These are sorted by partition, and the index is built from them.
 
 
-#: the columns of what stands for vectors: rows, partitions, codes
+#: the columns of encoded vectors: row ids, partitions, codes
 ROW, PARTITION, CODE = "_rowid", "__ivf_part_id", "__pq_code"
 
 
@@ -202,7 +201,7 @@ def train_centroids(
     sampled: int,
     rounds: int,
 ) -> Vectors:
-    """Return the middles of so many partitions, of the type of the vectors."""
+    """Train and return the centroids of partitions, in the type of the vectors."""
     wide, stored = comparable(metric, read_rows(_target(snapshot, path), fragment_ids))
     centroids = trained_centroids(wide, count, metric, sampled=sampled, rounds=rounds)[0]
     return centroids.astype(stored)
@@ -218,7 +217,7 @@ def train_words(
     sampled: int,
     rounds: int,
 ) -> Vectors:
-    """Return a codebook, shape (parts, words, numbers), of the type of the vectors."""
+    """Train and return a codebook of shape (parts, words, numbers), in the type of the vectors."""
     wide, stored = comparable(settings.metric, read_rows(_target(snapshot, path), fragment_ids))
     if not len(wide):
         raise InvalidArgumentError(f"Column {path!r} has no vectors to make a codebook of.")
@@ -238,7 +237,7 @@ def transformed(
     centroids: Vectors,
     words: Vectors,
 ) -> Iterator[pa.Table]:
-    """Yield what stands for the vectors of each of some fragments."""
+    """Yield a table of encoded vectors for each fragment."""
     target = _target(snapshot, path)
     for id_ in fragment_ids:
         rows = read_rows(target, [id_])
@@ -254,16 +253,16 @@ def transformed(
 
 
 def write_codes(store: Store, name: str, tables: Iterable[pa.Table]) -> None:
-    """Write what stands for vectors into a file, in the place of one that is there."""
+    """Write encoded vectors to a file; replace an existing file."""
     first, *others = tables
     batches = (batch for table in (first, *others) for batch in table.to_batches())
     write_file(store.create_over(name), NewFile(name=name, schema=first.schema, batches=batches))
 
 
 def in_order(parts: Sequence[pa.Table], partitions: int) -> pa.Table:
-    """Put what `transformed` gave in the order of its partitions.
+    """Sort encoded vectors by partition.
 
-    Raises InvalidArgumentError: it has more partitions than there are.
+    Raises InvalidArgumentError: a partition number is not below ``partitions``.
     """
     table = ak.sort_by(pa.concat_tables(parts), PARTITION)
     _check_models(table, partitions)
@@ -286,9 +285,9 @@ def load_vectors(
     words: Vectors,
     name: str | None,
 ) -> Snapshot:
-    """Commit an index of what `transformed` gave of all fragments.
+    """Commit a vector index of the encoded vectors of all fragments, from `transformed`.
 
-    Raises InvalidArgumentError: a partition or a code is none of the models.
+    Raises InvalidArgumentError: a partition or a code does not fit the models.
     Raises IndexExistsError: an index of another column has the name.
     """
     target = _target(snapshot, path)

@@ -15,7 +15,7 @@ from lancekit._format.data_file import check_storage_version
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._legible import shown
-from lancekit._operations.index.remap import is_in_the_way
+from lancekit._operations.index.remap import blocks_compaction
 from lancekit._operations.index.segments import covered_fragments
 from lancekit._scan.fragment_rows import ScanRequest, scan_fragment
 from lancekit._scan.fragments.source import fragment_sources
@@ -233,18 +233,18 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
         index.uuid
         for index in snapshot.indices
         if index.fragment_ids is None
-        or (not options.defer_index_remap and is_in_the_way(index, snapshot))
+        or (not options.defer_index_remap and blocks_compaction(index, snapshot))
     }
-    in_the_way = [index for index in indices if index.uuid in blocking]
+    blocking_indices = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
     apart = _kept_apart(snapshot)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
     wanted = _tasks(candidates, options, apart)
     kept = wanted
-    if in_the_way and not options.drop_index_coverage:
+    if blocking_indices and not options.drop_index_coverage:
         bare = [
             _Candidate(f, False, None)
-            if _covering(f, in_the_way)
+            if _covering(f, blocking_indices)
             else _candidate(f, _covering(f, indices), options)
             for f in fragments
         ]
@@ -256,7 +256,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     return CompactionPlan(
         read_version=snapshot.version,
         tasks=tasks,
-        left_to_indices=() if options.drop_index_coverage else _left(wanted, in_the_way),
+        left_to_indices=() if options.drop_index_coverage else _left(wanted, blocking_indices),
     )
 
 
