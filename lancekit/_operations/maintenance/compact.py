@@ -1,4 +1,4 @@
-"""Compaction: the same rows in fewer files, deleted rows gone (docs/format/operations.md, 6.3)."""
+"""Compaction: rewrite rows to fewer files, without deleted rows: docs/format/operations.md, 6.3."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lancekit.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """What became of one task: fragments, and those that are to take their place."""
+    """Result of one compaction task: the old fragments, and the new ones that replace them."""
 
     read_version: int
     original_fragments: tuple[Fragment, ...]
@@ -43,11 +43,11 @@ class RewriteResult:
 
     @property
     def metrics(self) -> CompactionMetrics:
-        """What it would change."""
+        """Counts of the fragments and files that a commit of this result would replace."""
         return measure([self], self.read_version)
 
     def json(self) -> str:
-        """Return a text for another process, which pylance understands too."""
+        """Return the result as JSON for another process; pylance can read it, too."""
         metrics = self.metrics
         counts = ("fragments_removed", "fragments_added", "files_removed", "files_added")
         return json.dumps(
@@ -62,12 +62,12 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Return what `json`, here or in pylance, made a text of.
+        """Return the result from the JSON text of `json`, of lancekit or pylance.
 
         Raises
         ------
         InvalidArgumentError
-            It is another text.
+            The text is not a compaction result.
         """
         return from_text("RewriteResult", json, _parsed_result)
 
@@ -83,11 +83,11 @@ def _parsed_result(values: Any) -> RewriteResult:
 def compact(
     snapshot: Snapshot, options: CompactionOptions, policy: RetryPolicy
 ) -> tuple[Snapshot, CompactionMetrics]:
-    """Plan, rewrite and commit; nothing to do makes no version.
+    """Plan a compaction, rewrite its fragments and commit; make no version without a task.
 
-    snapshot: the version to compact; others may have landed since.
-    options: how to compact.
-    policy: how often to do it again when others changed the same fragments.
+    snapshot: the version to compact; newer versions may have landed since.
+    options: the options of the compaction.
+    policy: how often to retry when other writers changed the same fragments.
     """
     started = time.monotonic()
 
@@ -111,19 +111,19 @@ def compact(
     )
 
 
-#: by mode, the bytes of pages that are copied, if any are
+#: minimal bytes of pages to copy without decoding, by mode; ``None`` to copy none
 _COPIED = {None: LARGE_PAGE, "reencode": None, "try_binary_copy": 0}
 
 
 def compaction_choice(tasks: Iterable[CompactionTask]) -> Choice:
-    """Say where tasks of a compaction run."""
+    """Choose the engine that runs the tasks of a compaction."""
     return choose_engine(sum(f.num_rows for task in tasks for f in task.fragments))
 
 
 def run_tasks(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], runner: Runner | None = None
 ) -> list[RewriteResult]:
-    """Write the new files of tasks that were planned on this version; commit nothing."""
+    """Write the new files of tasks that were planned on this version, without a commit."""
     runner = runner or runner_of(compaction_choice(tasks), snapshot.store)
     sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
     for task in tasks:
@@ -159,13 +159,13 @@ def run_tasks(
 def commit_compaction(
     snapshot: Snapshot, results: Sequence[RewriteResult], *, defer: bool = False
 ) -> Snapshot:
-    """Put new fragments in the place of the old; two versions, one that reserves their ids.
+    """Commit new fragments in place of the old: first a version that reserves their ids.
 
     snapshot: the version that the tasks were planned on.
-    results: what `run_tasks` returned, all of it or some.
-    defer: whether to leave indices as they are, and say where rows are now.
+    results: all or some results of `run_tasks`.
+    defer: leave indices unchanged, and record the moves of rows in the fragment reuse entry.
 
-    Raises RetryableConflictError: others changed these fragments since.  The new files are removed.
+    Raises RetryableConflictError: other writers changed these fragments.  New files are removed.
     """
     if not results:
         return snapshot
@@ -183,7 +183,7 @@ def commit_compaction(
         removed_unless_landed(snapshot.store, new),
         removed_unless_committed(snapshot, written),
     ):
-        # ids that no other writer gets: the rewrite says which fragment has which
+        # no other writer gets these ids, which the rewrite assigns to its fragments
         reserve = ReserveFragments(num_fragments=len(new))
         reserved = _commit(snapshot, reserve) if new else snapshot
         last = reserved.manifest.max_fragment_id or 0
@@ -212,7 +212,7 @@ def _commit(
 
 
 def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics:
-    """Count what is replaced by what, in which version."""
+    """Return the counts of replaced and new fragments and files, for a version."""
     old = [fragment for result in results for fragment in result.original_fragments]
     new = [fragment for result in results for fragment in result.new_fragments]
     return CompactionMetrics(
@@ -228,21 +228,21 @@ def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics
     )
 
 
-# ---- plans, tasks and results of a compaction as JSON: the text that pylance makes and takes
+# ---- plans, tasks and results of a compaction as JSON, in pylance's form
 
 
 def _shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, object]]:
-    """Return fragments as JSON has them."""
+    """Return fragments as values for JSON."""
     return [fragment.to_json() for fragment in fragments]
 
 
 def _parsed_fragments(values: Iterable[Any]) -> tuple[Fragment, ...]:
-    """Return the fragments of JSON."""
+    """Return fragments from JSON values."""
     return tuple(map(Fragment.from_dict, values))
 
 
 def shown_task(task: CompactionTask) -> dict[str, object]:
-    """Return a task as JSON has it."""
+    """Return a task as a value for JSON."""
     return {
         "task": {"fragments": _shown_fragments(task.fragments)},
         "read_version": task.read_version,
@@ -251,7 +251,7 @@ def shown_task(task: CompactionTask) -> dict[str, object]:
 
 
 def parsed_task(values: Any) -> CompactionTask:
-    """Return the task of JSON."""
+    """Return a task from its JSON value."""
     return CompactionTask(
         read_version=int(values["read_version"]),
         fragments=_parsed_fragments(values["task"]["fragments"]),

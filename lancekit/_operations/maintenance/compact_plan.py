@@ -1,4 +1,4 @@
-"""What to compact: which adjacent fragments become one (docs/format/operations.md, 6.3)."""
+"""Plan of a compaction: groups of adjacent fragments to merge (docs/format/operations.md, 6.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lancekit._scan.outputs import plan_columns
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
-#: the table's config may hold defaults under these names
+#: prefix of config keys with a table's default options
 _CONFIG = "lance.compaction."
 Value = TypeVar("Value")
 
@@ -91,7 +91,7 @@ def _ids(name: str, value: object) -> frozenset[int]:
     return frozenset(_count(name, id_) for id_ in value)
 
 
-#: what pylance misses in the JSON of options
+#: options that only pylance has, and that it requires in the JSON
 _ONLY_PYLANCE: Mapping[str, object] = {
     "index_remap_mode": "Direct",
     "enable_binary_copy": False,
@@ -107,9 +107,9 @@ def _option(check: Callable[[str, object], object], *, default: Value) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """How to compact: pylance's options, and ``drop_index_coverage``.
+    """Options of a compaction: pylance's options, and ``drop_index_coverage``.
 
-    Group, batch and thread sizes are hints that change no result.
+    Group, batch and thread sizes are hints, which do not change the result.
     """
 
     target_rows_per_fragment: int = _option(_count, default=1 << 20)
@@ -134,14 +134,14 @@ class CompactionOptions:
     def parse(
         cls, given: Mapping[str, object], config: Mapping[str, str] | None = None
     ) -> CompactionOptions:
-        """Check options; the table's config has the defaults of those that are not given.
+        """Check options; the table's config has defaults for options that are not given.
 
         Raises
         ------
         InvalidArgumentError
-            There is no such option, or it cannot have this value.
+            An option is unknown, or its value is invalid.
         NotOfferedError
-            An option that asks for what lancekit does not do.
+            An option requires a feature that lancekit does not support.
         """
         checks = {f.name: f.metadata["check"] for f in fields(cls)}
         for name in given:
@@ -158,7 +158,7 @@ class CompactionOptions:
         return cls(**{name: checks[name](name, value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, object]:
-        """Return a dictionary for JSON, which pylance understands too."""
+        """Return the options as a dictionary for JSON; pylance can read it, too."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         excluded = sorted(self.excluded_fragment_ids)
         modes = {"compaction_mode": None, "excluded_fragment_ids": excluded}
@@ -166,7 +166,7 @@ class CompactionOptions:
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> CompactionOptions:
-        """Return the options of a dictionary of JSON, made here or by pylance."""
+        """Return the options from a dictionary of JSON, of lancekit or pylance."""
         known = {f.name for f in fields(cls)} - {"compaction_mode"}
         given = {name: value for name, value in values.items() if name in known}
         mode = "force_binary_copy" if values.get("enable_binary_copy_force") else None
@@ -175,7 +175,7 @@ class CompactionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionTask:
-    """Adjacent fragments of one version that are to be rewritten together."""
+    """Adjacent fragments of one version to rewrite together."""
 
     read_version: int
     fragments: tuple[Fragment, ...]
@@ -184,7 +184,7 @@ class CompactionTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """Fragments that would be compacted if they were not in an index."""
+    """Fragments that are not compacted because an index covers them."""
 
     index: str
     fragment_ids: tuple[int, ...]
@@ -192,7 +192,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What a compaction of a version would rewrite, and what it leaves to indices."""
+    """Plan of a compaction: the tasks, and fragments that are skipped because of indices."""
 
     read_version: int
     tasks: tuple[CompactionTask, ...]
@@ -201,9 +201,10 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A fragment, and whether it is worth rewriting on its own.
+    """A fragment as candidate for a compaction.
 
-    `bin` tells neighbours apart that cannot be rewritten together; ``None``: not to be rewritten.
+    alone: the fragment is worth rewriting on its own.
+    bin: only neighbours with the same bin are merged; ``None`` to leave the fragment unchanged.
     """
 
     fragment: Fragment
@@ -212,11 +213,10 @@ class _Candidate:
 
 
 def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> CompactionPlan:
-    """Plan by the reference's rules: runs of adjacent small fragments, and those with deletions.
+    """Plan a compaction by the reference's rules: runs of small fragments, and of deleted rows.
 
-    snapshot: the version.
-    options: how to compact; `drop_index_coverage` says whether fragments are rewritten that an
-        index covers which cannot be kept up.
+    options: with `drop_index_coverage`, the plan includes fragments whose index lancekit cannot
+        remap.
     """
     indices = [
         replace(index, fragment_ids=covered_fragments(index, snapshot))
@@ -235,33 +235,33 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
         if index.fragment_ids is None
         or (not options.defer_index_remap and blocks_compaction(index, snapshot))
     }
-    blocking_indices = [index for index in indices if index.uuid in blocking]
+    blockers = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
-    apart = _kept_apart(snapshot)
+    split = _dictionary_splitter(snapshot)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
-    wanted = _tasks(candidates, options, apart)
-    kept = wanted
-    if blocking_indices and not options.drop_index_coverage:
+    wanted = _tasks(candidates, options, split)
+    groups = wanted
+    if blockers and not options.drop_index_coverage:
         bare = [
             _Candidate(f, False, None)
-            if _covering(f, blocking_indices)
+            if _covering(f, blockers)
             else _candidate(f, _covering(f, indices), options)
             for f in fragments
         ]
-        kept = _tasks(bare, options, apart)
+        groups = _tasks(bare, options, split)
     tasks = tuple(
         CompactionTask(read_version=snapshot.version, fragments=group, options=options)
-        for group in _within_limits(kept, options)
+        for group in _within_limits(groups, options)
     )
     return CompactionPlan(
         read_version=snapshot.version,
         tasks=tasks,
-        left_to_indices=() if options.drop_index_coverage else _left(wanted, blocking_indices),
+        left_to_indices=() if options.drop_index_coverage else _skipped(wanted, blockers),
     )
 
 
 def _covering(fragment: Fragment, indices: Sequence[IndexMetadata]) -> frozenset[UUID]:
-    """Return the segments that cover a fragment; one that does not say may cover any."""
+    """Return the segments that cover a fragment; a segment without a list may cover any."""
     return frozenset(
         index.uuid
         for index in indices
@@ -280,7 +280,7 @@ def _candidate(
 
 
 def _tasks(
-    candidates: Sequence[_Candidate], options: CompactionOptions, apart: _Apart
+    candidates: Sequence[_Candidate], options: CompactionOptions, split: _Splitter
 ) -> list[tuple[Fragment, ...]]:
     out: list[tuple[Fragment, ...]] = []
     for covering, run in groupby(candidates, key=lambda c: c.bin):
@@ -289,13 +289,13 @@ def _tasks(
             together = [c.fragment for c in found]
             alone = {c.fragment.id for c in found if c.alone}
             for group in _cut(together, max(options.target_rows_per_fragment, 1)):
-                parts = list(apart(group))
+                parts = list(split(group))
                 out.extend(p for p in parts if len(parts) == 1 or len(p) > 1 or p[0].id in alone)
     return out
 
 
 def _cut(fragments: Sequence[Fragment], target: int) -> Iterator[tuple[Fragment, ...]]:
-    """Cut a run as soon as a part is large enough, if the rest is so too."""
+    """Cut a run of fragments into parts of at least ``target`` rows, if the rest is as large."""
     rest = sum(f.num_rows for f in fragments)
     start = rows = 0
     for place, fragment in enumerate(fragments):
@@ -310,7 +310,7 @@ def _cut(fragments: Sequence[Fragment], target: int) -> Iterator[tuple[Fragment,
 def _within_limits(
     tasks: Sequence[tuple[Fragment, ...]], options: CompactionOptions
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Yield tasks, oldest fragments first, up to the first that exceeds a limit."""
+    """Yield groups, the oldest fragments first, until the totals exceed a limit."""
     limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
     totals = [0, 0, 0]
     for group in tasks:
@@ -325,7 +325,7 @@ def _within_limits(
         yield group
 
 
-def _left(
+def _skipped(
     wanted: Sequence[tuple[Fragment, ...]], indices: Sequence[IndexMetadata]
 ) -> tuple[Covered, ...]:
     names = {index.uuid: index.name for index in indices}
@@ -339,20 +339,19 @@ def _left(
     )
 
 
-# ---- fragments that stay apart: no key could tell all values of their dictionaries apart
+# ---- fragments that stay apart, because their dictionaries together exceed the type of their keys
 
-#: of so many fragments values are kept, should it be asked again
-_REMEMBERED = 1024
+#: the number of fragments whose dictionary values are cached
+_CACHED_FRAGMENTS = 1024
 
-#: cuts a run of fragments into those that may become one
-_Apart: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
+#: cuts a run of fragments into groups that may be merged
+_Splitter: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
 
 
-def _kept_apart(snapshot: Snapshot) -> _Apart:
-    """Return what cuts a run of a version's fragments where their values would be too many.
+def _dictionary_splitter(snapshot: Snapshot) -> _Splitter:
+    """Return a function that cuts runs of fragments where dictionaries would be too large.
 
-    Only tables that have dictionaries with small keys are read for it, and of those no other
-    column.
+    It reads only columns of dictionaries with small keys, if the table has any.
     """
     schema = snapshot.manifest.schema
     places = sorted(Categories(schema.to_arrow()).columns)
@@ -362,16 +361,16 @@ def _kept_apart(snapshot: Snapshot) -> _Apart:
     request = ScanRequest(outputs=plan_columns(narrow, None))
     sources = {source.fragment.id: source for source in fragment_sources(snapshot, narrow)}
 
-    @lru_cache(maxsize=_REMEMBERED)
+    @lru_cache(maxsize=_CACHED_FRAGMENTS)
     def of(number: int) -> Categories | None:
-        """Return the values of a fragment; ``None`` if they are too many even alone."""
+        """Return a fragment's dictionary values; ``None`` if they alone are too many."""
         found = Categories(narrow.to_arrow())
         for table in scan_fragment(sources[number], request):
             if any(found.add(batch.column) is not None for batch in table.to_batches()):
                 return None
         return found
 
-    def apart(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+    def split(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         seen = Categories(narrow.to_arrow())
         group: list[Fragment] = []
         for fragment in fragments:
@@ -388,4 +387,4 @@ def _kept_apart(snapshot: Snapshot) -> _Apart:
         if group:
             yield tuple(group)
 
-    return apart
+    return split

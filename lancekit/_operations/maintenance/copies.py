@@ -1,4 +1,4 @@
-"""Files and fragments that come from another place, those that belong to them included."""
+"""Copies of fragments and files from another place, with their blobs, deletions and indices."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError
 from lancekit.progress import step
 
-#: how much of a file is in memory at once, in each of the threads that copy
+#: bytes of a file in memory at once, in each copying thread
 _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A file to copy, and the name that it gets; `fresh` if nobody else gives that to anything."""
+    """A file to copy, and the name of the copy; `fresh` if no other file can get this name."""
 
     source: FileLocation
     name: str
@@ -38,11 +38,11 @@ class Copy:
 
 
 def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]) -> Iterator[Copy]:
-    """Yield the copies of the files beside a data file, in which its blobs lie.
+    """Yield the copies of the blob files beside a data file.
 
     location: the data file.
-    path: what its copy is called.
-    listed: such files of each store, as far as they were listed before.
+    path: the path of its copy.
+    listed: a cache of the blob files in each store.
     """
     store = location.store
     if store not in listed:
@@ -60,10 +60,11 @@ def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]
 def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> Iterator[Copy]:
     """Yield the copies of the objects with the managed blobs of copied files, under their names.
 
+    An object in a base path that its blob names is not copied: the copy of the data file names this
+    base path, too.
+
     source: the version.
-    copied: by the id of a fragment, the places of its data files that are copied.  An object in a
-        base path that its blob names stays there: the copy of the data file names this base path,
-        too.
+    copied: the positions of copied data files, by fragment id.
     """
     if not source.manifest.has_managed_blobs:
         return
@@ -79,9 +80,9 @@ def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> It
 
 
 def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:
-    """Yield the copies of the files of a segment, under their names.
+    """Yield the copies of an index segment's files, under their names.
 
-    Raises CorruptFileError: one is missing.
+    Raises CorruptFileError: a file is missing.
     """
     folder = f"{names.INDICES}/{index.uuid}"
     store = source.base_store(index.base_id)
@@ -105,14 +106,13 @@ def _names_in(store: Store, folder: str) -> Iterator[str]:
 
 
 def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) -> int:
-    """Copy a file in parts, and return its size.
+    """Copy a file in parts, and return its size in bytes.
 
-    With ``link``, which takes a name that is free, its bytes do not pass through, if the stores can
-    do without: see `Store.adopt`.
+    link: let the stores link or copy the file if possible, see `Store.adopt`; needs a free name.
 
-    Raises CorruptFileError: it is not there, or called a data file and none.
+    Raises CorruptFileError: the file is missing, or has a data file's name but is not one.
     """
-    # nobody looks at the bytes: they must not be those of another file
+    # the bytes are not checked, so they must not come from an untrusted file
     check_trusted_file(str(copy.source), copy.source.store)
     try:
         reader = copy.source.store.open(copy.source.name, copy.source.size)
@@ -121,7 +121,7 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
             FileReader.open(reader)  # a base path may lead to files of any kind
         if link and target.adopt(copy.name, copy.source.store, copy.source.name):
             return size
-        # an attempt that died may have left one of a name that is not fresh
+        # an interrupted attempt may have left a file, unless the name is fresh
         sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)
         try:
             for start in range(0, size, _CHUNK_BYTES):
@@ -136,16 +136,16 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
     return size
 
 
-# ---- fragments that another dataset or branch gets: which files come along, and their names
+# ---- fragments for another dataset or branch: the files to copy, and their names
 
 
 def carried_fragments(
     source: Snapshot, fragments: Iterable[Fragment], home: Snapshot | None = None
 ) -> tuple[list[Fragment], list[Copy]]:
-    """Return fragments of a version with the names that their files get, and what to copy.
+    """Return fragments of a version with the new names of their files, and the copies to make.
 
-    Files that ``home`` reaches stay where they are, but for those of branches and of other
-    datasets, which may go: cleanups of another dataset know nothing of ``home``.
+    Files in folders that ``home`` reads are not copied, except in folders of branches and of other
+    datasets.  Their cleanups may remove these files, because they do not know of ``home``.
     """
     base = _bases(source, home)
     blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
@@ -185,7 +185,7 @@ def carried_fragments(
 
 
 def _bases(source: Snapshot, home: Snapshot | None) -> dict[str, int | None]:
-    """Return the folders in which files may stay that a version gets, each with its base path."""
+    """Return the folders whose files need no copy for ``home``, each with its base id."""
     if home is None:
         return {}
     is_other = source.location.root != home.location.root
@@ -206,9 +206,9 @@ def _bases(source: Snapshot, home: Snapshot | None) -> dict[str, int | None]:
 def referred_fragments(
     source: Snapshot, fragments: Iterable[Fragment], home: Snapshot
 ) -> tuple[list[Fragment], list[BasePath]]:
-    """Return fragments of a version as ``home`` has them if no file is copied.
+    """Return fragments with base ids of ``home``, so that no file is copied, and new base paths.
 
-    And the base paths that it lacks for that.
+    The base paths are those that ``home`` lacks for the fragments.
     """
     known = [None, *(base.id for base in home.manifest.base_paths)]
     ids = {home.base_place(id_): id_ for id_ in reversed(known)}
@@ -228,8 +228,8 @@ def referred_fragments(
 
 
 def remove_copies(target: Store, copies: Iterable[Copy]) -> None:
-    """Remove what was brought, as far as nothing else can need it; never raises."""
+    """Remove copies that nothing else can need; never raise."""
     for copy in copies:
         if copy.fresh:
-            with suppress(OSError):  # what is left over is for cleanup to find
+            with suppress(OSError):  # a cleanup removes the rest
                 target.delete(copy.name)

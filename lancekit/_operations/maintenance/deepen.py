@@ -1,7 +1,7 @@
-"""Tables that get copies of all that they read elsewhere: of their own, or as a clone.
+"""Deepen and deep clone: copy all files that a table reads from other places.
 
-Files keep their names, so that what an attempt that died has copied is found again, by its size.
-Rows stay in their fragments, at their places: what refers to them, indices too, goes on.
+Files keep their names, so that a later attempt finds the copies of an interrupted one by name and
+size.  Rows stay in their fragments at their offsets, so indices remain valid.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError, NotOfferedError, StorageError
 
-#: seconds after which a copy that no version has is made again: a cleanup may be about to take it
+#: age in seconds of an unreferenced copy to make again, because a cleanup may soon remove it
 _LONGEST_WAIT = 3 * 86400.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DeepenResult(Displayed):
-    """What was copied.
+    """Result of `deepen`: the copied files, and the new version.
 
     Attributes
     ----------
     files_copied, bytes_copied
-        From other places to the table's own folder; files on the same disk were linked.
+        Files from other places, and their bytes; files on the same disk are linked.
     files_found
-        Those that an earlier attempt, which did not finish, had copied.
+        Files that an earlier, unfinished attempt had copied.
     version, read_version
-        The version that came of it, and the one that was read: the same if there was nothing to do.
+        The new version and the version that was read; equal if there was nothing to do.
     branch
         The branch, ``None`` for main.
     attempts
-        More than one if other writers landed meanwhile.
+        More than one if the commit was retried after a conflict.
     duration
         In seconds.
     """
@@ -88,7 +88,7 @@ class DeepenResult(Displayed):
 
 @dataclass(slots=True)
 class _Copied:
-    """What all attempts have copied."""
+    """Counts of the files and bytes that all attempts copied, and of files found."""
 
     files: int = 0
     bytes: int = 0
@@ -96,9 +96,9 @@ class _Copied:
 
 
 def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenResult]:
-    """Copy what a version has elsewhere, and commit the copies; nothing to do makes no version.
+    """Copy a version's files from other places, and commit; make no version if there are none.
 
-    Raises CorruptFileError: a file is missing, or has another size than the version says.
+    Raises CorruptFileError: a file is missing, or its size differs from the manifest's.
     """
     started = time.monotonic()
     copied = _Copied()
@@ -142,7 +142,7 @@ def _moved(indices: Iterable[IndexMetadata]) -> CreateIndex:
 
 
 def _fragments(current: Snapshot) -> tuple[tuple[Fragment, ...], list[Copy]]:
-    """Return the fragments that have files elsewhere, as they will be, and what to copy."""
+    """Return the new states of fragments with files elsewhere, and the copies to make."""
     manifest = current.manifest
     blobs = any(is_blob_v2(field.metadata) for field in manifest.schema.walk())
     listed: dict[Store, list[str]] = {}
@@ -178,7 +178,7 @@ def _fragments(current: Snapshot) -> tuple[tuple[Fragment, ...], list[Copy]]:
 
 
 def _check_managed(current: Snapshot) -> None:
-    """Raise ``NotOfferedError`` if data files name blobs in base paths: no copy changes that."""
+    """Raise ``NotOfferedError`` if data files name blobs in base paths, as their copies would."""
     if not current.manifest.has_managed_blobs:
         return
     for source in fragment_sources(current):
@@ -197,18 +197,18 @@ def _check_managed(current: Snapshot) -> None:
 def _named(
     file: DataFile, location: FileLocation, own: set[str], taken: dict[str, FileLocation]
 ) -> DataFile:
-    """Return a file as it will be: under its name, unless another one has that."""
+    """Return the entry of a file's copy: under its old name, unless another file has it."""
     holder = taken.setdefault(file.path, location)
     path = file.path
-    if path in own or str(holder) != str(location):  # of folders that were copied by hand
+    if path in own or str(holder) != str(location):  # folders copied by hand share names
         path = names.data_file_name(uuid.uuid4())
     return replace(file, path=path, base_id=None)
 
 
 def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
-    """Copy what is not there yet."""
+    """Make the copies that do not exist yet, and add to the counts."""
     target = current.store
-    there = {
+    existing = {
         info.name: info
         for folder in (names.DATA, names.BLOBS, names.DELETIONS, names.INDICES)
         for info in target.list_tree(folder)
@@ -216,15 +216,15 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
     now = time.time()
 
     def one(copy: Copy) -> int | None:
-        before = there.get(copy.name)
-        if _is_there(copy, before, now, current.version):
+        before = existing.get(copy.name)
+        if _is_copied(copy, before, now, current.version):
             return None
         try:
             size = carry_out(copy, target, current.version, link=before is None)
         except StorageError:
             if before is not None or not target.exists(copy.name):
                 raise
-            # another call like this one was quicker
+            # a concurrent deepen has written the file
             size = carry_out(copy, target, current.version)
         if copy.source.size is not None and size != copy.source.size:
             raise CorruptFileError(
@@ -235,7 +235,7 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
             )
         return size
 
-    # a file that several fragments share, such as one that packs blobs, is copied once
+    # copy a file once that several fragments share, such as packed blobs
     wanted = {copy.name: copy for copy in copies}
     sizes = LocalRunner().map(one, list(wanted.values()))
     done = [size for size in sizes if size is not None]
@@ -244,8 +244,8 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
     copied.found += len(sizes) - len(done)
 
 
-def _is_there(copy: Copy, found: ObjectInfo | None, now: float, version: int) -> bool:
-    """Tell whether a copy that was made before can be used."""
+def _is_copied(copy: Copy, found: ObjectInfo | None, now: float, version: int) -> bool:
+    """Return True if an earlier copy can be used: not too old, and of the source's size."""
     if found is None or not found.regular or now - found.modified > _LONGEST_WAIT:
         return False
     try:
@@ -255,7 +255,7 @@ def _is_there(copy: Copy, found: ObjectInfo | None, now: float, version: int) ->
     return found.size == size
 
 
-# ---- A clone that shares no files: all that a version needs is copied, its manifest put last
+# ---- deep clones: copy all files of a version, and write the manifest last
 
 
 def copy_line(
@@ -264,7 +264,7 @@ def copy_line(
     storage_options: Mapping[str, str] | None,
     clock: Clock,
 ) -> Snapshot:
-    """Make a new dataset of copies of all files of one version.
+    """Create a dataset from copies of all files of one version.
 
     Raises DatasetExistsError: there is a dataset at ``target``.
     """
@@ -281,9 +281,9 @@ def copy_line(
 def deep_clone(
     source: Snapshot, location: BranchLocation, transaction: Transaction, clock: Clock
 ) -> Snapshot:
-    """Copy all files of a version, in parts, then put the manifest of the clone.
+    """Copy all files of a version, in parts, then write the manifest of the clone.
 
-    If that fails, what was copied is removed, as far as it can be told that nothing needs it.
+    If the clone fails, its copies are removed, unless the commit may have landed.
     """
     fragments, copies = carried_fragments(source, source.manifest.fragments)
     copies.extend(copy for index in source.indices for copy in index_files(source, index))

@@ -1,7 +1,7 @@
-"""The removal of a dataset as a whole, and of nothing that is somebody else's.
+"""Removal of a whole dataset, without other files in its folder.
 
-A dataset may lie in a folder with other things: beside notebooks, in a home.  What Lance writes
-is told by its name, and only that goes.
+A dataset may share its folder with other files, such as notebooks.  Files of Lance are recognized
+by their names, and only these are removed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from lancekit._versions.listing import dataset_exists
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 
-#: what no one but Lance calls a folder
+#: folder names that only Lance uses
 _RESERVED = (
     names.TRANSACTIONS, names.DELETIONS, names.INDICES, names.BLOBS, "_refs", "_mem_wal",
     names.VERSIONS,
 )  # fmt: skip
 _OWN = re.compile(
-    # of the dataset itself, or of a branch, whose name may have more parts than one
+    # files of the dataset, or of a branch, whose name may have several parts
     r"(?:tree/(?:[^/]+/)+)?"
     rf"(?:(?:{'|'.join(_RESERVED)})/.+"
     rf"|{names.DATA_FILE}|data/(?:[^/]+/)?{TEMPORARY})"
-    r"|_latest\.manifest",  # a copy of the newest, by early releases
+    r"|_latest\.manifest",  # a copy of the newest manifest, written by early releases
     re.DOTALL,
 )
-#: manifests go last: a removal that is interrupted can be done again
+#: manifests go last, so that an interrupted removal can be repeated
 _ORDER = (names.DATA, names.TREE, *_RESERVED)
-#: so many names are told of what stays
-_TOLD = 5
+#: the maximal number of names in a warning
+_MAX_NAMED = 5
 
 
 def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
-    """Remove a dataset, and its folder if nothing else is in it; warns of what is left.
+    """Remove a dataset, and its folder if it is then empty; warn of files that stay.
 
-    Raises DatasetNotFoundError: there is nothing.
-    Raises InvalidArgumentError: what is there is no dataset, or is a branch.
+    Raises DatasetNotFoundError: the folder is empty or does not exist.
+    Raises InvalidArgumentError: the folder has no dataset, or is a branch.
     """
     store = location.store
     if not dataset_exists(location) and not store.first_names("").names:
@@ -80,6 +80,6 @@ def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
         "what else is in its folder": strange,
     }.items():
         if places:
-            more = f" and {len(places) - _TOLD:,} more" if len(places) > _TOLD else ""
-            told = ", ".join(sorted(places)[:_TOLD])
-            warn(f"{location.uri} is removed, but not {what}: {told}{more}.")
+            more = f" and {len(places) - _MAX_NAMED:,} more" if len(places) > _MAX_NAMED else ""
+            named = ", ".join(sorted(places)[:_MAX_NAMED])
+            warn(f"{location.uri} is removed, but not {what}: {named}{more}.")

@@ -1,4 +1,4 @@
-"""What files a dataset has and needs, and how large its columns are."""
+"""Lists of a dataset's files, and sizes and encodings of its columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TRACKED_FILES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class FieldStatistics:
-    """A field by its id and its path, and how many bytes its values have in data files."""
+    """A field's id and path, and the bytes of its values in data files."""
 
     id: int
     bytes_on_disk: int
@@ -52,7 +52,7 @@ class FieldStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DataStatistics(Displayed):
-    """The statistics of every field, nested ones after their parents."""
+    """Statistics of all fields, nested fields after their parents."""
 
     fields: list[FieldStatistics]
 
@@ -61,7 +61,7 @@ class DataStatistics(Displayed):
 
 
 def all_files(location: BranchLocation) -> Iterator[pa.RecordBatch]:
-    """Yield what there is in a line's own folder."""
+    """Yield all files in a branch's own folder."""
     found = location.store.list_tree()
     modified = [round(file.modified * 1e6) for file in found]
     yield _batch(
@@ -78,7 +78,7 @@ def all_files(location: BranchLocation) -> Iterator[pa.RecordBatch]:
 def tracked_files(
     location: BranchLocation, min_version: int, progress: Callable[[int, int], object] | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what each version of a line refers to, newest version first."""
+    """Yield the files that each version of a branch refers to, the newest version first."""
     if progress is not None and not callable(progress):
         raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
     versions = [v for v in reversed(list_versions(location).versions) if v >= min_version]
@@ -91,7 +91,7 @@ def tracked_files(
 
 
 def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
-    """Yield place, path and kind of each file of a version."""
+    """Yield base URI, path and kind of each file of a version."""
     manifest, own = snapshot.manifest, snapshot.location.uri
     yield own, f"{names.VERSIONS}/{snapshot.manifest_name}", "manifest"
     if manifest.transaction_file:
@@ -105,9 +105,9 @@ def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
             yield deletion.store.uri, deletion.name, "deletion file"
     for index in snapshot.indices:
         store, folder = snapshot.base_store(index.base_id), f"{names.INDICES}/{index.uuid}"
-        # old releases did not say which files a segment has
-        said = [f"{folder}/{file.path}" for file in index.files]
-        for name in said or [file.name for file in store.list_tree(folder)]:
+        # old releases do not list the files of a segment
+        stated = [f"{folder}/{file.path}" for file in index.files]
+        for name in stated or [file.name for file in store.list_tree(folder)]:
             yield store.uri, name, "index file"
 
 
@@ -125,7 +125,7 @@ def _batch(schema: pa.Schema, columns: list[object]) -> pa.RecordBatch:
 
 
 def data_statistics(snapshot: Snapshot) -> DataStatistics:
-    """Add up the pages of every field, by the metadata of all data files."""
+    """Return the bytes of every field's pages, from the metadata of all data files."""
     runner = choose_runner(0)  # a few reads for each file
     sizes = Counter[int]()
     for found in runner.map(_field_sizes, list(fragment_sources(snapshot))):
@@ -145,21 +145,21 @@ def _field_sizes(source: FragmentSource) -> dict[int, int]:
     return dict(sizes)
 
 
-# ---- how a column is stored: its bytes and encodings, by the metadata of data files
+# ---- the storage of a column: bytes and encodings, from the metadata of data files
 
-#: so many files are looked at: each may be a request
+#: the maximal number of files to read, because each may take a request
 _FILES = 8
 _ENCODINGS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStorage:
-    """How a column is stored.
+    """Storage of a column in its first data files.
 
-    bytes: what its pages take in the files that were looked at.
-    encodings: what these pages are, the most of the column first; at most four.
-    files, files_read: in how many files the column is, and how many were looked at.
-    problem: why fewer could be read; empty if all is well.
+    bytes: the bytes of its pages in the files that were read.
+    encodings: the encodings of these pages, at most four, by descending number of rows.
+    files, files_read: the number of files with the column, and of files that were read.
+    problem: the error of a file that could not be read; empty if there was none.
     """
 
     bytes: int
@@ -170,7 +170,7 @@ class ColumnStorage:
 
 
 def column_storage(snapshot: Snapshot, ids: Collection[int]) -> ColumnStorage:
-    """Return how some fields are stored that make one column; reads the ends of a few files."""
+    """Return the storage of a column, given by its field ids; read the ends of a few files."""
     places = [
         (source, place)
         for source in fragment_sources(snapshot)

@@ -1,4 +1,4 @@
-"""Whether a version is whole: its manifest, its files, its sources, and if asked its values."""
+"""Validation of a version: its manifest and files, its sources, and optionally its values."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from lancekit.options import options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """A fragment to look at.  Can be sent to a worker."""
+    """A fragment to validate.  Can be sent to a worker."""
 
     source: FragmentSource
     deep: bool
 
     @property
     def num_rows(self) -> int | None:
-        """The number of rows to decode, if any are."""
+        """The number of rows to decode; ``None`` if values are not read."""
         return self.source.fragment.physical_rows if self.deep else None
 
 
 def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
-    """Raise if something is wrong with a version.
+    """Raise if a version is damaged.
 
-    deep: decode every value, and compare the checksums of files that have them; else only the
-        manifest, and the frame of each file.
+    deep: decode every value, and compare checksums in files that have them.  Otherwise check
+        only the manifest, and the frame of each file.
 
-    Raises CorruptFileError: names the file, and the column and page where there is one.
+    Raises CorruptFileError: a file is damaged.  The error names file, column and page.
     """
     manifest = snapshot.manifest
     times = Counter(fragment.id for fragment in manifest.fragments)
@@ -58,12 +58,12 @@ def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
 
 
 def validate_fragment(source: FragmentSource, *, deep: bool) -> None:
-    """Raise ``CorruptFileError`` if something is wrong with a fragment's files."""
+    """Raise ``CorruptFileError`` if a fragment's files are damaged."""
     _validate(_Task(source=source, deep=deep))
 
 
 def _validate(task: _Task) -> None:
-    with options(verify_checksums=True, cache_bytes=0):  # what is there, not what was
+    with options(verify_checksums=True, cache_bytes=0):  # read the stored bytes, not a cache
         reader = FragmentReader(task.source)
         _check_deletions(reader)
         for place in range(len(task.source.files)):
@@ -78,7 +78,7 @@ def _validate(task: _Task) -> None:
 
 
 def _check_nulls(source: FragmentSource, rows: pa.Table) -> None:
-    """Raise if there are nulls where the schema has none: no other reader takes such a file."""
+    """Raise if a column that is not nullable has nulls: other readers refuse such a file."""
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if nulls := forbidden_nulls(column, field):
             raise CorruptFileError(
@@ -90,7 +90,7 @@ def _check_nulls(source: FragmentSource, rows: pa.Table) -> None:
 
 
 def _check_sequences(reader: FragmentReader) -> None:
-    """Read the row ids and row versions, which may be columns of data files."""
+    """Check row ids and row versions, which may be in columns of data files, by reading them."""
     no_rows = np.empty(0, np.int64)
     for read in (reader.row_ids, reader.created_at, reader.last_updated_at):
         read(no_rows)
@@ -108,7 +108,7 @@ def _check_deletions(reader: FragmentReader) -> None:
 
 def _check_file(reader: FragmentReader, place: int) -> None:
     location, file = reader.source.files[place], reader.source.fragment.files[place]
-    opened = reader.file(place)  # its frame, schema and number of rows are checked
+    opened = reader.file(place)  # opening checks frame, schema and number of rows
     _, size = location.store.tail(location.name, 1)
     if location.size is not None and size != location.size:
         raise CorruptFileError(
@@ -122,8 +122,8 @@ def _check_file(reader: FragmentReader, place: int) -> None:
             file=str(location),
         )
     columns = opened.num_columns
-    unsaid = len(file.column_indices) != len(file.fields) and not file.is_legacy
-    outside = unsaid or max(file.columns.values(), default=0) >= columns
+    mismatched = len(file.column_indices) != len(file.fields) and not file.is_legacy
+    outside = mismatched or max(file.columns.values(), default=0) >= columns
     if outside or min(file.column_indices, default=0) < 0:
         raise CorruptFileError(
             f"{location} has {columns} columns, and {reader.source.where} lists "
@@ -132,27 +132,27 @@ def _check_file(reader: FragmentReader, place: int) -> None:
         )
 
 
-# ---- whether the places that a version reads besides its own folder still have what it needs
+# ---- the files that a version reads from other places
 
-#: files that are named of each place
+#: the maximal number of files to name for each place
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """A file of a base, and what becomes of it without it."""
+    """A file in a base path that a version needs."""
 
     base_id: int
     location: FileLocation
 
 
 def validate_sources(snapshot: Snapshot) -> None:
-    """Raise if a file that a version has in another place is missing, or has another size.
+    """Raise if a file that a version reads from another place is missing, or has another size.
 
-    A source whose version was cleaned up, though its files are there, is a warning: the next
-    cleanup there may take them.
+    Warn if the version that a clone was made from was cleaned up, although its files still exist:
+    the next cleanup there may remove them.
 
-    Raises CorruptFileError: names each place, and some of its files.
+    Raises CorruptFileError: files are missing or differ.  The error names places and some files.
     Raises UntrustedBaseError: a place is in a store that is not trusted.
     """
     needed = list(_needed(snapshot))
@@ -183,7 +183,7 @@ def _needed(snapshot: Snapshot) -> Iterator[_Needed]:
 
 
 def _fault(needed: _Needed) -> str:
-    """Return what is wrong with a file; empty if nothing is."""
+    """Return the problem of a file as a text; empty if it is whole."""
     location = needed.location
     try:
         _, size = location.store.tail(location.name, 1)
@@ -214,7 +214,7 @@ def _error(snapshot: Snapshot, faults: dict[int, list[str]]) -> CorruptFileError
 
 
 def _warn_of_cleanup(snapshot: Snapshot, used: Collection[str]) -> None:
-    """Warn if the version is gone that a clone was made from, whose files it reads."""
+    """Warn if a shallow clone reads files of a version that was cleaned up."""
     clone = _clone(snapshot) if used else None
     if clone is None or clone.ref_path not in used:
         return
@@ -232,7 +232,7 @@ def _warn_of_cleanup(snapshot: Snapshot, used: Collection[str]) -> None:
 
 
 def _clone(snapshot: Snapshot) -> Clone | None:
-    """Return how a dataset was cloned, if it was, and its first version tells."""
+    """Return the operation that cloned the dataset, from its first version; ``None`` if unknown."""
     try:
         first = min(list_versions(snapshot.location).versions, default=None)
         done = None if first is None else load_snapshot(snapshot.location, first).transaction
