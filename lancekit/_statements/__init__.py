@@ -1,1 +1,1 @@
-"""SQL statements: parsed in a dialect of their own, worked out by the operations that exist."""
+"""SQL statements: parsed in lancekit's dialect, and run by the operations of datasets."""

@@ -1,4 +1,4 @@
-"""UPDATE, DELETE, INSERT, ALTER TABLE and others: the operations of a handle."""
+"""UPDATE, DELETE, INSERT, ALTER TABLE and others, run as operations of a handle."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from lancekit._statements.tree import Expr, Leaf, Select, family
 
 
 def target_of(tree: exp.Expression, scope: Scope) -> tuple[LanceDataset, Seen]:
-    """Return the dataset that a statement changes, and how its expressions see it."""
+    """Return the dataset that a statement changes, and its relation for expressions."""
     handle = handle_of(tree, scope)
     table = Table.of(tree.name, handle)
     columns = tuple(Column(field.name, field.type) for field in table.schema)
@@ -72,7 +72,7 @@ def update(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     if isinstance(done, MergePlan):
         return done
     return UpdateResult(
-        num_rows_updated=done.num_updated_rows, columns=tuple(values), **_how_it_went(done)
+        num_rows_updated=done.num_updated_rows, columns=tuple(values), **_run_details(done)
     )
 
 
@@ -88,7 +88,7 @@ def delete(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     done = _computed(handle, seen, None, where, tree, scope, preview=preview)
     if isinstance(done, MergePlan):
         return done
-    return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_how_it_went(done))
+    return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_run_details(done))
 
 
 def _where(tree: exp.Expression, scope: Scope) -> Expr:
@@ -97,13 +97,13 @@ def _where(tree: exp.Expression, scope: Scope) -> Expr:
 
 
 def _as_filters(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[Unbound] | None:
-    """Return conditions and values in the language of filters, ``None`` if it lacks words."""
+    """Return conditions and values as filter expressions; ``None`` if one has no such form."""
     if not all(map(expressible, exprs)):
         return None
     try:
         return [as_filter(expr, scope, path_in(seen)) for expr in exprs]
     except NotFilterError:
-        return None  # it takes the answer of a query to know
+        return None  # only the result of a subquery shows it
 
 
 def _computed(
@@ -131,13 +131,13 @@ def _computed(
     return run_changes(changes, scope, preview=preview)
 
 
-def _how_it_went(done: MergeResult) -> dict[str, Any]:
+def _run_details(done: MergeResult) -> dict[str, Any]:
     names = ("version", "branch", "attempts", "duration", "engine", "location")
     return {name: getattr(done, name) for name in names}
 
 
 def path_in(seen: Seen) -> ColumnPath:
-    """Return what tells the paths of a target's columns."""
+    """Return a function that gives the path of a target's column."""
 
     def path(expr: Expr) -> tuple[str, ...]:
         names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
@@ -147,7 +147,7 @@ def path_in(seen: Seen) -> ColumnPath:
 
 
 def own_column(tree: exp.Expression, seen: Seen, scope: Scope) -> Column:
-    """Return the column of a target that a name means, which may stand behind the target's."""
+    """Return the target's column of a name, which the target's alias may qualify."""
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else [tree.name]
     if len(parts) == 2 and parts[0].lower() == seen.alias.lower():
         del parts[0]
@@ -158,20 +158,20 @@ def own_column(tree: exp.Expression, seen: Seen, scope: Scope) -> Column:
     return seen.columns[names.index(found[0])]
 
 
-#: which sorts of values become which without a CAST
+#: pairs of type families: the first converts to the second without a CAST
 _FITS = {("integer", "fraction"), ("integer", "decimal"), ("date", "timestamp")}
 
 
 def fitting(value: Expr, column: Column, tree: exp.Expression, scope: Scope) -> Expr:
-    """Return a value for a column of a target; a constant becomes one of its type.
+    """Return a value for a column of a target; coerce a constant to the column's type.
 
-    Raises PredicateError: it would have to be cut or read to fit.
+    Raises PredicateError: the value would have to be rounded or parsed to fit.
     """
     if is_constant(value) and (found := retyped(value, column.kind)) is not None:
         return found
     families = family(value.kind), family(column.kind)
-    alike = families[0] == families[1] != "other" or value.kind == column.kind
-    if alike or families in _FITS or families[0] == "null":
+    same_family = families[0] == families[1] != "other" or value.kind == column.kind
+    if same_family or families in _FITS or families[0] == "null":
         return value
     raise scope.text.fail(
         tree,
@@ -184,9 +184,9 @@ def fitting(value: Expr, column: Column, tree: exp.Expression, scope: Scope) -> 
 def typed(
     values: Mapping[str, Expr] | None, seen: Seen, tree: exp.Expression, scope: Scope
 ) -> dict[str, Expr] | None:
-    """Return values that an engine computes, as those of the columns that they are for.
+    """Return values that an engine computes, coerced to the types of their columns.
 
-    Raises PredicateError: a value does not fit, or digits of it would have to be cut.
+    Raises PredicateError: a value does not fit, or has more digits than the column.
     """
     if values is None:
         return None
@@ -207,7 +207,7 @@ def typed(
 
 
 def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Run an INSERT, which gives the new version, or explain it."""
+    """Run an INSERT and return the new version, or explain it."""
     scope.text.only(tree, "this", "expression", "by_name", "with_", "overwrite")
     if tree.args.get("overwrite"):
         hint = "Use lk.write_dataset(rows, ds, mode='overwrite')."
@@ -254,9 +254,9 @@ def _check_count(
 
 
 def _rounded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Round the fractions of VALUES to the floats of the dataset, as an UPDATE does.
+    """Round the fractions of VALUES to the dataset's float types, as an UPDATE does.
 
-    What would become infinite stays, and is refused as a value that does not fit.
+    Columns with a value that would become infinite stay doubles, and the insert refuses them.
     """
     for at, field in enumerate(rows.schema):
         kind = schema.field(field.name).type
@@ -269,7 +269,7 @@ def _rounded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _retype(query: Select, columns: Sequence[Column]) -> None:
-    """Make constants of a query what their columns are."""
+    """Coerce constant outputs of a query to the types of their columns."""
     pairs = zip(query.outputs, columns, strict=False)
     found = [
         replace(output, expr=retyped(output.expr, column.kind) or output.expr)
@@ -280,13 +280,13 @@ def _retype(query: Select, columns: Sequence[Column]) -> None:
     query.outputs = (*found, *query.outputs[len(found) :])
 
 
-# ---- ALTER TABLE, RESTORE, OPTIMIZE, DESCRIBE HISTORY: the operations of a handle
+# ---- ALTER TABLE, RESTORE, OPTIMIZE, DESCRIBE HISTORY
 
 Done = tuple[str, tuple[object, ...]]
 
 
 def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Add, drop, rename or change columns, which gives the new version, or explain that."""
+    """Add, drop, rename or change columns and return the new version, or explain the change."""
     scope.text.only(tree, "this", "kind", "actions")
     handle, seen = target_of(tree.this, scope)
     actions = tree.args["actions"]
@@ -358,7 +358,7 @@ _ACTIONS: Mapping[type, Callable[[list[exp.Expression], Seen, Scope], Done]] = {
 
 
 def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Make an older version the newest one, which gives that, or explain it."""
+    """Restore an older version and return the new version, or explain it."""
     table = tree.this
     version = table.args.get("version")
     if version is None:
@@ -384,7 +384,7 @@ def _at(handle: LanceDataset, table: object, scope: Scope) -> LanceDataset:
 
 
 def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Put small fragments together and rows into their indices, or explain the former."""
+    """Compact small fragments and add rows to indices, or explain the compaction."""
     handle = handle_of(tree.this, scope)
     if preview:
         return handle.explain.compact_files()
@@ -394,7 +394,7 @@ def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
 
 
 def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Return the versions of a dataset, or of a branch of it."""
+    """Return the versions of a dataset or branch."""
     del preview  # nothing changes
     scope.text.only(tree, "this", "style")
     if str(tree.args.get("style") or "").upper() != "HISTORY":

@@ -1,8 +1,7 @@
-"""Changes that a query works out: which rows, by their addresses, get which values, and which go.
+"""Changes that a query computes: the addresses of rows to update or delete, and their new values.
 
-What no operation can be asked for in words of its own is computed where queries are, over the very
-version that changes, and lands as one merge by address: with its conflicts, and worked out again,
-all of it, if others were in the way.
+An UPDATE, DELETE or MERGE that no operation can express is computed by a query of the version that
+it changes.  It is committed as one merge by row address, and computed again after a conflict.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ TRUE = Expr("literal", (), pa.bool_(), True)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of the rows for which its condition is the first that holds.
+    """Change of the rows for which its condition is the first of all steps that holds.
 
-    `values` are those of columns, of their types; ``None`` deletes the row.  `new` rows are none of
-    the target's yet.
+    values: the new values by column, in the columns' types; ``None`` deletes the row.
+    new: the rows are not in the target yet.
     """
 
     when: Expr
@@ -52,11 +51,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Changes of a dataset's rows, of which those count that one of the `steps` is for.
+    """Changes of the rows that a step applies to.
 
-    handle, target: the dataset, and how expressions see it.
-    joins: what it is joined with.
-    where: conditions that hold for all of the rows, whatever the step.
+    handle, target: the dataset, and its relation for expressions.
+    joins: the joins of the target.
+    where: conditions that all changed rows meet.
     known_by, rules: as in `MergeClauses`.
     """
 
@@ -70,18 +69,18 @@ class Changes:
 
 
 def address_of(target: Seen) -> Expr:
-    """Return the address of a row, as a column that no user sees."""
+    """Return the hidden column of row addresses."""
     return target.expr(Column(ROW_ADDRESS, BIGINT), 0)
 
 
 def all_of(*conditions: Expr | None) -> Expr:
-    """Return the condition that all of some hold; ``None`` is none."""
+    """Return the conjunction of conditions; ``None`` counts as true."""
     found = tuple(one for one in conditions if one is not None and one != TRUE)
     return found[0] if len(found) == 1 else Expr("and", found, pa.bool_()) if found else TRUE
 
 
 def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult | MergePlan:
-    """Make changes, or preview them: a `MergeResult`, or a `MergePlan`."""
+    """Run changes and return a `MergeResult`, or preview them and return a `MergePlan`."""
     handle, deleting = changes.handle, _deleting(changes)
     query = _select(changes, deleting, scope)
     clauses, policy, begun = _clauses(changes, deleting), RetryPolicy(), handle.version
@@ -90,7 +89,7 @@ def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult
         for leaf in leaves_of(query):
             _move(leaf, handle, begun, current)
         names = [output.name for output in query.outputs]
-        return open_source(rows_for(_settled(query, scope), names, scope.text.sql))
+        return open_source(rows_for(_resolved(query, scope), names, scope.text.sql))
 
     def merged(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
         return merge_computed(snapshot, rows_of, clauses, policy)
@@ -102,9 +101,9 @@ def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult
 
 
 def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> None:
-    """Have a table read the version that changes, if it is that of the dataset itself.
+    """Make a table read the version that is changed, if the table is the dataset itself.
 
-    A handle at another version, or one that is pinned, stays where it is.
+    A handle at another version, or a pinned handle, does not move.
     """
     own = leaf.table.handle
     if own is None or own._read_only or own._location != handle._location:
@@ -115,7 +114,7 @@ def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> No
 
 
 def _deleting(changes: Changes) -> str | None:
-    """Return the name of the column that says which rows go, where others stay."""
+    """Return the name of the column that marks rows to delete; ``None`` if all or none are."""
     if all(step.values is None for step in changes.steps):
         return None
     if all(step.values is not None or step.new for step in changes.steps):
@@ -150,11 +149,11 @@ def _select(changes: Changes, deleting: str | None, scope: Scope) -> Select:
     steps, target = changes.steps, changes.target
     outputs = [Output(ROW_ADDRESS, address_of(target))]
     if deleting is not None:
-        gone = [Expr("literal", (), pa.bool_(), step.values is None) for step in steps]
-        outputs.append(Output(deleting, _chosen(steps, gone)))
+        deleted = [Expr("literal", (), pa.bool_(), step.values is None) for step in steps]
+        outputs.append(Output(deleting, _first_match(steps, deleted)))
     for name in _columns(changes):
         (column,) = (one for one in target.columns if one.name == name)
-        outputs.append(Output(name, _chosen(steps, _values(changes, column, scope))))
+        outputs.append(Output(name, _first_match(steps, _values(changes, column, scope))))
     whens = tuple(step.when for step in steps)
     some = () if TRUE in whens else (whens if len(whens) == 1 else (Expr("or", whens, pa.bool_()),))
     return push_down(
@@ -168,7 +167,7 @@ def _select(changes: Changes, deleting: str | None, scope: Scope) -> Select:
 
 
 def _values(changes: Changes, column: Column, scope: Scope) -> list[Expr]:
-    """Return what each step gives a column; the others leave it as it is."""
+    """Return the value of a column in each step; a step without one keeps the old value."""
     steps, target = changes.steps, changes.target
     given = [(step.values or {}).get(column.name) for step in steps]
     known = [one for one in given if one is not None and not _is_null(one)]
@@ -178,7 +177,7 @@ def _values(changes: Changes, column: Column, scope: Scope) -> list[Expr]:
     if len(kinds) > 1:
         shown = " and ".join(map(str, kinds))
         raise scope.text.fail(known[0], f"column {column.name!r} gets values of {shown}:")
-    own = known[-1]  # if a step leaves the column as it is; and where all give it null, the type
+    own = known[-1]  # the old value if a step keeps it, and the type if all steps set null
     if all(one is not None and _is_null(one) for one in given) and family(own.kind) == "other":
         null = Expr("literal", (), own.kind)
         given = [Expr("case", (Expr("not", (TRUE,), TRUE.kind), own, null), own.kind)]
@@ -190,8 +189,8 @@ def _is_null(expr: Expr) -> bool:
     return expr.op == "literal" and expr.value is None
 
 
-def _chosen(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
-    """Return the value of the first step whose condition holds, where one does."""
+def _first_match(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
+    """Return the expression for the value of the first step whose condition holds."""
     if all(value == values[0] for value in values):
         return values[0]
     kind = next((value.kind for value in values if value.kind != pa.null()), pa.null())
@@ -199,14 +198,13 @@ def _chosen(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
     return Expr("case", (*pairs[:-2], pairs[-1]), kind)
 
 
-# ---- the rows that a change is given: as they are where that is possible, else what a query
-# gives
+# ---- the rows for a write or a merge: a table's own rows if possible, else the result of a query
 
 
 def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
-    """Return the rows of a query under some names, as what a write or a merge takes.
+    """Return the rows of a query, with new column names, as input of a write or a merge.
 
-    Columns of one table come as they are: in its own types, some of which engines do not have.
+    Columns of a single table keep their own types, some of which engines lack.
     """
     leaf = _leaf(query)
     if leaf is None:
@@ -230,7 +228,7 @@ def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
 
 
 def _leaf(query: Query) -> Leaf | None:
-    """Return the one table whose columns, and nothing else, a query has."""
+    """Return the table of a query that only selects its columns; ``None`` for other queries."""
     if not isinstance(query, Select) or not isinstance(query.first, Leaf):
         return None
     more = query.joins or query.where or query.group is not None or query.having is not None
@@ -241,23 +239,23 @@ def _leaf(query: Query) -> Leaf | None:
     return query.first if plain and limited else None
 
 
-# ---- queries inside of changes: those that look at no row around them are answered first, once
+# ---- subqueries of changes: uncorrelated subqueries run first, once each
 #
-# What is left of a condition or a value is put into the language of filters, if that has the words.
+# The rest of a condition or a value becomes a filter expression, if filters can express it.
 
 
 def expressible(expr: Expr) -> bool:
-    """Tell whether filters have words for a condition or a value, once its queries are answered."""
+    """Return True if filters can express a condition or a value, given its subqueries' results."""
     try:
-        unbound(_answered(expr), lambda column: ("x",))  # noqa: ARG005  # whatever it is called
+        unbound(_with_nulls(expr), lambda column: ("x",))  # noqa: ARG005  # any name will do
     except NotFilterError:
         return False
     return True
 
 
-def _answered(expr: Expr) -> Expr:
-    """Return an expression with some value in the place of each query."""
-    args = tuple(map(_answered, expr.args))
+def _with_nulls(expr: Expr) -> Expr:
+    """Return an expression with a null literal in place of each subquery."""
+    args = tuple(map(_with_nulls, expr.args))
     if not expr.is_query:
         return replace(expr, args=args)
     if outer_columns(expr.value):
@@ -267,32 +265,32 @@ def _answered(expr: Expr) -> Expr:
 
 
 def as_filter(expr: Expr, scope: Scope, column: ColumnPath) -> Unbound:
-    """Return what is `expressible` in the language of filters.
+    """Return an expression as a filter expression; its subqueries run first.
 
-    Raises NotFilterError: it is not, or a query in it gives a value that filters have no words for.
+    Raises NotFilterError: filters cannot express it, or the value of a subquery.
     """
-    return unbound(_Answers(scope).settled(expr), column)
+    return unbound(_Subqueries(scope).resolved(expr), column)
 
 
-def _settled(select: Select, scope: Scope) -> Select:
-    """Return a query with what the queries in its columns and conditions give in their places."""
-    answers = _Answers(scope)
+def _resolved(select: Select, scope: Scope) -> Select:
+    """Return a query in which uncorrelated subqueries are replaced by their results."""
+    subqueries = _Subqueries(scope)
     return replace(
         select,
-        outputs=tuple(Output(one.name, answers.settled(one.expr)) for one in select.outputs),
-        where=tuple(map(answers.settled, select.where)),
+        outputs=tuple(Output(one.name, subqueries.resolved(one.expr)) for one in select.outputs),
+        where=tuple(map(subqueries.resolved, select.where)),
     )
 
 
 @dataclass(slots=True)
-class _Answers:
-    """The answers of queries, each of which is asked once."""
+class _Subqueries:
+    """Cached results of uncorrelated subqueries, each of which runs once."""
 
     scope: Scope
     known: dict[int, tuple[Query, pa.Table]] = field(default_factory=dict)
 
-    def settled(self, expr: Expr) -> Expr:
-        args = tuple(map(self.settled, expr.args))
+    def resolved(self, expr: Expr) -> Expr:
+        args = tuple(map(self.resolved, expr.args))
         if not expr.is_query or outer_columns(expr.value):
             return replace(expr, args=args)
         rows = self._rows(expr.value)
@@ -311,7 +309,7 @@ class _Answers:
     def _rows(self, query: Query) -> pa.Table:
         if id(query) not in self.known:
             rows = run_query(query, self.scope.text.sql).to_table()
-            self.known[id(query)] = query, rows  # which lives as long as its number
+            self.known[id(query)] = query, rows  # the reference keeps the id valid
         return self.known[id(query)][1]
 
     def _constant(self, value: object, expr: Expr) -> Expr:

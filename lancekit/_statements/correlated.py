@@ -1,7 +1,7 @@
-"""Queries of a change that look at the row that changes: which of them both engines work out.
+"""Checks of correlated subqueries in a change: the forms that both engines can run.
 
-They become joins: `EXISTS` and `IN` of a condition that is to hold, and aggregates in the place of
-a value whose rows are found by equal values.  Others are refused at their place.
+Both engines turn them into joins.  Allowed are `EXISTS` and `IN` in a condition that must hold, and
+aggregates as values, whose rows are found by equality.  Other forms raise with their position.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ _SHAPE = (
 
 
 def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
-    """Refuse what a condition of WHERE cannot ask of other tables for each row.
+    """Check the correlated subqueries of a WHERE condition.
 
-    whole: whether the condition has to be true, by itself: it is beside no OR, and below no NOT.
+    whole: the condition must hold on its own: it is not part of an OR, nor of a NOT.
 
-    Raises PredicateError: a query in it stands where no join can take its place, or is of another
-        form.
+    Raises PredicateError: no join can replace a subquery at its position, or in its form.
     """
     match expr.op:
         case "and" | "or":
@@ -54,11 +53,11 @@ def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
 
 
 def check_value(expr: Expr, text: Text) -> None:
-    """Refuse what a value cannot ask of other tables for each row.
+    """Check the correlated subqueries of a value.
 
     Raises PredicateError: as in `check_condition`.
     """
-    for part in _asking(expr):
+    for part in _correlated(expr):
         if part.op != "query":
             raise text.fail(part, "this query looks at the row, and is within a value:", _PLACES)
         _check_shape(part, text)
@@ -68,18 +67,15 @@ def check_value(expr: Expr, text: Text) -> None:
             raise text.fail(part, "this query looks at the row, and may find many:", hint)
         own = set(relations_of(query))
         for condition in query.where:
-            mixed = any(_looks_out(a, own) and _looks_in(a, own) for a in condition.args)
-            if _looks_out(condition, own) and (condition.op != "=" or mixed):
+            mixed = any(_is_outer(a, own) and _is_inner(a, own) for a in condition.args)
+            if _is_outer(condition, own) and (condition.op != "=" or mixed):
                 hint = "Write EXISTS (...), or MERGE INTO ... USING (SELECT ...)."
                 raise text.fail(part, "this query compares the row by more than equality:", hint)
 
 
 def check_no_row(expr: Expr, text: Text) -> None:
-    """Refuse queries that look at a row around them.
-
-    Raises PredicateError: there is one.
-    """
-    for part in _asking(expr):
+    """Raise ``PredicateError`` if an expression has a correlated subquery."""
+    for part in _correlated(expr):
         raise text.fail(
             part,
             "a query in a MERGE cannot look at the row that changes:",
@@ -87,7 +83,7 @@ def check_no_row(expr: Expr, text: Text) -> None:
         )
 
 
-def _asking(expr: Expr) -> Iterator[Expr]:
+def _correlated(expr: Expr) -> Iterator[Expr]:
     for part in expr.walk():
         if part.is_query and outer_columns(part.value):
             yield part
@@ -103,8 +99,8 @@ def _check_shape(part: Expr, text: Text) -> None:
     own = set(relations_of(query))
     elsewhere = [*(output.expr for output in query.outputs), *_conditions(query)]
     inner = [p for one in (*query.where, *elsewhere) for p in one.walk() if p.is_query]
-    # a query within the query may look further than at this one
-    if any(_looks_out(one, own) for one in elsewhere) or any(
+    # a nested subquery may refer to columns beyond this subquery
+    if any(_is_outer(one, own) for one in elsewhere) or any(
         outer_columns(p.value, own) for p in inner
     ):
         raise text.fail(part, "this query looks at the row outside of its WHERE:", _SHAPE)
@@ -115,19 +111,19 @@ def _conditions(query: Select) -> Sequence[Expr]:
     return [*joined, *(query.group or ()), *([] if query.having is None else [query.having])]
 
 
-def _looks_out(expr: Expr, own: set[int]) -> bool:
+def _is_outer(expr: Expr, own: set[int]) -> bool:
     return any(part.op == "column" and part.value[0] not in own for part in expr.walk())
 
 
-def _looks_in(expr: Expr, own: set[int]) -> bool:
+def _is_inner(expr: Expr, own: set[int]) -> bool:
     return any(part.op == "column" and part.value[0] in own for part in expr.walk())
 
 
-# ---- what may stand beside aggregates, and what rows can be told apart by
+# ---- columns beside aggregates, and types that can be compared
 
 
 def is_grouped(exprs: Iterable[Expr]) -> bool:
-    """Tell whether an aggregate is in one of some expressions: of all rows, not of a window's."""
+    """Return True if an expression has an aggregate of rows, not of a window."""
     return any(_has_aggregate(expr) for expr in exprs)
 
 
@@ -139,10 +135,7 @@ def _has_aggregate(expr: Expr) -> bool:
 
 
 def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
-    """Refuse a column that has many values in a group.
-
-    Raises PredicateError: it stands beside aggregates, and rows are not grouped by it.
-    """
+    """Raise ``PredicateError`` if an expression has a column that rows are not grouped by."""
     if expr in group or expr.op == "aggregate":
         return
     if expr.op == "column":
@@ -156,6 +149,6 @@ def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
 
 
 def check_comparable(expr: Expr, what: str, tree: exp.Expression, scope: Scope) -> None:
-    """Refuse what engines tell apart or order in different ways: lists, structs, and the like."""
+    """Raise if engines compare or order a type differently, such as lists and structs."""
     if family(expr.kind) == "other":
         raise scope.text.fail(tree, f"{what} does not compare {expr.kind}:")

@@ -1,8 +1,8 @@
 """The dialect of statements: sqlglot's Spark, with branches, RESTORE and OPTIMIZE.
 
-Imported only when a statement is parsed, because sqlglot takes a tenth of a second to load.  Text
-goes in single quotes, as in filters a quote doubled and no backslashes; names go in backticks.
-Functions come out by their own names: what each means is said in `functions`, not by sqlglot.
+Imported only when a statement is parsed, because sqlglot takes a tenth of a second to load.  As in
+filters, text is in single quotes, with doubled quotes and no backslashes.  Names are in backticks.
+The parser keeps the names of functions: `functions` defines their meaning, not sqlglot.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sqlglot.tokens import TokenType
 from lancekit._scan.expressions.syntax import failure
 from lancekit._statements.scope import mark_starts, misplaced, unclosed
 
-#: what statements there are, for who wrote another
+#: the hint for an unknown statement
 STATEMENTS = (
     "There are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, RESTORE, OPTIMIZE and "
     "DESCRIBE HISTORY."
 )
-#: the words that they begin with
+#: the first words of statements
 BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
 BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
 _BRANCH, _PATH = "branch", "path"
@@ -44,20 +44,20 @@ class Optimize(exp.Expression):  # type: ignore[misc]  # as above
 
 
 def branch_of(table: exp.Expression) -> str | None:
-    """Return the branch that stands behind a table's name and ``@``."""
+    """Return the branch of a table reference ``name@branch``; ``None`` without one."""
     found: str | None = table.meta.get(_BRANCH)
     return found
 
 
 def is_path(table: exp.Expression) -> bool:
-    """Tell whether a table was given as a path in quotes."""
+    """Return True if a table reference is a path in quotes."""
     return bool(table.meta.get(_PATH))
 
 
 class _Statements(Spark):  # type: ignore[misc]  # as above
     class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]  # as above
         QUOTES: ClassVar[list[object]] = ["'"]
-        IDENTIFIERS: ClassVar[list[object]] = ["`", '"']  # the latter is refused, with its place
+        IDENTIFIERS: ClassVar[list[object]] = ["`", '"']  # double quotes raise, with their place
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
         IDENTIFIER_ESCAPES: ClassVar[list[str]] = ["`"]
         HEX_STRINGS: ClassVar[list[object]] = [("x'", "'"), ("X'", "'")]
@@ -105,7 +105,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
 
         def _parse_table_parts(self, *args: object, fast: bool = False, **kwargs: object) -> Any:
             if fast:
-                return None  # the quick way passes our own parts by
+                return None  # sqlglot's fast path would skip branches and paths
             quoted = self._curr is not None and self._curr.token_type is TokenType.STRING
             table = super()._parse_table_parts(*args, **kwargs)
             if quoted:
@@ -118,21 +118,21 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
             return table
 
 
-def asked_names(tree: exp.Expression) -> frozenset[str]:
-    """Return the names, in lower case, that a statement has for tables and parameters."""
+def referenced_names(tree: exp.Expression) -> frozenset[str]:
+    """Return the names of tables and parameters in a statement, in lower case."""
     return frozenset(one.name.lower() for one in tree.find_all(exp.Table, exp.Parameter))
 
 
 def spelled_tree(tree: exp.Expression) -> str:
-    """Return a piece of a statement as text, about as it was written."""
+    """Return a part of a statement as text, nearly as written."""
     text: str = tree.sql(_Statements, normalize_functions=False)
     return text
 
 
 def parse_statements(text: str) -> list[exp.Expression]:
-    """Parse the statements of a text, which semicolons divide.
+    """Parse the statements of a text, which semicolons separate.
 
-    Raises PredicateError: the text does not parse; ``context`` has the place, as for filters.
+    Raises PredicateError: the text does not parse; ``context`` has the position, as for filters.
     """
     if alone := _SURROGATE.search(text):
         code = f"U+{ord(alone[0]):04X}"
@@ -159,7 +159,7 @@ def parse_statements(text: str) -> list[exp.Expression]:
     try:
         trees = [tree for tree in dialect.parse(text) if not isinstance(tree, exp.Semicolon | None)]
     except ParseError as error:
-        raise misplaced(text, error) from None  # its words are about a parser's insides
+        raise misplaced(text, error) from None  # sqlglot's message is about its internals
     except RecursionError:
         raise failure(text, "the statement is nested too deeply:", 0) from None
     for tree in trees:

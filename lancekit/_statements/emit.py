@@ -1,7 +1,7 @@
-"""What a query means, as the text of an engine.
+"""Emission of a bound query as SQL text of an engine.
 
-No word of the user's is in the text: tables and columns have numbers, text and bytes are bound, and
-numbers and moments are spelled anew.  (Fields of structs have their names, in quotes.)
+The text has no words of the user: tables and columns are numbered, and text is a bound parameter.
+Other constants are formatted from their values.  Only fields of structs keep their names, quoted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lancekit._statements.tree import Derived, Expr, Leaf, Query, Relation, Sele
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How an engine writes what engines write differently."""
+    """SQL syntax of an engine, where DuckDB and Spark differ."""
 
     types: Mapping[pa.DataType, str]
     function: Callable[[Function], str]
@@ -37,7 +37,7 @@ class Dialect:
     quote: Callable[[str], str]
     bytes: str
     semi: str
-    #: of a cast between families
+    #: the value of a cast, by pair of type families
     casts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -51,7 +51,7 @@ _TYPES = {
     pa.float64(): "DOUBLE",
     pa.date32(): "DATE",
 }
-#: Spark's text has tables in braces
+#: braces in Spark's text mark tables, so names need them doubled
 _BRACES = re.compile("[{}]")
 _TS, _TZ = pa.timestamp("us"), pa.timestamp("us", "UTC")
 LOCAL = Dialect(
@@ -78,14 +78,14 @@ SPARK = Dialect(
 
 
 def filled(text: str, args: Sequence[str]) -> str:
-    """Return the text of a function with its arguments."""
+    """Return a function's template, filled with its arguments."""
     more = {"all": ", ".join(args), "concat": " || ".join(args)}
     return text.format(*args, **more) if "{" in text else text
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A table that a query reads: which of its columns, by the names that the text has for them."""
+    """A table that a query reads, and its columns by their names in the SQL text."""
 
     leaf: Leaf
     columns: Mapping[str, str]
@@ -93,9 +93,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a query, the values that are bound to it, and what it reads.
+    """SQL text of a query, its bound parameters, and the tables that it reads.
 
-    `counted` has the tables of which it needs the number of rows alone.
+    `counted` are tables of which the query only needs the number of rows.
     """
 
     text: str
@@ -105,7 +105,7 @@ class Written:
 
 
 def write(query: Query, dialect: Dialect) -> Written:
-    """Return a query as text of an engine."""
+    """Return a query as SQL text of an engine."""
     writer = _Writer(dialect)
     text = writer.query(query)
     reads, counted = list[Read](), list[Leaf]()
@@ -193,7 +193,7 @@ class _Writer:
             "anti": f"{self.dialect.semi}ANTI JOIN",
         }
         word = words.get(join.kind) or f"{join.kind.upper()} JOIN"
-        relation = self._relation(join.relation)  # its columns have names from here on
+        relation = self._relation(join.relation)  # before ON, which uses its columns
         on = "" if join.on is None else f" ON {self.expr(join.on)}"
         return f" {word} {relation}{on}"
 

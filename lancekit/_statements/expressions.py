@@ -1,7 +1,7 @@
-"""Expressions of statements: from a syntax tree to what it means, with its types.
+"""Binding of expressions: from a syntax tree to a typed `Expr`.
 
-Each sort of node has one entry in ``_RULES``, and each function one in `functions`; what has none
-is refused at its place.
+Each type of node has an entry in ``_RULES``, and each function an entry in `functions`.  A node
+without an entry raises an error with its position.
 """
 
 from __future__ import annotations
@@ -17,15 +17,23 @@ from sqlglot import exp
 
 from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.functions import AGGREGATES, OPERATORS, TRUNCATED, apply, call
-from lancekit._statements.literals import cast, constant, is_constant, meet, negated, number, target
+from lancekit._statements.literals import (
+    cast,
+    coerce,
+    constant,
+    is_constant,
+    negated,
+    number,
+    target,
+)
 from lancekit._statements.scope import Scope, start_of
 from lancekit._statements.tree import Expr, Query, family
 
 BOOL = pa.bool_()
-#: what compiles a kind of node
+#: binds one type of node
 Rule: TypeAlias = Callable[[exp.Expression, Scope], Expr]
 
-#: what a user may expect to be supported: its keywords, and what to write in its place
+#: syntax that is not supported: its keywords, and a hint
 _REFUSED: Mapping[type, tuple[str, str]] = {
     exp.IgnoreNulls: (
         "IGNORE NULLS",
@@ -37,21 +45,21 @@ _REFUSED: Mapping[type, tuple[str, str]] = {
 
 
 def compile_expression(tree: exp.Expression, scope: Scope) -> Expr:
-    """Return what a piece of the text means.
+    """Bind a syntax tree to the names in scope, and return the typed expression.
 
-    Raises PredicateError: it is not part of these statements, or its names or types do not fit.
+    Raises PredicateError: the syntax is not supported, or its names or types do not fit.
     """
     rule = _RULES.get(type(tree))
     if rule is None:
         what, hint = _REFUSED.get(type(tree), (_shown(tree), ""))
         raise scope.text.fail(tree, f"{what} is not part of these statements:", hint)
-    looked_at = _MORE.get(type(tree), ())
-    scope.text.only(tree, "this", "expression", "expressions", *looked_at)
+    handled = _MORE.get(type(tree), ())
+    scope.text.only(tree, "this", "expression", "expressions", *handled)
     return replace(rule(tree, scope), place=start_of(tree))
 
 
 def condition(tree: exp.Expression, scope: Scope, what: str) -> Expr:
-    """Compile what has to be true or false."""
+    """Bind a condition; raise if its type is not boolean or null."""
     found = compile_expression(tree, scope)
     if family(found.kind) not in ("condition", "null"):
         raise scope.text.fail(tree, f"{what} takes a condition, and this gives {found.kind}:")
@@ -59,7 +67,7 @@ def condition(tree: exp.Expression, scope: Scope, what: str) -> Expr:
 
 
 def parameter(tree: exp.Expression, scope: Scope) -> Any:
-    """Return the value that a ``$name`` was given."""
+    """Return the value of a parameter ``$name``."""
     name = tree.name
     names = scope.text.names
     for place in (names.given, names.at_hand):
@@ -159,7 +167,7 @@ def _opposite(rule: Rule) -> Rule:
 
 
 def _joined(name: str) -> Rule:
-    # a chain of a thousand conditions is as deep a tree: flat, it needs no recursion
+    # sqlglot nests a chain of conditions; flat, a thousand of them need no recursion
     return lambda tree, scope: Expr(
         name, tuple(condition(part, scope, name.upper()) for part in tree.flatten()), BOOL
     )
@@ -186,11 +194,11 @@ def _in(tree: exp.Expression, scope: Scope) -> Expr:
         items += _listed(one, scope) or [compile_expression(one, scope)]
     if not items:
         raise scope.text.fail(tree, "IN takes a list of values in parentheses, and here is none:")
-    return Expr("in", tuple(meet([value, *items], "IN", tree, scope)), BOOL)
+    return Expr("in", tuple(coerce([value, *items], "IN", tree, scope)), BOOL)
 
 
 def _listed(tree: exp.Expression, scope: Scope) -> list[Expr]:
-    """Return the members that a parameter gives to a list."""
+    """Return the constants of a list parameter; empty for anything else."""
     if not isinstance(tree, exp.Parameter):
         return []
     value = parameter(tree, scope)
@@ -206,8 +214,8 @@ def _listed(tree: exp.Expression, scope: Scope) -> list[Expr]:
 
 def _among_query(value: Expr, query: Query, tree: exp.Expression, scope: Scope) -> Expr:
     kind = query.outputs[0].expr.kind
-    column = Expr("column", (), kind)  # in the place of the query's
-    one, other = meet([value, column], "IN", tree, scope)
+    column = Expr("column", (), kind)  # stands for the query's column
+    one, other = coerce([value, column], "IN", tree, scope)
     if other is not column:
         hint = "Write a CAST in the query."
         raise scope.text.fail(tree, f"IN compares {value.kind} with a query of {kind}:", hint)
@@ -254,7 +262,7 @@ def _like(tree: exp.Expression, scope: Scope) -> Expr:
 
 
 def _ends_escape(pattern: str) -> bool:
-    """Tell whether a backslash stands before what is not special."""
+    """Return True if a backslash of a pattern precedes a character that needs no escape."""
     rest = iter(pattern)
     return any(one == "\\" and next(rest, "") not in ("%", "_", "\\") for one in rest)
 
@@ -270,7 +278,7 @@ def _case(tree: exp.Expression, scope: Scope) -> Expr:
         values.append(compile_expression(branch.args["true"], scope))
     last = tree.args.get("default")
     values.append(compile_expression(last, scope) if last is not None else Expr("literal"))
-    values = meet(values, "CASE", tree, scope)
+    values = coerce(values, "CASE", tree, scope)
     pairs = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
     return Expr("case", (*pairs, values[-1]), values[-1].kind)
 

@@ -1,7 +1,7 @@
-"""Conditions and values in the language of filters, and which of them a scan is given.
+"""Translation of expressions to filters, and pushdown of conditions and limits into scans.
 
-They are built as syntax (`lancekit._scan.expressions.syntax`), which has the types spelled out, and
-nothing that a user wrote but names and constants; it is written as text for messages alone.
+Filters are built as syntax trees (`lancekit._scan.expressions.syntax`) with explicit types.  Of the
+user's text they only have names and constants.  Their text is used in messages only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lancekit._statements.literals import spelled
 from lancekit._statements.tree import Expr, Leaf, Query, Select, family
 from lancekit.errors import LancekitError
 
-#: tells the path of a column: its name, behind ``source`` or ``target`` in a merge
+#: returns the path of a column: its name, after ``source`` or ``target`` in a merge
 ColumnPath: TypeAlias = Callable[[Expr], tuple[str, ...]]
 
 _TYPES: Mapping[pa.DataType, TypeName] = {
@@ -45,7 +45,7 @@ _TYPES: Mapping[pa.DataType, TypeName] = {
 
 
 class NotFilterError(Exception):
-    """An expression that filters have no words for; `expr` is the part."""
+    """Filters cannot express an expression; `expr` is the part that they cannot."""
 
     def __init__(self, expr: Expr) -> None:
         super().__init__(expr.op)
@@ -53,18 +53,18 @@ class NotFilterError(Exception):
 
 
 def unbound(expr: Expr, column: ColumnPath) -> Unbound:
-    """Return an expression in the language of filters.
+    """Return an expression as a filter expression, not bound to a schema.
 
     expr: the expression.
-    column: tells the paths of columns.
+    column: returns the path of a column.
 
-    Raises NotFilterError: the language has nothing like a part of it.
+    Raises NotFilterError: filters cannot express a part of it.
     """
     return written(_syntax(expr, column))
 
 
 def all_true(conditions: Sequence[Unbound]) -> Unbound:
-    """Return the condition that all of some hold."""
+    """Return the conjunction of filter conditions."""
     return written(_chain("AND", [one.tree for one in conditions]))
 
 
@@ -95,7 +95,7 @@ def _syntax(expr: Expr, column: ColumnPath) -> Syntax:
 
 
 def _chain(kind: str, parts: Sequence[Syntax]) -> Syntax:
-    """Return what is joined by AND, or by OR, as one piece, as the parser does."""
+    """Return a flat chain of conditions joined by AND or OR, as the filter parser does."""
     flat = [one for part in parts for one in (part.parts if part.kind == kind else (part,))]
     found = with_lists(kind, flat)
     return Syntax(kind, tuple(found)) if len(found) > 1 else found[0]
@@ -110,7 +110,7 @@ def _among(whole: Syntax, *items: Syntax) -> Syntax:
 
 @lru_cache(maxsize=256)
 def _form(text: str, count: int) -> tuple[Syntax, list[tuple[str]]]:
-    """Return the syntax of a function over columns in the place of its arguments, and these."""
+    """Return a function's syntax with columns in place of its arguments, and their paths."""
     names = [f"argument{at}" for at in range(count)]
     return parse(filled(text, names)), [(name,) for name in names]
 
@@ -132,7 +132,7 @@ def _cast_to(expr: Expr) -> TypeName:
     return TypeName("decimal", (str(precision), str(scale)), f"decimal({precision}, {scale})")
 
 
-#: casts that filters do in their own way
+#: pairs of type families whose cast differs in filters
 _UNLIKE = {("condition", "text"), ("integer", "condition"), ("decimal", "decimal")}
 
 
@@ -165,11 +165,11 @@ def _moment(expr: Expr, name: str) -> Syntax:
     return Syntax("CAST", (Syntax("literal", value=spelled(expr)),), TypeName(name, (), name))
 
 
-# ---- what a scan is told: conditions that it can look at, and how many rows are of use
+# ---- pushdown into scans: conditions, and the number of rows that are needed
 
 
 def push_down(select: Select) -> Select:
-    """Move the conditions of a query into the scans of its tables, where that says the same."""
+    """Move conditions of a query into the scans of its tables, if the result is the same."""
     leaves = {leaf.number: leaf for leaf in _leaves(select)}
     pushed: dict[int, list[Unbound]] = {}
     rest = list[Expr]()
@@ -184,28 +184,28 @@ def push_down(select: Select) -> Select:
     for leaf_number, conditions in pushed.items():
         leaves[leaf_number].filter = all_true(conditions)
     select.where = tuple(rest)
-    _tell_limit(select)
+    _push_limit(select)
     return select
 
 
 def limited(query: Query, limit: int | None) -> Query:
-    """Return a query that gives no more than so many rows."""
+    """Return a query with at most ``limit`` result rows; ``None`` leaves it unchanged."""
     if limit is None:
         return query
     query.limit = limit if query.limit is None else min(query.limit, limit)
     if isinstance(query, Select):
-        _tell_limit(query)
+        _push_limit(query)
     return query
 
 
-def _tell_limit(select: Select) -> None:
+def _push_limit(select: Select) -> None:
     first = select.first
     if isinstance(first, Leaf) and select.limit is not None and _is_plain(select):
         first.limit = select.limit + (select.offset or 0)
 
 
 def _leaves(select: Select) -> Sequence[Leaf]:
-    """Return the datasets of which a condition behind the joins may look at the rows before."""
+    """Return the datasets into which conditions can be pushed through the joins."""
     kinds = ["inner", *(join.kind for join in select.joins)]
     return [
         relation
@@ -228,7 +228,7 @@ def _filter(condition: Expr, leaf: Leaf) -> Unbound | None:
 
 
 def _is_plain(select: Select) -> bool:
-    """Tell whether each row of the one table is a row of the result."""
+    """Return True if each row of the only table becomes a row of the result."""
     windows = any(part.op == "window" for one in select.outputs for part in one.expr.walk())
     more = select.joins or select.where or select.group is not None or select.having is not None
     grouped = is_grouped(one.expr for one in select.outputs)

@@ -1,10 +1,10 @@
-"""What functions and operators mean, what they may be given, and how engines write them.
+"""Functions and operators of statements: argument types, result types, and text for each engine.
 
-A statement means one thing, whoever works it out: here in this process (DuckDB), Spark, or the
-language of filters.  A function stands here if the engines can be brought to agree on it, for every
-value; what they differ in (Java's and C's logarithms, regular expressions, orders of lists) is
-refused.  Division by zero is null: an error would depend on which condition an engine looks at
-first.  Whole numbers are computed as bigint, and overflow is an error on both.
+A statement has the same result in this process (DuckDB), on Spark, and in filters.  The tables here
+only have functions on which the engines agree for every value.  Others are refused, for example
+logarithms, regular expressions and orders of lists, which differ between Java and C.  Division by
+zero is null, because an error would depend on the order in which an engine evaluates conditions.
+Integers are computed as bigint, and overflow is an error on both engines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit._statements.literals import is_constant, meet, widened
+from lancekit._statements.literals import coerce, is_constant, widened
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, TEXT, TIMESTAMP, Expr, decimal_of, family
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 BOOL = pa.bool_()
 
-#: for each argument the families that it may have: ``|`` between several; ``""`` is any, ``same``
-#: any, all of which meet in one type; ``number`` is integer or fraction; the last goes on
+#: for each argument its type families, separated by ``|``: ``""`` is any type, ``number`` integer
+#: or fraction, ``same`` any type that all ``same`` arguments are coerced to; the last may repeat
 Signature = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: what it takes, the type that it gives, and how it is written.
+    """A function: its argument types, its result type, and its text for each engine.
 
-    `kind` is a type, or ``"same"``: that of the (first) argument.  Numbers are computed as ``wide``
-    says: ``"bigint"``, ``"double"``, ``"number"`` (bigint for integers, else double), or as they
-    are.  Texts have ``{0}``, ``{1}`` for the arguments, ``{all}`` for all of them.  `literal` are
-    the arguments that have to be constants, and what they have to be.
+    `kind` is the result type, or ``"same"`` for the type of the (first) argument.  `wide` is the
+    type that numbers are widened to: ``"bigint"``, ``"double"``, ``"number"`` (bigint for integers,
+    else double), or empty.  Texts have ``{0}``, ``{1}`` for the arguments, ``{all}`` for all.
+    `literal` has tests of the arguments that must be constants.
     """
 
     takes: Signature
@@ -51,31 +51,31 @@ class Function:
 
     @property
     def fewest(self) -> int:
-        """The least number of arguments."""
+        """The minimal number of arguments."""
         return len(self.takes) if self.least < 0 else self.least
 
 
-def _alike(takes: Signature, kind: pa.DataType | str, text: str, **more: Any) -> Function:
-    """Return a function that all write the same."""
+def _shared(takes: Signature, kind: pa.DataType | str, text: str, **more: Any) -> Function:
+    """Return a function with the same text for both engines and for filters."""
     return Function(takes, kind, text, text, text, **more)
 
 
 def _both(takes: Signature, kind: pa.DataType | str, text: str, **more: Any) -> Function:
-    """Return a function that both engines write the same, and filters do not have."""
+    """Return a function with the same text for both engines, which filters lack."""
     return Function(takes, kind, text, text, **more)
 
 
-def _beside(text: str, symbols: tuple[str, ...]) -> dict[str, Function]:
-    return {one: _alike(("same", "same"), BOOL, text.format(one)) for one in symbols}
+def _comparisons(text: str, symbols: tuple[str, ...]) -> dict[str, Function]:
+    return {one: _shared(("same", "same"), BOOL, text.format(one)) for one in symbols}
 
 
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
-#: the operators, by the names that trees have
+#: the operators, by the names that expressions have
 OPERATORS: Mapping[str, Function] = {
-    **_beside("({{0}} {} {{1}})", ("=", "<>", "<", "<=", ">", ">=")),
+    **_comparisons("({{0}} {} {{1}})", ("=", "<>", "<", "<=", ">", ">=")),
     "same": Function(
         ("same", "same"),
         BOOL,
@@ -83,10 +83,10 @@ OPERATORS: Mapping[str, Function] = {
         "({0} <=> {1})",
         "({0} IS NOT DISTINCT FROM {1})",
     ),
-    "not": _alike(("condition",), BOOL, "(NOT {0})"),
-    "is null": _alike(("",), BOOL, "({0} IS NULL)"),
-    "is true": _alike(("condition",), BOOL, "({0} IS TRUE)"),
-    "is false": _alike(("condition",), BOOL, "({0} IS FALSE)"),
+    "not": _shared(("condition",), BOOL, "(NOT {0})"),
+    "is null": _shared(("",), BOOL, "({0} IS NULL)"),
+    "is true": _shared(("condition",), BOOL, "({0} IS TRUE)"),
+    "is false": _shared(("condition",), BOOL, "({0} IS FALSE)"),
     "like": Function(
         ("text", "text"),
         BOOL,
@@ -95,10 +95,10 @@ OPERATORS: Mapping[str, Function] = {
         "({0} LIKE {1})",
     ),
     **{
-        one: _alike(("number", "number"), "same", f"({{0}} {one} {{1}})", wide="number")
+        one: _shared(("number", "number"), "same", f"({{0}} {one} {{1}})", wide="number")
         for one in ("+", "-", "*")
     },
-    "negative": _alike(("number",), "same", "(0 - {0})", wide="number"),
+    "negative": _shared(("number",), "same", "(0 - {0})", wide="number"),
     "/": Function(
         ("number", "number"),
         DOUBLE,
@@ -115,13 +115,13 @@ OPERATORS: Mapping[str, Function] = {
         "({0} / nullif({1}, 0))",
         wide="bigint",
     ),
-    "%": _alike(("number", "number"), "same", "({0} % nullif({1}, 0))", wide="number"),
+    "%": _shared(("number", "number"), "same", "({0} % nullif({1}, 0))", wide="number"),
     "||": Function(("text", "text"), TEXT, "({0} || {1})", "concat({0}, {1})", "({0} || {1})"),
 }
 
 
 def _part(name: str, local: str = "{0}") -> Function:
-    """Return a part of a date or time, as a bigint."""
+    """Return the function that extracts a part of a date or time, as a bigint."""
     moments = ("date|timestamp",) if name in _DAYS else ("timestamp",)
     text = f"CAST({name}({{0}}) AS BIGINT)"
     found = f"CAST(date_part('{name}', {{0}}) AS bigint)" if name in _IN_FILTERS else None
@@ -133,12 +133,12 @@ _IN_FILTERS = ("year", "quarter", "month", "day", "hour", "minute")
 
 _UPPER = {name: f"lancekit_{name}({{0}})" for name in ("lower", "upper")}
 
-#: the functions of single rows
+#: functions of single rows
 FUNCTIONS: Mapping[str, Function] = {
-    "coalesce": _alike(("same",), "same", "coalesce({all})", least=1),
-    "ifnull": _alike(("same", "same"), "same", "coalesce({all})"),
-    "nvl": _alike(("same", "same"), "same", "coalesce({all})"),
-    "nullif": _alike(("same", "same"), "same", "nullif({0}, {1})"),
+    "coalesce": _shared(("same",), "same", "coalesce({all})", least=1),
+    "ifnull": _shared(("same", "same"), "same", "coalesce({all})"),
+    "nvl": _shared(("same", "same"), "same", "coalesce({all})"),
+    "nullif": _shared(("same", "same"), "same", "nullif({0}, {1})"),
     "greatest": _both(("same",), "same", "greatest({all})", least=2),
     "least": _both(("same",), "same", "least({all})", least=2),
     "if": Function(
@@ -196,7 +196,7 @@ FUNCTIONS: Mapping[str, Function] = {
             ("contains", "contains", "contains({all})"),
         )
     },
-    "abs": _alike(("number",), "same", "abs({0})", wide="number"),
+    "abs": _shared(("number",), "same", "abs({0})", wide="number"),
     "round": _both(
         ("number", "integer"),
         "same",
@@ -257,7 +257,7 @@ def _aggregate(takes: str, kind: pa.DataType | str, text: str, wide: str = "") -
 
 
 _ORDERED = "condition|integer|fraction|decimal|text|bytes|date|timestamp|instant"
-#: the functions of many rows; ``{d}`` is DISTINCT, or nothing
+#: aggregate functions; ``{d}`` is DISTINCT or empty
 AGGREGATES: Mapping[str, Function] = {
     "count": _aggregate("", BIGINT, "count({d}{0})"),
     "sum": _aggregate("number", "same", "sum({d}{0})", "number"),
@@ -280,7 +280,7 @@ AGGREGATES: Mapping[str, Function] = {
     **{name: _aggregate("condition", BOOL, f"{name}({{0}})") for name in ("bool_and", "bool_or")},
 }
 
-#: functions of a row's place among others, which need OVER with an order
+#: window functions, which need OVER with an order
 WINDOWS: Mapping[str, Function] = {
     **{
         name: _both((), BIGINT, f"CAST({name}() {{over}} AS BIGINT)")
@@ -289,7 +289,7 @@ WINDOWS: Mapping[str, Function] = {
     **{name: _both(("",), "same", f"{name}({{0}}) {{over}}") for name in ("lag", "lead")},
 }
 
-# ---- calls of functions, checked against the table of `functions`
+# ---- calls of functions, checked against the tables above
 
 _NUMBERS = frozenset({"integer", "fraction"})
 
@@ -297,9 +297,9 @@ _NUMBERS = frozenset({"integer", "fraction"})
 def call(
     name: str, args: Sequence[Expr], tree: exp.Expression, scope: Scope, *, distinct: bool = False
 ) -> Expr:
-    """Return the call of a function by its name.
+    """Bind the call of a function by its name.
 
-    Raises PredicateError: there is no such function, or the arguments do not fit it.
+    Raises PredicateError: the function does not exist, or the arguments do not fit.
     """
     if name in AGGREGATES:
         return _aggregate_call(name, args, tree, scope, distinct=distinct)
@@ -317,17 +317,17 @@ def call(
             function=name,
         )
     if name == "round" and args and family(args[0].kind) == "integer":
-        return args[0]  # it has no digits behind the point
+        return args[0]  # an integer is round already
     return apply(name, FUNCTIONS[name], args, tree, scope)
 
 
 def apply(
     name: str, function: Function, args: Sequence[Expr], tree: exp.Expression, scope: Scope
 ) -> Expr:
-    """Return a function or an operator over its arguments, whose types are brought together."""
+    """Bind a function or an operator to its arguments, after type checks and coercion."""
     takes = function.takes
-    goes_on = "same" in takes[-1:] or name in ("concat", "concat_ws")
-    most = 1000 if goes_on else len(takes)
+    repeats = "same" in takes[-1:] or name in ("concat", "concat_ws")
+    most = 1000 if repeats else len(takes)
     if not function.fewest <= len(args) <= most:
         many = f"{function.fewest}" + ("" if most == function.fewest else f" to {most}")
         raise scope.text.fail(tree, f"{name} takes {many} arguments, not {len(args)}:")
@@ -339,11 +339,11 @@ def apply(
             message = f"argument {at + 1} of {name} is a constant, and a number that counts:"
             raise scope.text.fail(arg, message)
     given, same = list(args), [at for at, one in enumerate(wanted) if one == "same"]
-    met = meet([args[at] for at in same], name, tree, scope) if same else []
-    for at, arg in zip(same, met, strict=True):
+    coerced = coerce([args[at] for at in same], name, tree, scope) if same else []
+    for at, arg in zip(same, coerced, strict=True):
         given[at] = arg
-    if same and function.kind == BOOL and family(met[0].kind) == "other":
-        raise scope.text.fail(tree, f"{name} does not compare {met[0].kind}:")
+    if same and function.kind == BOOL and family(coerced[0].kind) == "other":
+        raise scope.text.fail(tree, f"{name} does not compare {coerced[0].kind}:")
     given = [_wide(function.wide, arg, given) for arg in given]
     kind = function.kind
     if isinstance(kind, str):

@@ -1,4 +1,4 @@
-"""Constants of a statement, casts, and values that are brought to one type."""
+"""Constants of a statement, casts, and type coercion."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, Expr, common, family
 
 _INT64 = 1 << 63
-#: beyond the whole numbers of the widest decimal
-_WIDE = 10**38
+#: the first integer beyond the widest decimal type
+_BEYOND_DECIMAL = 10**38
 _BELOW_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 def is_constant(expr: Expr) -> bool:
-    """Tell whether an expression is a constant."""
+    """Return True if an expression is a constant."""
     return expr.op == "literal"
 
 
 def number(text: str) -> int | Decimal | None:
-    """Return the number that a text is, ``None`` if it is none."""
+    """Parse a number; return ``None`` if the text is not a number."""
     try:
         return int(text) if text.isdigit() else Decimal(text)
     except (InvalidOperation, ValueError):
@@ -38,9 +38,9 @@ def number(text: str) -> int | Decimal | None:
 
 
 def constant(value: object, place: int = 0) -> Expr | None:
-    """Return a value as a constant, ``None`` if statements have no such values.
+    """Return a Python value as a constant; ``None`` if statements lack its type.
 
-    Fractions are doubles, as in filters; that they were written exactly is kept, for decimals.
+    Fractions have the type double, as in filters, but keep their exact value for decimals.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def constant(value: object, place: int = 0) -> Expr | None:
             kind = pa.bool_()
         case int() if -_INT64 <= value < _INT64:
             kind = BIGINT
-        case int() if abs(value) < _WIDE:
+        case int() if abs(value) < _BEYOND_DECIMAL:
             kind, value = pa.decimal128(38, 0), Decimal(value)
         case float() | Decimal():
             kind = DOUBLE
@@ -76,12 +76,12 @@ def constant(value: object, place: int = 0) -> Expr | None:
 
 
 def negated(value: int | Decimal) -> int | Decimal:
-    """Return a number with the other sign, all its digits, and the sign of a zero."""
+    """Return the exact negation of a number; negates the sign of a zero, too."""
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _plain(value: object) -> object:
-    """Return a value of NumPy or pandas as one of Python if that has it: it has no nanoseconds."""
+    """Convert a NumPy or pandas scalar to Python, except one with nanoseconds."""
     if hasattr(value, "item") and not isinstance(value, str | bytes):
         return value.item()
     if hasattr(value, "to_pydatetime") and not getattr(value, "nanosecond", 0):
@@ -90,7 +90,7 @@ def _plain(value: object) -> object:
 
 
 def retyped(expr: Expr, kind: pa.DataType) -> Expr | None:
-    """Return a constant as one of a type, ``None`` if its value is none of that type's.
+    """Return a constant in another type; ``None`` if the type lacks its value.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
 
 
 def _moment(text: str, kind: pa.DataType) -> dt.date | None:
-    """Read a text as ISO's; an instant needs an offset, and others have none.
+    """Parse an ISO date or time; instants need an offset, and other types must have none.
 
-    Statements have microseconds: Python would cut off what is finer.
+    Return ``None`` for digits below microseconds, which Python would cut off.
     """
     if _BELOW_MICROSECONDS.search(text):
         return None
@@ -152,7 +152,7 @@ def _moment(text: str, kind: pa.DataType) -> dt.date | None:
 
 
 def spelled(expr: Expr) -> str:
-    """Return a number, a moment or a truth as the engines read it: no text of a user's is in it."""
+    """Format a number, moment or boolean for the engines, without any text of the user."""
     value = expr.value
     match family(expr.kind), value:
         case "condition", bool():
@@ -188,11 +188,11 @@ _TYPES: Mapping[exp.DataType.Type, pa.DataType] = {
     exp.DataType.Type.BINARY: pa.binary(),
     exp.DataType.Type.DATE: pa.date32(),
     exp.DataType.Type.TIMESTAMP: TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what Spark's dialect takes the plain word for
+    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what Spark's dialect parses TIMESTAMP to
     exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP,
     exp.DataType.Type.TIMESTAMPLTZ: INSTANT,
 }
-#: from a sort of values to others, where no engine knows better than the other
+#: pairs of type families whose cast has the same result on both engines
 _PAIRS = {
     ("integer", "integer"),
     ("integer", "fraction"),
@@ -213,7 +213,7 @@ _SIZE = re.compile(r"[0-9]{1,2}")
 
 
 def type_of(tree: exp.Expression) -> pa.DataType | None:
-    """Return the type that a name of one means, ``None`` if statements have none such."""
+    """Return the type of a type name; ``None`` if statements lack the type."""
     if tree.this == exp.DataType.Type.DECIMAL:
         sizes = [size.name for size in tree.expressions] or ["10", "0"]
         if len(sizes) > 2 or not all(map(_SIZE.fullmatch, sizes)):
@@ -224,7 +224,7 @@ def type_of(tree: exp.Expression) -> pa.DataType | None:
 
 
 def target(tree: exp.Expression, scope: Scope) -> pa.DataType:
-    """Return the type of a CAST."""
+    """Return the target type of a CAST."""
     kind = type_of(tree.to)
     if kind is None:
         raise scope.text.fail(tree, f"there is no cast to {tree.to.sql()}:")
@@ -232,9 +232,9 @@ def target(tree: exp.Expression, scope: Scope) -> pa.DataType:
 
 
 def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> Expr:
-    """Return the cast of a value; that of a constant is a constant.
+    """Return the cast of a value; the cast of a constant is a constant.
 
-    Raises PredicateError: the engines would make different values of some.
+    Raises PredicateError: the engines would cast some values differently.
     """
     if value.kind == kind:
         return value
@@ -259,11 +259,11 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
     )
 
 
-# ---- values that stand beside each other, brought to one type
+# ---- coercion of the arguments of an operator or function to one type
 
 
 def widened(expr: Expr, kind: pa.DataType) -> Expr:
-    """Return an expression as one of a wider type."""
+    """Return an expression cast to a wider type."""
     if expr.kind == kind:
         return expr
     if is_constant(expr) and (found := retyped(expr, kind)) is not None:
@@ -271,13 +271,13 @@ def widened(expr: Expr, kind: pa.DataType) -> Expr:
     return Expr("cast", (expr,), kind, place=expr.place)
 
 
-def meet(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) -> list[Expr]:
-    """Bring what stands beside each other to one type.
+def coerce(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) -> list[Expr]:
+    """Coerce expressions to their common type.
 
-    A constant becomes what stands beside it, if it is such a value: text beside a date, a number
-    beside a decimal.
+    A constant takes the type of the others if it has its value: text beside a date, a number beside
+    a decimal.
 
-    Raises PredicateError: there is no type that all of them have a meaning in.
+    Raises PredicateError: there is no common type.
     """
     variable: list[pa.DataType | None] = [arg.kind for arg in args if not is_constant(arg)]
     kinds = variable or [arg.kind for arg in args]
@@ -290,7 +290,7 @@ def meet(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) ->
         raise scope.text.fail(
             tree, f"{what} cannot relate {shown}:", "Write a CAST on one side.", kinds=shown
         )
-    return [_brought(arg, base, scope) for arg in args]
+    return [_coerced(arg, base, scope) for arg in args]
 
 
 def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
@@ -302,7 +302,7 @@ def _with_constant(base: pa.DataType, arg: Expr) -> pa.DataType | None:
         return base
     families = family(base), family(arg.kind)
     if families[0] in ("date", "timestamp", "instant") and families[1] == "text":
-        return base  # that the text is none is told where it stands
+        return base  # text that is no moment raises later, with its position
     if families == ("integer", "integer"):
         return BIGINT
     if families == ("decimal", "fraction") and isinstance(arg.value, Decimal):
@@ -312,7 +312,7 @@ def _with_constant(base: pa.DataType, arg: Expr) -> pa.DataType | None:
     return common(base, arg.kind)
 
 
-def _brought(arg: Expr, kind: pa.DataType, scope: Scope) -> Expr:
+def _coerced(arg: Expr, kind: pa.DataType, scope: Scope) -> Expr:
     if is_constant(arg):
         found = retyped(arg, kind)
         if found is None:

@@ -1,4 +1,4 @@
-"""MERGE INTO: what its clauses mean; then one merge-insert of the handle, or what a query makes."""
+"""MERGE INTO: bind its clauses, then run one merge-insert of the handle, or computed changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMES: Mapping[_Side, str] = {
     "new": "WHEN NOT MATCHED",
     "source": "WHEN NOT MATCHED BY SOURCE",
 }
-#: keys that are named as being there twice, and what to do about them
+#: the maximal number of repeated keys in an error, and the hint
 _SHOWN = 10
 _ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row_number()."
 
@@ -48,8 +48,8 @@ _ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row
 def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Run a MERGE, or preview it.
 
-    Raises PredicateError: it matches rows by other things than equal keys, gives a row another key,
-        or asks for what engines do not agree on.
+    Raises PredicateError: the merge does not match rows by equal keys, changes the key of a row, or
+        needs an expression on which engines do not agree.
     Raises DuplicateKeysError: a key is in the source twice.
     """
     scope.text.only(tree, "this", "using", "on", "whens")
@@ -81,7 +81,7 @@ def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
 def _matching(
     tree: exp.Expression, target: Seen, source: Seen, scope: Scope
 ) -> tuple[dict[str, Expr], list[Expr], tuple[Expr, ...]]:
-    """Return the keys and what they are equal to, these conditions, and what else has to hold."""
+    """Return the keys with their source values, the equality conditions, and other conditions."""
     numbers = target.relation.number, source.relation.number
     keys, equal, more = dict[str, Expr](), list[Expr](), list[Expr]()
     for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
@@ -98,7 +98,7 @@ def _matching(
         names = {at: name for name, at in target.relation.used.items()}  # type: ignore[union-attr]
         theirs = sides[(numbers[1],)]
         while theirs.op == "cast" and theirs.args[0].op == "column":
-            theirs = theirs.args[0]  # the merge brings it to the key's type
+            theirs = theirs.args[0]  # the merge casts it to the key's type
         keys[names[own.value[1]]] = theirs
         equal.append(found)
     if not keys:
@@ -119,7 +119,7 @@ def _matching(
 
 @dataclass(frozen=True, slots=True)
 class _Clauses:
-    """Reads the clauses of a merge."""
+    """Binder of the WHEN clauses of a merge."""
 
     scope: Scope
     target: Seen
@@ -144,8 +144,8 @@ class _Clauses:
             return self._updated(then, side, scope)
         if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and side != "new":
             return None
-        there_is = "INSERT" if side == "new" else "UPDATE or DELETE"
-        raise scope.text.fail(then, f"{_NAMES[side]} goes with {there_is}:")
+        expected = "INSERT" if side == "new" else "UPDATE or DELETE"
+        raise scope.text.fail(then, f"{_NAMES[side]} goes with {expected}:")
 
     def _updated(self, then: exp.Expression, side: _Side, scope: Scope) -> dict[str, Expr]:
         found = dict[str, Expr]()
@@ -191,7 +191,7 @@ class _Clauses:
         return found
 
     def _starred(self, tree: exp.Expression) -> dict[str, Expr]:
-        """Return what ``*`` stands for: the source's columns, which are the target's."""
+        """Return the values of ``*``: the source's columns by the target's names."""
         found = dict[str, Expr]()
         for column in self.source.columns:
             own = self.scope.one_column(self.target, column.name, tree, "the target has no column")
@@ -212,7 +212,7 @@ def _side(when: exp.Expression) -> _Side:
 
 
 def _check_reached(found: _Merge) -> None:
-    """Refuse a clause behind one of its side that takes all rows."""
+    """Raise if a clause can never apply, because one of its side before has no condition."""
     closed = set[_Side]()
     for clause in found.clauses:
         if clause.side in closed:
@@ -222,11 +222,11 @@ def _check_reached(found: _Merge) -> None:
             closed.add(clause.side)
 
 
-# ---- as what a query makes
+# ---- a merge as computed changes
 
 
 def _changes(found: _Merge) -> Changes:
-    """Return the merge as steps over both sides, joined."""
+    """Return the merge as changes: a join of both sides, and a step for each clause."""
     sides = {clause.side for clause in found.clauses}
     kinds: Mapping[tuple[bool, bool], JoinKind] = {
         (False, False): "inner",
@@ -235,12 +235,12 @@ def _changes(found: _Merge) -> Changes:
         (True, True): "full",
     }
     kind = kinds["new" in sides, "source" in sides]
-    there = Expr("not", (Expr("is null", (address_of(found.target),), BOOL),), BOOL)
+    in_target = Expr("not", (Expr("is null", (address_of(found.target),), BOOL),), BOOL)
     both = Expr("is true", (found.on,), BOOL)
     which: Mapping[_Side, Expr] = {
-        "matched": {"inner": TRUE, "right": there}.get(kind, both),
-        "new": Expr("not", (there,), BOOL),
-        "source": all_of(there, Expr("not", (both,), BOOL)),
+        "matched": {"inner": TRUE, "right": in_target}.get(kind, both),
+        "new": Expr("not", (in_target,), BOOL),
+        "source": all_of(in_target, Expr("not", (both,), BOOL)),
     }
     return Changes(
         handle=found.handle,
@@ -260,9 +260,9 @@ def _changes(found: _Merge) -> Changes:
 
 
 def _check_keys(found: _Merge) -> None:
-    """Refuse a source that has a key, without a null, twice.
+    """Raise ``DuplicateKeysError`` if the source has a key without nulls twice.
 
-    With more conditions in ON that tells nothing: then it is found by the rows that match.
+    With more conditions in ON, repeated keys are allowed; then the matches are checked instead.
     """
     if found.more:
         return
@@ -282,8 +282,7 @@ def _check_keys(found: _Merge) -> None:
         raise repeated_in_source(tuple(found.keys), shown, many, hint=_ONE_ROW)
 
 
-# ---- A MERGE as it was understood; and as one merge-insert of the handle, where that says the
-# same
+# ---- a bound MERGE, and its translation to one merge-insert of the handle, if that is equivalent
 
 _Side: TypeAlias = Literal["matched", "new", "source"]
 Run = Callable[..., object]
@@ -291,9 +290,9 @@ Run = Callable[..., object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clause:
-    """A clause: for rows of which side, on which condition, with which values.
+    """A bound WHEN clause: the side of its rows, its condition, and its values.
 
-    `values` are those that columns of the target get; ``None`` deletes the row.
+    `values` are the new values by column of the target; ``None`` deletes the row.
     """
 
     side: _Side
@@ -304,10 +303,10 @@ class _Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Merge:
-    """A merge as it was understood.
+    """A bound MERGE.
 
-    `keys` are columns of the target, and what they are equal to; `more` what else has to hold for
-    rows to match.
+    `keys` are columns of the target with their source values.  `more` are further conditions for a
+    match.
     """
 
     handle: LanceDataset
@@ -325,9 +324,9 @@ class _Merge:
 
 
 def _as_merge_insert(found: _Merge) -> Run | None:
-    """Return what runs a merge, or ``None``: a merge-insert does not do all that it asks for.
+    """Return a function that runs the merge as one merge-insert; ``None`` if that is impossible.
 
-    Matched and new rows get the same of the source, and there is one clause for each side.
+    It is possible if each side has at most one clause, and matched and new rows get equal values.
     """
     matched, new, others = (found.of(side) for side in ("matched", "new", "source"))
     if found.more or max(map(len, (matched, new, others))) > 1:
@@ -387,7 +386,7 @@ def _is_of(expr: Expr, number: int) -> bool:
 
 
 def _outputs(found: _Merge) -> dict[str, Expr] | None:
-    """Return the columns that the source has to give, the same for matched and for new rows."""
+    """Return the source's values by column; ``None`` if they differ for matched and new rows."""
     updated = next((one.values for one in found.of("matched")), None)
     inserted = next((one.values for one in found.of("new")), None)
     keys = dict(found.keys)
@@ -406,7 +405,7 @@ def _when(clause: _Clause, found: _Merge, column: ColumnPath) -> Unbound | None:
 
 
 def _both_sides(found: _Merge, outputs: Mapping[str, Expr]) -> ColumnPath:
-    """Return what tells the paths in a condition, which sees ``source.`` and ``target.``."""
+    """Return a function that gives the path of a column in ``source`` or ``target``."""
     own = path_in(found.target)
 
     def path(expr: Expr) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""SELECT: from a syntax tree to what it means."""
+"""Binding of queries: from the syntax tree of a SELECT to a typed `Query`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lancekit._statements.correlated import check_comparable, check_grouped, is_
 from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.expressions import compile_expression, condition, parameter
 from lancekit._statements.filter_syntax import push_down
-from lancekit._statements.literals import meet, number, widened
+from lancekit._statements.literals import coerce, number, widened
 from lancekit._statements.relations import rows_of, table_of
 from lancekit._statements.scope import Column, Scope, Seen, matching, start_of
 from lancekit._statements.tree import (
@@ -36,10 +36,9 @@ _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
 def compile_query(tree: exp.Expression, scope: Scope) -> Query:
-    """Return what a query means; ``scope`` has what stands around it.
+    """Bind a query; ``scope`` is the scope around it.
 
-    Raises PredicateError: something in it is not part of these statements, or names or types do not
-        fit.
+    Raises PredicateError: a part is not supported, or names or types do not fit.
     """
     if isinstance(tree, exp.Subquery):
         scope.text.only(tree, "this")
@@ -55,7 +54,7 @@ def compile_query(tree: exp.Expression, scope: Scope) -> Query:
 
 
 def _with(tree: exp.Expression, scope: Scope) -> Mapping[str, tuple[exp.Expression, Scope]]:
-    """Return the common tables that a query sees: trees, which are compiled where they are used."""
+    """Return the common table expressions in scope, as trees that are bound at each use."""
     found = dict(scope.common)
     clause = tree.args.get("with_")
     if clause is not None:
@@ -117,7 +116,7 @@ def _select(tree: exp.Expression, scope: Scope) -> Select:
 
 
 def conjuncts(found: Expr) -> tuple[Expr, ...]:
-    """Return the conditions that all have to be true for one to be."""
+    """Split a condition into the conditions that AND connects."""
     if found.op != "and":
         return (found,)
     return tuple(part for arg in found.args for part in conjuncts(arg))
@@ -155,7 +154,7 @@ def _starred(scope: Scope) -> Iterator[tuple[str, Expr]]:
 
 
 def _name(tree: exp.Expression) -> str:
-    """Return what a column is called that was given no name."""
+    """Return the name of an output column without an alias."""
     inner = tree.unnest()
     return inner.name if isinstance(inner, exp.Column | exp.Dot) else spelled_tree(tree)[:80]
 
@@ -179,7 +178,7 @@ def _group(
 
 
 def _ordinal(tree: exp.Expression, outputs: Sequence[Output], scope: Scope) -> int | None:
-    """Return the output that a number stands for, or ``None``."""
+    """Return the index of the output that an ordinal refers to; ``None`` if it is no number."""
     if not isinstance(tree, exp.Literal) or tree.is_string:
         return None
     at = number(tree.this)
@@ -195,8 +194,8 @@ def _order(tree: exp.Expression, scope: Scope, outputs: Sequence[Output]) -> Ite
         scope.text.only(one, "this", "desc", "nulls_first")
         at = _ordinal(one.this, outputs, scope)
         if at is None and isinstance(one.this, exp.Column) and len(one.this.parts) == 1:
-            alike = matching(one.this.name, names)
-            at = names.index(alike[0]) if len(set(alike)) == 1 else None
+            matches = matching(one.this.name, names)
+            at = names.index(matches[0]) if len(set(matches)) == 1 else None
         by: Expr | int = compile_expression(one.this, scope) if at is None else at
         expr = by if isinstance(by, Expr) else outputs[by].expr
         check_comparable(expr, "ORDER BY", one, scope)
@@ -271,7 +270,7 @@ def _set_operation(tree: exp.Expression, scope: Scope) -> SetOperation:
 
 
 def _as_kinds(query: Query, kinds: Sequence[pa.DataType], scope: Scope) -> Query:
-    """Return a query whose columns have some types."""
+    """Return a query with its columns cast to some types."""
     if [output.expr.kind for output in query.outputs] == list(kinds):
         return query
     derived = Derived(number=next(scope.text.relations), query=query)
@@ -285,7 +284,7 @@ def _as_kinds(query: Query, kinds: Sequence[pa.DataType], scope: Scope) -> Query
     return Select(outputs=outputs, first=derived)
 
 
-# ---- FROM and JOIN: the relations of a query, and the names that they bring
+# ---- FROM and JOIN: the relations of a query, and their names
 
 _KINDS: Mapping[tuple[str, str], JoinKind] = {
     ("", ""): "inner",
@@ -305,7 +304,7 @@ _KINDS: Mapping[tuple[str, str], JoinKind] = {
 
 
 def _compile_joins(tree: exp.Expression, scope: Scope) -> tuple[Relation | None, tuple[Join, ...]]:
-    """Return the first relation of a query and those that join it; ``scope`` gets their names."""
+    """Return the first relation of a query, and its joins; add their names to ``scope``."""
     source = tree.args.get("from_")
     if source is None:
         return None, ()
@@ -316,7 +315,7 @@ def _compile_joins(tree: exp.Expression, scope: Scope) -> tuple[Relation | None,
 
 
 def relation_of(tree: exp.Expression, scope: Scope) -> Seen:
-    """Return a table, a query in parentheses or VALUES, as a query sees it."""
+    """Return the relation of a table, a subquery or VALUES, with its alias and columns."""
     alias = tree.args.get("alias")
     names = [one.name for one in (alias.args.get("columns") or ())] if alias is not None else []
     number = next(scope.text.relations)
@@ -391,7 +390,7 @@ def _using(
         column = exp.Column(this=exp.to_identifier(one.name, quoted=True))
         column.meta["first"] = start_of(one)
         (ours, _), (theirs, _) = left.column(column), right.column(column)
-        pair = meet([ours, theirs], "USING", one, scope)
+        pair = coerce([ours, theirs], "USING", one, scope)
         parts.append(Expr("=", tuple(pair), pa.bool_()))
         whole = Expr("coalesce", tuple(pair), pair[0].kind)
         if kind not in ("semi", "anti"):

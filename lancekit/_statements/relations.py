@@ -1,4 +1,4 @@
-"""Tables as a statement names them: a name or a path, a branch, a version or a time."""
+"""Resolution of table references: a name or a path, with a branch, a version or a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lancekit._api.lance_dataset import LanceDataset, dataset
 from lancekit._checked import is_whole
 from lancekit._statements.dialect import branch_of, is_path
 from lancekit._statements.expressions import compile_expression, parameter
-from lancekit._statements.literals import is_constant, meet, number, retyped
+from lancekit._statements.literals import coerce, is_constant, number, retyped
 from lancekit._statements.scope import Scope
 from lancekit._statements.tables import Table
 from lancekit._statements.tree import Expr
@@ -30,11 +30,11 @@ _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:0
 
 
 def table_of(tree: exp.Expression, scope: Scope) -> Table:
-    """Return the table that a FROM names, at its branch and version.
+    """Return the table of a reference, at its branch and version.
 
-    Raises PredicateError: there is nothing of that name, or it has no versions.
-    Raises DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError: there
-        is no such place, version, tag or branch.
+    Raises PredicateError: the name is unknown, or the table has no versions.
+    Raises DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError: the
+        place, version, tag or branch does not exist.
     """
     scope.text.only(tree, "this", "db", "catalog", "alias", "version")
     source = _source(tree, scope)
@@ -59,7 +59,7 @@ def table_of(tree: exp.Expression, scope: Scope) -> Table:
 
 
 def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
-    """Return the newest version of a dataset and the rows of its shards, once a statement."""
+    """Return the newest version of a dataset with the rows of its shards, cached by statement."""
     from lancekit._operations.mem_wal.reader.sources import newest_read_set
 
     source._check_shards()
@@ -71,9 +71,9 @@ def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
 
 
 def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
-    """Return the handle of a dataset that a statement is to change: a variable's own moves.
+    """Return the handle of a dataset to change; the handle of a variable moves with the change.
 
-    Raises PredicateError: it is no dataset, or a version of one, which cannot change.
+    Raises PredicateError: the table is no dataset, or has a fixed version.
     """
     scope.text.only(tree, "this", "db", "catalog", "alias")
     source = _source(tree, scope)
@@ -84,7 +84,7 @@ def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
 
 
 def version_of(source: LanceDataset, tree: exp.Expression, scope: Scope) -> LanceDataset:
-    """Return a handle at the branch and the version that stand behind a table's name."""
+    """Return a handle at the branch and version of a table reference."""
     branch, version = branch_of(tree), tree.args.get("version")
     if branch is not None:
         source = source.checkout_version((branch, None))
@@ -132,7 +132,7 @@ def _is_place(value: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def _array(values: Sequence[Expr]) -> pa.Array:
-    """Return constants of one type as an array; fractions are kept as decimals until here."""
+    """Return constants of one type as an array; exact decimals become floats here."""
     kind = values[0].kind
     plain = [one.value for one in values]
     if pt.is_floating(kind):
@@ -143,9 +143,11 @@ def _array(values: Sequence[Expr]) -> pa.Array:
 def rows_of(
     tree: exp.Expression, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
 ) -> Table:
-    """Return the rows of VALUES, which are constants, as a table; of some types, if they fit them.
+    """Return the constant rows of VALUES as a table.
 
-    Raises PredicateError: a value is no constant, or rows have different numbers of them.
+    kinds: the column types to use if all values fit.
+
+    Raises PredicateError: a value is no constant, or rows have different lengths.
     """
     scope.text.only(tree, "expressions", "alias")
     rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in tree.expressions]
@@ -163,8 +165,8 @@ def rows_of(
             if not is_constant(value):
                 raise scope.text.fail(value, "VALUES takes constants:", "Write SELECT ... instead.")
         given = [retyped(value, kinds[at]) for value in values] if kinds else []
-        met = [one for one in given if one is not None]
-        if len(met) < len(values):
-            met = meet(values, "VALUES", tree, scope)
-        columns.append(_array(met))
+        coerced = [one for one in given if one is not None]
+        if len(coerced) < len(values):
+            coerced = coerce(values, "VALUES", tree, scope)
+        columns.append(_array(coerced))
     return Table.of("values", pa.table(columns, names=list(names)))

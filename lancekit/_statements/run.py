@@ -1,4 +1,4 @@
-"""`lk.sql`: statements, one after the other, by the operations that exist."""
+"""`lk.sql`: run SQL statements in order."""
 
 from __future__ import annotations
 
@@ -22,40 +22,41 @@ def sql(
     include_mem_wal: bool | list[str] = False,
     **frames: object,
 ) -> Any:
-    """Run SQL statements over datasets, frames and paths; return what the last one gives.
+    """Run SQL statements over datasets, frames and paths; return the result of the last one.
 
-    A query runs in this process (DuckDB) or on Spark, by where its tables are and by size; both
-    give the same.  Statements that change a dataset are the operations of its handle, with their
-    results, retries and conflicts.  The page on SQL has what is there.
+    A query runs in this process (DuckDB) or on Spark, depending on the place and size of its
+    tables.  Both engines give the same result.  A statement that changes a dataset runs as the
+    operation of its handle, with the same result, retries and conflicts.  See the page on SQL.
 
     Parameters
     ----------
     text
-        Statements, divided by semicolons.  Tables are names, or paths in quotes; behind them stand
-        ``@branch``, ``VERSION AS OF`` a version or a tag, ``TIMESTAMP AS OF`` a time.
+        Statements, separated by semicolons.  Tables are names, or paths in quotes.  They can be
+        followed by ``@branch``, ``VERSION AS OF`` a version or a tag, ``TIMESTAMP AS OF`` a time.
     params
-        Values for ``$name``; they are bound, never pasted.
+        Values for ``$name``.  They are bound, not inserted into the text.
     preview
-        Tell what statements would change, and change nothing; one of them at most may change.
+        Return a plan of the change instead of changing anything.  At most one statement may be a
+        change.
     include_mem_wal
-        Have queries read each dataset at its newest version, together with the rows of its
-        shards that no version has (``docs/mem-wal.md``); or the datasets of some names alone.
+        True to read each dataset at its newest version, together with the rows of its shards that
+        are in no version (``docs/mem-wal.md``); or a list of the names of these datasets.
     **frames
-        What names mean: handles, paths, pandas, Polars, Arrow, Spark frames; or values for
-        ``$name``.  Then names of the notebook count, then those of `register`.
+        Tables by name: handles, paths, pandas, Polars, Arrow or Spark frames; or values for
+        ``$name``.  Other names are variables of the notebook, then names of `register`.
 
     Returns
     -------
     SqlResult
-        Of a query.  Of other statements, what the operation returns: a `MergeResult`, an
-        `UpdateResult`, a `DeleteResult`, the new `Version`, ...; of previews, a `MergePlan` or an
-        `Explanation`.
+        For a query.  Other statements return the result of the operation: a `MergeResult`, an
+        `UpdateResult`, a `DeleteResult`, the new `Version`, ...; previews return a `MergePlan` or
+        an `Explanation`.
 
     Raises
     ------
     PredicateError
-        The text does not parse, or something in it cannot mean one thing on both engines;
-        ``context`` has the place.
+        The text does not parse, or would not have the same result on both engines; ``context``
+        has the position.
     EngineError
         A value cannot be computed.
 
@@ -71,7 +72,7 @@ def sql(
 
 
 def notebook_names() -> Mapping[str, object]:
-    """Return the variables of the notebook that this runs in, if it does."""
+    """Return the variables of the running notebook; empty outside of one."""
     shell = active_shell()
     return {} if shell is None else shell.user_ns
 
@@ -86,31 +87,31 @@ def run_statements(
     at: int | str | None = None,
     include_mem_wal: bool | list[str] = False,
 ) -> object:
-    """Run the statements of a text; return what the last one gives.
+    """Run the statements of a text; return the result of the last one.
 
-    limit: the most rows that a query gives.
-    at: the version or the tag at which queries read datasets whose version the text does not say.
+    limit: the maximal number of result rows of a query.
+    at: the version or tag of datasets for which the text states no version.
     include_mem_wal: as in `sql`.
 
-    Raises PredicateError: as `sql`; `limit`, `at` or `include_mem_wal` was given to a statement
-        that is no query, or `preview` to two changes.
-    Raises InvalidArgumentError: `include_mem_wal` names a table that no statement has, or was given
+    Raises PredicateError: as `sql`; also if `limit`, `at` or `include_mem_wal` is given with a
+        statement that is not a query, or `preview` with two changes.
+    Raises InvalidArgumentError: `include_mem_wal` names a table that no statement has, or is given
         with `at`.
     """
-    from lancekit._statements.dialect import asked_names, parse_statements  # loads sqlglot
+    from lancekit._statements.dialect import parse_statements, referenced_names  # loads sqlglot
     from lancekit._statements.statement import check_preview, run_statement
 
     trees = parse_statements(text)
     if not trees:
         raise failure(text, "here is no statement:", 0)
-    asked = frozenset().union(*map(asked_names, trees))
-    if unused := sorted(name for name in names.given if name.lower() not in asked):
+    requested = frozenset().union(*map(referenced_names, trees))
+    if unused := sorted(name for name in names.given if name.lower() not in requested):
         raise InvalidArgumentError(
             f"No statement asks for {', '.join(unused)}.",
             hint="Tables go by their names, parameters by $name.",
             names=unused,
         )
-    with_shards = _with_shards(include_mem_wal, asked, at)
+    with_shards = _with_shards(include_mem_wal, requested, at)
     if preview:
         check_preview(trees, text)
     found = None
@@ -122,20 +123,20 @@ def run_statements(
 
 
 def _with_shards(
-    asked: bool | list[str], known: Collection[str], at: int | str | None
+    requested: bool | list[str], known: Collection[str], at: int | str | None
 ) -> WithShards:
-    """Return the tables that queries read together with their shards."""
-    if asked and at is not None:
+    """Return which tables queries read together with their shards, from ``include_mem_wal``."""
+    if requested and at is not None:
         raise InvalidArgumentError(
             f"include_mem_wal and a version to read ({at!r}) exclude each other.",
             hint="Leave one out: rows of shards are in no version.",
         )
-    if not isinstance(asked, list):
-        return bool(asked)
-    if unknown := [name for name in asked if name.lower() not in known]:
+    if not isinstance(requested, list):
+        return bool(requested)
+    if unknown := [name for name in requested if name.lower() not in known]:
         raise InvalidArgumentError(
             f"include_mem_wal names {unknown[0]!r}, and the statements have no such table.",
             hint=f"Their names: {', '.join(sorted(known)) or 'none'}. True is for all tables.",
             names=unknown,
         )
-    return frozenset(name.lower() for name in asked)
+    return frozenset(name.lower() for name in requested)

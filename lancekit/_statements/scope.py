@@ -1,4 +1,4 @@
-"""What the names of a query mean, where they stand; and the errors that point at places."""
+"""Scopes: name resolution of a query, and errors with positions in the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
-#: clauses whose name in the parser's tree is not the keyword in capitals
+#: keywords of clauses by name in sqlglot's tree, if they differ by more than case
 _CLAUSES = {
     "cluster": "CLUSTER BY",
     "conflict": "ON CONFLICT",
@@ -51,12 +51,13 @@ _HINTS = {
 
 @dataclass(slots=True)
 class Text:
-    """A statement's text, what was given with it, and what its parts share.
+    """A statement's text, its arguments, and state that its parts share.
 
-    `query` compiles a subquery; `relations` counts them; `at` is the version at which datasets are
-    read whose version the text does not say; `with_shards` says which tables are read together with
-    their shards, and `read_sets` holds the shards' rows by table, so that all relations of a
-    statement read the same rows.
+    query: binds a subquery.
+    relations: numbers the relations.
+    at: the version of datasets for which the text states no version.
+    with_shards: the tables that are read together with their shards.
+    read_sets: the shards' rows by table, so that all relations of a statement read the same rows.
     """
 
     sql: str
@@ -68,7 +69,7 @@ class Text:
     read_sets: dict[str, ReadSet] = field(default_factory=dict)
 
     def reads_shards(self, name: str) -> bool:
-        """Tell whether a table is read together with its shards."""
+        """Return True if a table is read together with its shards."""
         if isinstance(self.with_shards, bool):
             return self.with_shards
         return name.lower() in self.with_shards
@@ -76,21 +77,21 @@ class Text:
     def fail(
         self, place: object, message: str, hint: str = "", **context: object
     ) -> PredicateError:
-        """Return the error of a piece of the text, given by its tree, expression or place."""
+        """Return an error at a position, given as syntax tree, expression or offset."""
         if isinstance(place, Expr):
             place = place.place
         elif not isinstance(place, int):
             place = start_of(place)
         return failure(self.sql, message, place, hint, **context)
 
-    def only(self, tree: exp.Expression, *looked_at: str) -> None:
-        """Refuse what stands in a tree and nobody looks at: it must not be dropped in silence."""
+    def only(self, tree: exp.Expression, *handled: str) -> None:
+        """Raise if a tree has a part that the caller does not handle, so that none is ignored."""
         for name, value in tree.args.items():
-            if value and name not in looked_at:
+            if value and name not in handled:
                 place = value[0] if isinstance(value, list) else value
                 known = start_of(place) if hasattr(place, "args") else 0
                 what = _CLAUSES.get(name, name.strip("_").replace("_", " ").upper())
-                # a part begins where the tree does, or behind that; of some no place is known
+                # a part never begins before its tree; some parts have no known position
                 raise self.fail(
                     max(known, start_of(tree)),
                     f"{what} is not part of these statements:",
@@ -100,7 +101,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that a name can mean."""
+    """A column in scope: its name and type."""
 
     name: str
     kind: pa.DataType
@@ -108,14 +109,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A relation as its query sees it."""
+    """A relation in scope: its alias and its columns."""
 
     alias: str
     relation: Relation
     columns: tuple[Column, ...]
 
     def expr(self, column: Column, place: int) -> Expr:
-        """Return the column as an expression, and note that it is read."""
+        """Return a column as an expression, and record that the query reads it."""
         if isinstance(self.relation, Leaf):
             at = self.relation.used.setdefault(column.name, len(self.relation.used))
         else:
@@ -124,7 +125,7 @@ class Seen:
 
 
 def matching(name: str, names: Sequence[str]) -> list[str]:
-    """Return the names that a name means: itself, else those that differ from it in case."""
+    """Return the matches of a name: itself if it exists, else all that differ only in case."""
     if name in names:
         return [name]
     return [one for one in names if one.lower() == name.lower()]
@@ -132,22 +133,22 @@ def matching(name: str, names: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class Scope:
-    """The relations of a query, those of the queries around it, and its common tables."""
+    """Names of a query: its relations, its parent's scope, and common table expressions."""
 
     text: Text
     parent: Scope | None = None
     seen: list[Seen] = field(default_factory=list)
     common: Mapping[str, tuple[exp.Expression, Scope]] = field(default_factory=dict)
-    #: columns that USING made of two, by their names
+    #: columns that USING merges from both sides, by name
     merged: dict[str, Expr] = field(default_factory=dict)
-    #: outputs by their names, which stand for themselves where there is no such column
+    #: outputs by alias, used if no column has the name
     aliases: Mapping[str, Expr] = field(default_factory=dict)
-    #: whether aggregates, and windows, may stand here
+    #: True if aggregates, or windows, are allowed here
     aggregates: bool = False
     windows: bool = False
 
     def column(self, tree: exp.Expression) -> tuple[Expr, list[exp.Expression]]:
-        """Return the column that a name means, and the parts of the name behind it."""
+        """Resolve a name to a column; return it, and the parts of the name after it."""
         parts = list(tree.parts)
         scope: Scope | None = self
         while scope is not None:
@@ -201,9 +202,9 @@ class Scope:
         return table.expr(column, start_of(part))
 
     def one_column(self, table: Seen, name: str, tree: exp.Expression, what: str) -> Column:
-        """Return the one column of a table that a name means.
+        """Resolve a name to the only matching column of a table.
 
-        Raises PredicateError: there is none, or more than one; the text begins with `what`.
+        Raises PredicateError: no column matches, or several do; the message begins with `what`.
         """
         names = [column.name for column in table.columns]
         found = matching(name, names)
@@ -229,19 +230,19 @@ class Scope:
         return self.text.fail(tree, f"{what} {name!r}:", hint if close else "", column=name)
 
 
-# ---- where pieces of a statement stand in its text, as sqlglot tells it
+# ---- positions of parts of a statement in its text, from sqlglot
 
-#: in what sqlglot keeps beside a node
+#: the key of the position in a node's ``meta``
 _START = "first"
 
 
 def start_of(tree: exp.Expression) -> int:
-    """Return the offset in the text of an expression's first piece, 0 if it is not known."""
+    """Return the offset at which an expression begins in the text, 0 if unknown."""
     return int(tree.meta.get(_START, 0))
 
 
 def mark_starts(tree: exp.Expression, begin: int) -> None:
-    """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
+    """Record the start offset of each node of a tree, without recursion, as trees may be deep."""
     for node in reversed(list(tree.walk())):
         known = [
             place
@@ -255,12 +256,12 @@ def mark_starts(tree: exp.Expression, begin: int) -> None:
 
 
 def misplaced(sql: str, error: ParseError) -> PredicateError:
-    """Return the error of a text that does not parse, at the place that sqlglot tells."""
+    """Return the error of a text that does not parse, at sqlglot's position."""
     details = error.errors[0] if error.errors else {}
     text = details.get("highlight") or ""
     unexpected = "Unexpected token" in (details.get("description") or "")
     lines = sql.split("\n")
-    # the column is that of the last character of the piece
+    # sqlglot's column is the last character of the token
     line, last = details.get("line") or 1, details.get("col") or 1
     end = min(len(sql), sum(len(x) + 1 for x in lines[: line - 1]) + last)
     begin = max(0, end - len(text)) if text else end
@@ -276,7 +277,7 @@ _CLOSED = re.compile(
 
 
 def unclosed(sql: str) -> int:
-    """Return where the quote or comment begins that has no end."""
+    """Return the offset of the quote or comment that is not closed."""
     position = 0
     while found := _CLOSED.match(sql, position):
         if sql.startswith("/*", position) and not found[0].endswith("*/"):

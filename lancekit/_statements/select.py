@@ -1,4 +1,4 @@
-"""A query, worked out where its tables are, here or on Spark, and what it gives."""
+"""Execution of a query in this process or on Spark, and its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def run_query(query: Query, sql: str) -> SqlResult:
-    """Work out a query, on the engine that its tables ask for.
+    """Run a query on the engine that `choose` returns.
 
     Raises EngineError: a value cannot be computed.
     """
@@ -58,14 +58,14 @@ def run_query(query: Query, sql: str) -> SqlResult:
 
 
 def choose(query: Query) -> Choice:
-    """Say where a query belongs: on Spark if a table is there, else by size."""
+    """Choose the engine of a query: Spark if a table is on Spark, else by number of rows."""
     tables = [leaf.table for leaf in leaves_of(query)]
     rows = sum(table.rows or 0 for table in tables)
     return choose_engine(rows, on_spark=any(table.on_spark for table in tables))
 
 
 def leaves_of(query: Query) -> Iterator[Leaf]:
-    """Yield the tables of a query, and of the queries in it, as they are read."""
+    """Yield the tables that a query and its subqueries read."""
     for select in selects_of(query):
         for relation in select.relations:
             if isinstance(relation, Leaf):
@@ -82,12 +82,12 @@ def _exprs(query: Select) -> Iterator[Expr]:
 
 
 def result_schema(query: Query) -> pa.Schema:
-    """Return the columns of a result; names that occur twice stay."""
+    """Return the schema of a query's result; repeated names stay."""
     return pa.schema([(output.name, output.expr.kind) for output in query.outputs])
 
 
 def outer_columns(query: Query, known: Collection[int] = ()) -> bool:
-    """Tell whether a query looks at columns of another one around it, but for some relations."""
+    """Return True if a query refers to outer columns, except of relations in ``known``."""
     own = {*relations_of(query), *known}
     return any(
         part.op == "column" and part.value[0] not in own
@@ -98,13 +98,13 @@ def outer_columns(query: Query, known: Collection[int] = ()) -> bool:
 
 
 def relations_of(query: Query) -> Iterator[int]:
-    """Yield the numbers of the relations of a query, and of the queries in it."""
+    """Yield the numbers of the relations of a query and its subqueries."""
     for select in selects_of(query):
         yield from (relation.number for relation in select.relations)
 
 
 def selects_of(query: Query) -> Iterator[Select]:
-    """Yield the SELECTs of a query, and of the queries in it."""
+    """Yield the SELECTs of a query and its subqueries."""
     if not isinstance(query, Select):
         yield from selects_of(query.left)
         yield from selects_of(query.right)
@@ -119,19 +119,18 @@ def selects_of(query: Query) -> Iterator[Select]:
                 yield from selects_of(part.value)
 
 
-# ---- queries worked out in this process, by DuckDB, over streams of what the scans were asked
-# for
+# ---- execution in this process: DuckDB over streams of scans
 
-#: bytes of a table up to which it is read first: DuckDB looks at a table in several threads, and at
-#: a stream in one
+#: maximal bytes of a table to read before the query: DuckDB scans a table in several threads, and a
+#: stream in one
 _WHOLE = 256 << 20
-#: what a value of a type of no fixed width is taken for
+#: estimated bytes of a value without a fixed width
 _WIDTH = 32
-#: functions that DuckDB has in another way than Spark: those of filters take their place
+#: functions that differ between DuckDB and Spark: DuckDB calls the filter's implementation
 _OWN = ("lower", "upper")
-#: what DuckDB says of a query that somebody stopped
+#: DuckDB's message for an interrupted query
 _INTERRUPTED = "Query interrupted"
-#: no files, no settings, no names of Python's: a query reads what was registered for it
+#: a query can read only its registered tables: no files, settings or Python variables
 _SETTINGS: Mapping[str, str | bool] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -142,7 +141,7 @@ _SETTINGS: Mapping[str, str | bool] = {
 
 
 def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
-    """Return the result of a query.
+    """Run a query in DuckDB and return its result.
 
     Raises NotOfferedError: the package ``duckdb`` is not installed.
     Raises EngineError: a value cannot be computed: a sum beyond bigint, a number that is too large
@@ -175,7 +174,7 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
         if failed:
             raise failed[0] from None
         if str(error).strip() == _INTERRUPTED:
-            raise KeyboardInterrupt from None  # which DuckDB caught, and made an error of
+            raise KeyboardInterrupt from None  # DuckDB turned the interrupt into an error
         raise EngineError(
             f"The query cannot be computed: {str(error).splitlines()[0]}.",
             hint="Look for values that are too large for their type.",
@@ -186,7 +185,7 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
 
 
 def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
-    """Return a stream that keeps the error of a scan, of which DuckDB would keep the text."""
+    """Return a stream that stores the error of a scan, of which DuckDB only reports the text."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
@@ -199,9 +198,9 @@ def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
 
 
 def _counted(stream: Stream) -> Stream:
-    """Return a stream with durations as numbers, which statements only hand on.
+    """Return a stream with durations as integers, which statements only pass through.
 
-    DuckDB takes them for intervals of months, days and time, which Arrow does not turn back.
+    DuckDB would read durations as intervals of months, days and time, which Arrow cannot cast back.
     """
     schema = pa.schema([(one.name, with_leaves(one.type, _plain)) for one in stream.schema])
     if schema == stream.schema:
@@ -225,7 +224,7 @@ def _session() -> Any:
 
 
 def _bytes(rows: int, stream: Stream) -> bool:
-    """Tell whether rows are few enough to be read first."""
+    """Return True if a table is small enough to read before the query."""
     width = sum(
         field.type.bit_width // 8 if pa.types.is_primitive(field.type) else _WIDTH
         for field in stream.schema
@@ -243,15 +242,15 @@ def _kernel(name: str) -> Callable[[pa.Array | pa.ChunkedArray], pa.Array]:
     return run
 
 
-# ---- what a SELECT gives
+# ---- the result of a SELECT
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a query read of a table: its columns and, if there is one, the filter of the scan.
+    """The read of one table by a query: its columns, and the filter and limit of the scan.
 
-    `from_shards` counts the rows of shards that were read with a dataset, `None` if it was read
-    without them; then `waiting` counts the rows of shards that the query did not see.
+    `from_shards` counts the rows of shards that were read with a dataset, `None` if the dataset was
+    read without shards.  `waiting` then counts the rows of shards that the query did not read.
     """
 
     table: str
@@ -263,7 +262,7 @@ class Part:
 
 
 def _parts_of(written: Written) -> tuple[Part, ...]:
-    """Return what a query reads of each table; of a counted one, if it has rows of shards."""
+    """Return the reads of each table of a query, and of counted tables with rows in shards."""
     waiting: dict[int, WaitingRows] = {}
 
     def part(leaf: Leaf, columns: Collection[str] = ()) -> Part:
@@ -282,14 +281,14 @@ def _parts_of(written: Written) -> tuple[Part, ...]:
 
 
 def _nothing(frame: object) -> pa.Table:
-    raise AssertionError(frame)  # there is none here
+    raise AssertionError(frame)  # a local result has no frame
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SqlResult(Displayed):
-    """The rows of a SELECT: here, or as a Spark DataFrame that is worked out when it is asked for.
+    """The rows of a SELECT: an Arrow table, or a Spark DataFrame that runs when rows are read.
 
-    It can be given to whatever takes rows: a write, a merge, another statement.
+    A result can be passed to any call that takes rows: a write, a merge, another statement.
 
     Attributes
     ----------
@@ -298,9 +297,9 @@ class SqlResult(Displayed):
     schema
         The columns and their types, the same on both engines.
     engine, why
-        Where it was worked out, and why there.
+        The engine that ran the query, and the reason.
     reads
-        What was read of which table.
+        The tables that the query read, with columns, filter and limit.
     """
 
     sql: str
@@ -315,25 +314,25 @@ class SqlResult(Displayed):
 
     @property
     def engine(self) -> EngineName:
-        """Where it was worked out."""
+        """The engine that ran the query."""
         return self.choice.engine
 
     @property
     def why(self) -> str:
-        """Why there."""
+        """The reason for the engine."""
         return self.choice.why
 
     @property
     def num_rows(self) -> int | None:
-        """The number of rows; ``None`` on Spark, where nobody has counted them."""
+        """The number of rows; ``None`` on Spark, where they are not counted."""
         return None if self.table is None else self.table.num_rows
 
     def to_table(self) -> pa.Table:
-        """Return the rows as an Arrow table; on Spark they are worked out now."""
+        """Return the rows as an Arrow table; on Spark this runs the query."""
         return self.table if self.table is not None else self._rows(self.frame)
 
     def head(self, num_rows: int = 5) -> pa.Table:
-        """Return the first rows; on Spark a job is run for them, once."""
+        """Return the first rows; on Spark this runs one job, whose rows are cached."""
         if self.table is not None:
             return self.table.slice(0, num_rows)
         if num_rows not in self._first:
@@ -342,7 +341,7 @@ class SqlResult(Displayed):
 
     @property
     def shown(self) -> pa.Table | None:
-        """The rows that can be shown without any work: all, or those that `head` brought."""
+        """The rows that are in memory: all of them, or the most that `head` has read."""
         return (
             self.table
             if self.table is not None
@@ -354,7 +353,7 @@ class SqlResult(Displayed):
         return exact_frame(self.to_table(), kwargs)
 
     def to_spark(self) -> Any:
-        """Return the rows as a Spark DataFrame; those that are here are sent."""
+        """Return the rows as a Spark DataFrame; send the rows of a local result to Spark."""
         if self.frame is not None:
             return self.frame
         return spark_engine().source(self.table, None).frame

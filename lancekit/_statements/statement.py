@@ -1,4 +1,4 @@
-"""One statement: which operation it is."""
+"""Dispatch of one statement to its operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lancekit._statements.scope import Scope, Text
 from lancekit._statements.select import run_query
 from lancekit._statements.tables import Names, WithShards
 
-#: the functions of statements that are no queries
+#: the functions that run statements other than queries, by type of tree
 _STATEMENTS: Mapping[type, str] = {
     exp.Update: "changes.update",
     exp.Delete: "changes.delete",
@@ -28,9 +28,9 @@ _STATEMENTS: Mapping[type, str] = {
 
 
 def check_preview(trees: Sequence[object], sql: str) -> None:
-    """Refuse to preview a change behind another, which would be there by then.
+    """Raise if a preview has two changes: the second would depend on the first.
 
-    Raises PredicateError: two of the statements change something.
+    Raises PredicateError: two of the statements are changes.
     """
     changes = [tree for tree in trees if not isinstance(tree, exp.Query | exp.Describe)]
     if len(changes) > 1:
@@ -51,17 +51,17 @@ def run_statement(
     at: int | str | None = None,
     with_shards: WithShards = False,
 ) -> object:
-    """Run a statement, or tell what it would do; return its result.
+    """Run a statement, or preview it; return its result.
 
-    ``limit`` and ``at`` as in `run_statements`; ``with_shards`` says which tables are read together
-    with their shards.
+    limit, at: as in `run_statements`.
+    with_shards: the tables that are read together with their shards.
 
-    Raises PredicateError: there is no such statement, or it does not fit its tables.
+    Raises PredicateError: the statement is not supported, or does not fit its tables.
     """
     text = Text(sql, names, compile_query, at=at, with_shards=with_shards)
     scope = Scope(text)
     if isinstance(tree, exp.Query):
-        return run_query(limited(compile_query(tree, scope), limit), sql)  # it changes nothing
+        return run_query(limited(compile_query(tree, scope), limit), sql)  # also in a preview
     given = {
         "a limit": limit is not None,
         "a version to read": at is not None,

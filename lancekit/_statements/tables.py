@@ -1,4 +1,4 @@
-"""The tables of a statement: what its names mean, and how the columns asked for are read."""
+"""Tables of statements: registered names, and reads of columns with filters and limits."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 if TYPE_CHECKING:
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
-#: the tables that are read together with their shards: all, none, or some by their names
+#: the tables to read together with their shards: all, none, or a set of names
 WithShards: TypeAlias = bool | frozenset[str]
 
 _registered: dict[str, object] = {}
-#: in statements a blob is its bytes: what describes where they lie would be written as another blob
+#: statements read blobs as bytes: a written descriptor would become the content of a new blob
 BLOBS = "all_binary"
 
 
 @checked
 def register(name: str, uri: str | os.PathLike[str] | LanceDataset | None) -> None:
-    """Give a dataset a name that the statements of this session know it by.
+    """Register a name of a dataset for the SQL statements of this session.
 
     Parameters
     ----------
     name
-        How statements call it.
+        The name of the table in statements.
     uri
-        Where it is; it is opened anew, at its newest version, by each statement.  Or a handle,
-        which stays at its version, and which changes move.  ``None`` takes the name back.
+        The dataset's URI, at which each statement opens the newest version.  Or a handle, which
+        stays at its version until a statement changes it.  ``None`` removes the name.
 
     Raises
     ------
     InvalidArgumentError
-        The name is empty, or to be taken back and not there.
+        The name is empty, or cannot be removed because it is not registered.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def register(name: str, uri: str | os.PathLike[str] | LanceDataset | None) -> No
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names of a statement mean: those given with it, others at hand, registered ones."""
+    """Values by name: arguments of the statement, variables of the notebook, registered names."""
 
     given: Mapping[str, object] = field(default_factory=dict)
     at_hand: Mapping[str, object] = field(default_factory=dict)
 
     def find(self, name: str) -> object:
-        """Return what a name means, as it is written or if only its case differs; else ``None``."""
+        """Return the value of a name, exact or unique except for case; ``None`` if unknown."""
         for place in (self.given, self.at_hand, _registered):
-            alike = [own for own in place if own.lower() == name.lower()]
-            found = name if name in place else alike[0] if len(alike) == 1 else None
+            matches = [own for own in place if own.lower() == name.lower()]
+            found = name if name in place else matches[0] if len(matches) == 1 else None
             if found is not None and place[found] is not None:
                 return place[found]
         return None
@@ -103,12 +103,12 @@ class Names:
 class Table:
     """A table of a statement.
 
-    name: how the text calls it.
-    schema: its columns, with the types that statements have (`kinds`).
-    rows: how many rows it has, ``None`` if that is not known.
+    name: its name in the text.
+    schema: its columns, in the types of statements.
+    rows: the number of rows, ``None`` if unknown.
     source: a handle, an Arrow table, or a Spark DataFrame.
-    moved_to: the version that it was moved to since, because the statement changes it.
-    read_set: the rows of shards that are read with the dataset, if any are asked for.
+    moved_to: the version that a change of this table has moved it to.
+    read_set: the rows of shards to read with the dataset, if requested.
     """
 
     name: str
@@ -120,9 +120,9 @@ class Table:
 
     @classmethod
     def of(cls, name: str, source: object, moved_to: int | None = None) -> Table:
-        """Return rows of any kind that `write_dataset` takes, as a table.
+        """Return a table of any rows that `write_dataset` takes.
 
-        Raises InvalidTypeError: they are no rows.
+        Raises InvalidTypeError: the source has no rows.
         """
         if isinstance(source, LanceDataset):
             handle = source
@@ -141,30 +141,30 @@ class Table:
 
     @classmethod
     def with_shards(cls, name: str, source: LanceDataset, of: ReadSet) -> Table:
-        """Return the newest version of a dataset, together with the rows of its shards."""
+        """Return a table of a dataset's newest version, together with the rows of its shards."""
         table = cls.of(name, source._other(of.base))
         rows = of.base.manifest.num_rows + sum(part.num_rows for part in of.fragments)
         return replace(table, rows=rows, read_set=of)
 
     @property
     def waiting(self) -> WaitingRows:
-        """The rows that wait in the dataset's shards, and that are not read."""
+        """The rows that wait in the dataset's shards and are not read."""
         if self.handle is None or self.handle._read_only or self.read_set is not None:
             return WaitingRows()
         return waiting_rows(self.handle._snapshot)
 
     @property
     def on_spark(self) -> bool:
-        """Whether the rows are Spark's."""
+        """True if the source is a Spark DataFrame."""
         return is_spark_dataframe(self.source)
 
     @property
     def handle(self) -> LanceDataset | None:
-        """The handle, if it is a dataset."""
+        """The handle of a dataset; ``None`` for other sources."""
         return self.source if isinstance(self.source, LanceDataset) else None
 
     def count(self, filter: Unbound | None) -> int | None:  # noqa: A002  # as in scans
-        """Count the rows of a filter, ``None`` if that is not for this process to say."""
+        """Count the rows that pass a filter; ``None`` for a Spark DataFrame."""
         if self.handle is None:
             return self.rows
         if filter is None and self.read_set is None:
@@ -177,7 +177,7 @@ class Table:
         filter: Unbound | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> Stream:
-        """Return rows of some columns, in the form that both engines have, read when asked for."""
+        """Return a lazy stream of some columns, in types that both engines have."""
         if self.handle is None:
             rows: pa.Table = self.source.select(list(columns)).slice(0, limit)
             return Stream(rows.schema, lambda: iter(rows.to_batches()))
@@ -190,7 +190,7 @@ class Table:
         filter: Unbound | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> tuple[Any, object]:
-        """Return the same as a Spark DataFrame, and what has to be kept as long as it is used."""
+        """Return some columns as a Spark DataFrame, and an object to keep alive with it."""
         names = list(columns)
         if self.handle is not None:
             options = _options(names, filter, limit)
@@ -213,12 +213,12 @@ def _options(
     filter: Unbound | None,  # noqa: A002  # as in scans
     limit: int | None,
 ) -> ScanArguments:
-    asked = _asked(columns)
-    return ScanArguments(columns=asked, filter=filter, limit=limit, blob_handling=BLOBS)
+    wanted = _scan_columns(columns)
+    return ScanArguments(columns=wanted, filter=filter, limit=limit, blob_handling=BLOBS)
 
 
-def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:
-    """Return what a scan is asked for; addresses come as numbers that all engines have."""
+def _scan_columns(columns: Sequence[str]) -> list[str] | dict[str, str]:
+    """Return the columns of a scan; row addresses are cast to bigint, which all engines have."""
     if ROW_ADDRESS not in columns:
         return list(columns)
     return {n: f"CAST({n} AS bigint)" if n == ROW_ADDRESS else quoted(n) for n in columns}
@@ -226,9 +226,9 @@ def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Rows that can be read more than once: each ask of Arrow's C stream starts anew.
+    """Rows that can be read repeatedly: each Arrow C stream starts at the first row.
 
-    They come in the form that both engines have, under other `names` if there are some.
+    The columns have types that both engines have, and new `names` if given.
     """
 
     own: pa.Schema
@@ -236,7 +236,7 @@ class Stream:
     names: tuple[str, ...] = ()
 
     def named(self, names: Sequence[str]) -> Stream:
-        """Return the rows with other names."""
+        """Return the stream with other column names."""
         return Stream(self.own, self.batches, tuple(names))
 
     @property
@@ -247,7 +247,7 @@ class Stream:
         return pa.schema([(n, field.type) for n, field in zip(names, wire, strict=True)])
 
     def reader(self) -> pa.RecordBatchReader:
-        """Start to read."""
+        """Return a new reader that starts at the first row."""
         schema, wire = self.schema, wire_schema(self.own)
         pieces = (
             pa.RecordBatch.from_arrays(to_spark_batch(batch, wire).columns, schema=schema)
@@ -263,7 +263,7 @@ class Stream:
 
 
 def _kinds(schema: pa.Schema) -> pa.Schema:
-    """Return a schema in the types of statements; what an engine has no type for stays itself."""
+    """Return a schema in the types of statements; types that no engine has stay unchanged."""
     return pa.schema([_kind(field) for field in schema])
 
 

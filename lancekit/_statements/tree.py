@@ -1,4 +1,4 @@
-"""What a statement means, once its names and types are known; and these types."""
+"""Bound queries and expressions of statements, and their types."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lancekit._statements.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """An expression: what it does (`op`, as in `functions`), to what, and the type that it gives.
+    """A bound expression: its operation (as in `functions`), arguments, and result type.
 
-    `value` is a literal's value, the (relation, column) that a ``col`` is, the query of a subquery.
-    Two are equal if they mean the same, wherever they stand.
+    `value` is the value of a literal, the (relation, column) numbers of a column, or the query of a
+    subquery.  `place` is the offset in the text.  Equality ignores it.
     """
 
     op: str
@@ -30,11 +30,11 @@ class Expr:
 
     @property
     def is_query(self) -> bool:
-        """Whether it is what a query gives, which is its value."""
+        """True if the expression is a subquery, which is its `value`."""
         return self.op in ("query", "exists", "in query")
 
     def walk(self) -> Iterator[Expr]:
-        """Yield the expression and its parts; those of subqueries are their own."""
+        """Yield the expression and its parts, without the parts of subqueries."""
         yield self
         for arg in self.args:
             yield from arg.walk()
@@ -50,9 +50,9 @@ class Output:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Leaf:
-    """A table in a query; `used` has the columns that are read of it, by the numbers they get.
+    """A table in a query; `used` has the numbers of the columns to read, by name.
 
-    `filter` is what the scan is asked for, `limit` the most rows that are of use.
+    `filter` and `limit` are the filter and the row limit of its scan.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Leaf:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Derived:
-    """A query in the place of a table."""
+    """A subquery in place of a table."""
 
     number: int
     query: Query
@@ -76,7 +76,7 @@ JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "cross", "semi",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
-    """How a relation joins those before it."""
+    """A join of a relation with the relations before it."""
 
     kind: JoinKind
     relation: Relation
@@ -85,7 +85,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """By what, and how: an expression, or the number of an output."""
+    """A sort key: an expression or the number of an output, with its direction."""
 
     by: Expr | int
     descending: bool
@@ -94,7 +94,7 @@ class Sort:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Select:
-    """A SELECT; `where` has the conditions that have to be true all of them."""
+    """A bound SELECT; `where` has conditions that must all hold."""
 
     outputs: tuple[Output, ...]
     first: Relation | None = None
@@ -109,7 +109,7 @@ class Select:
 
     @property
     def relations(self) -> Iterator[Relation]:
-        """The relations, in order."""
+        """The relations of FROM and JOIN, in order."""
         if self.first is not None:
             yield self.first
         yield from (join.relation for join in self.joins)
@@ -130,10 +130,10 @@ class SetOperation:
 
 Query: TypeAlias = Select | SetOperation
 
-# ---- the types of statements: Arrow's, in the form that both engines have
+# ---- the types of statements: Arrow types that both engines have
 #
-# An engine sees unsigned and half-wide numbers, dictionaries and nanoseconds as Spark does
-# (`lancekit._spark.frames.types`), so that it makes no difference which one works.
+# Both engines get unsigned numbers, half floats, dictionaries and nanoseconds as Spark does
+# (`lancekit._spark.frames.types`), so that their results are equal.
 
 BIGINT, DOUBLE, TEXT = pa.int64(), pa.float64(), pa.string()
 TIMESTAMP, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -153,7 +153,7 @@ _FAMILIES: Mapping[pa.DataType, str] = {
 
 
 def family(kind: pa.DataType) -> str:
-    """Return what sort of values a type has.
+    """Return the family of a type, such as integer or text.
 
     Examples
     --------
@@ -164,12 +164,12 @@ def family(kind: pa.DataType) -> str:
 
 
 def decimal_of(kind: pa.DataType) -> pa.DataType:
-    """Return the widest decimal type with the digits behind the point of a decimal type."""
+    """Return the widest decimal type with the scale of a decimal type."""
     return pa.decimal128(38, decimal_size(kind)[1])
 
 
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the type in which values of two types meet, ``None`` if there is none.
+    """Return the common type of two types; ``None`` if there is none.
 
     Examples
     --------
