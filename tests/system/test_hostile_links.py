@@ -237,14 +237,14 @@ def test_a_link_that_comes_after_the_plan(
     twin = copied(place, place.parent / "twin")
     before = outside(place)
     swap = swapped(place / folder, twin / folder)
-    needed = cleanup._needed_since
+    needed = cleanup._is_needed_since
 
     def then(*arguments: Any) -> Any:
         found = needed(*arguments)
         swap()
         return found
 
-    monkeypatch.setattr(cleanup, "_needed_since", then)
+    monkeypatch.setattr(cleanup, "_is_needed_since", then)
     done = ds.cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
     assert any(name.startswith(folder) for name in done.left_alone)
     assert done.failed_deletes > 0

@@ -128,7 +128,7 @@ def test_two_who_note(tmp_path: Path) -> None:
     old = lk.dataset(uri)
     lk.dataset(uri).optimize.compact_files(**options)
     before = entry(uri)
-    assert notes._trimmed(old._snapshot).version == old.version
+    assert notes._pruned_reuse(old._snapshot).version == old.version
     assert entry(uri) == before
 
 
