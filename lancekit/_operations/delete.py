@@ -79,7 +79,7 @@ def delete_rows(
 ) -> tuple[Snapshot, DeleteResult]:
     """Delete rows; a predicate that selects no row still makes a version, as in the reference.
 
-    snapshot: the version to delete from; newer versions may have landed since.
+    snapshot: the version to delete from, which may not be the newest.
     predicate: SQL text or a pyarrow expression; rows where it is null stay.
     policy: how often to retry when other writers changed the same rows.
     """

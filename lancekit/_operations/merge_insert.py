@@ -119,7 +119,7 @@ def merge_rows(
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows into a version.
 
-    snapshot: the version that the caller sees; newer versions may have landed since.
+    snapshot: the version that the caller sees, which may not be the newest.
     source: the rows.
     clauses: the clauses of the merge, checked by `check_clauses`.
     policy: how often to retry after a conflict.

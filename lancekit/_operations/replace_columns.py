@@ -74,7 +74,7 @@ def replace_columns(
 ) -> tuple[Snapshot, UpdateResult]:
     """Replace the values of columns in all rows; their types and positions stay.
 
-    snapshot: the version to change; newer versions may have landed since.
+    snapshot: the version to change, which may not be the newest.
     new: the values; a stream can be read only once, so a replacement from one is never retried.
     policy: how often to retry when other writers changed the same fragments.
 

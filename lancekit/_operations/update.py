@@ -68,7 +68,7 @@ class UpdatePlan:
     """Plan of an update of a version, to run or to explain.
 
     snapshot: the version to change.
-    predicate: selects the rows; ``None`` for all.
+    predicate: selects the rows, ``None`` for all.
     assignments: compute the new values from the old rows.
     read: the fragments and rows to filter.
     """
@@ -138,7 +138,7 @@ def update_columns(
 ) -> tuple[Snapshot, UpdateResult]:
     """Update rows; a condition that selects no row still makes a version, as in the reference.
 
-    snapshot: the version to change; newer versions may have landed since.
+    snapshot: the version to change, which may not be the newest.
     updates: an SQL expression for each column.  All expressions read the old row, so two columns
         can be swapped.
     where: SQL text, a pyarrow expression, or ``None`` for all rows.

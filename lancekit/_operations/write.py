@@ -82,7 +82,7 @@ class WriteSettings:
 class WritePlan:
     """Checked plan to write rows of one schema.
 
-    current: the version that the rows are written for; ``None`` for a new dataset.
+    current: the version that the rows are written for, ``None`` for a new dataset.
     casts, task: the part of the plan that a worker needs.
     new_bases: the base paths of a new dataset.
     """

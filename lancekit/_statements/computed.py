@@ -40,7 +40,7 @@ TRUE = Expr("literal", (), pa.bool_(), True)
 class Step:
     """Change of the rows for which its condition is the first of all steps that holds.
 
-    values: the new values by column, in the columns' types; ``None`` deletes the row.
+    values: the new values by column, in the columns' types.  ``None`` deletes the row.
     new: the rows are not in the target yet.
     """
 

@@ -68,15 +68,15 @@ def check_operation(
 
     Nulls in columns that are not nullable are not found, because values are not read.
 
-    read: that version; ``None`` for an overwrite that creates the dataset.
+    read: that version, ``None`` for an overwrite that creates the dataset.
     locate: returns a data file's location if there is no version.
     may_have_landed: the transaction was stored, so new rows whose files the table has already are
         refused.
 
-    Raises InvalidArgumentError: the schema cannot read the rows; a file is missing or does not
-        match its description; a field is not in the schema; a column that is not nullable has no
-        values; an id is listed twice or belongs to no fragment; rows would be in the table twice;
-        or an index has no files.
+    Raises InvalidArgumentError: the schema cannot read the rows, or lacks a field of a file.
+    Raises InvalidArgumentError: a file is missing, or does not match its description.
+    Raises InvalidArgumentError: a column that is not nullable has no values, or an index no files.
+    Raises InvalidArgumentError: an id is repeated or of no fragment, or rows would be there twice.
     """
     for kind, check in _FURTHER_CHECKS.items():
         if isinstance(operation, kind) and read is not None:

@@ -329,9 +329,9 @@ def check_change(
     rewritten: the ids of fields that are rewritten for all rows; ``None`` if no rows are written.
         A column can then become not nullable, and its values are not checked for nulls.
 
-    Raises InvalidArgumentError: a field takes the name of another field that gets no free name;
-        its type or parent changes without a rewrite; a field that is not nullable has no values;
-        or no column is left.
+    Raises InvalidArgumentError: a field takes the name of another field that gets no free name.
+    Raises InvalidArgumentError: the type or parent of a field changes without a rewrite.
+    Raises InvalidArgumentError: a field that is not nullable has no values, or no column is left.
     """
     if has_rows and not new.fields:
         raise InvalidArgumentError("The schema has no columns, and rows need one.")

@@ -195,10 +195,10 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     columns to the next merge, detached versions, and all files that kept versions refer to.  Files
     outside of the branch's own folder stay.
 
-    Raises RefConflictError: a version that is old enough is tagged, unless the request allows it;
-        or a branch, or the next merge of two branches, needs a version of ``request.versions``.
-    Raises FormatError: a version cannot be read, so its files are unknown; or the table, or one of
-        its branches, requires a newer lancekit.
+    Raises RefConflictError: a version that is old enough is tagged, unless the request allows it.
+    Raises RefConflictError: a branch or the next merge needs a version of ``request.versions``.
+    Raises FormatError: a version cannot be read, so its files are unknown.
+    Raises FormatError: the table, or one of its branches, requires a newer lancekit.
     """
     location = snapshot.location
     now = time.time()

@@ -85,7 +85,7 @@ def compact(
 ) -> tuple[Snapshot, CompactionMetrics]:
     """Plan a compaction, rewrite its fragments and commit; make no version without a task.
 
-    snapshot: the version to compact; newer versions may have landed since.
+    snapshot: the version to compact, which may not be the newest.
     options: the options of the compaction.
     policy: how often to retry when other writers changed the same fragments.
     """
