@@ -234,7 +234,7 @@ def _contents(plan: IndexUpkeep, stale: Sequence[IndexMetadata]) -> tuple[list[C
     reindexed: list[int] = []
     for index in plan.joined:
         found = None if index in stale else stored_content(plan, index)
-        if found is None or (contents and not builder_of(plan.kind).alike(contents[0], found)):
+        if found is None or (contents and not builder_of(plan.kind).mergeable(contents[0], found)):
             reindexed += live_fragments(index, plan.snapshot)
         else:
             contents.append(found.moved(covered_rows(index, plan)))
