@@ -72,7 +72,7 @@ def rewritten(snapshot: Snapshot, shard: Shard, table: SsTable, reason: str) -> 
     rows = _all_rows(snapshot, table, readable, entries)
     new: tuple[SsTable, ...] = ()
     if rows is not None:
-        version = snapshot.manifest.new_file_version
+        version = max(snapshot.manifest.new_file_version, "2.1")  # as of a flush
         index = MaintainedIndices(snapshot.location)
         new = (write_generation(shard, *rows, table.generation, version, index),)
         report = replace(report, rows=0, keys=None, read_by="")

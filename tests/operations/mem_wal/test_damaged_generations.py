@@ -13,6 +13,7 @@ from lancekit._format.mem_wal.names import LOGS
 from lancekit._operations.mem_wal.reader import sources
 from lancekit.errors import CorruptFileError
 from tests.support.damaged_logs import FOLDER, REPAIR, cut, made, works
+from tests.support.shards import SHARD
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +81,25 @@ def test_the_report_has_whole_paths_below_the_table(tmp_path: Path) -> None:
     assert (tmp_path / done[0].path).is_dir()
     assert done[0].path in repr(done)
     assert done[0].path in done._repr_html_()
+
+
+def test_deleted_rows_of_structs_are_read_and_repaired_in_format_20(tmp_path: Path) -> None:
+    """Its files have no null structs: those of generations and of memory are newer."""
+    structs = [{"id": number, "s": {"a": number}} for number in range(4)]
+    ds = lk.write_dataset(structs, tmp_path, primary_key="id", data_storage_version="2.0")
+    ds.initialize_mem_wal()
+    writer = ds.mem_wal_writer(SHARD)
+    writer.put(structs[:2])
+    writer.delete({"id": [3]})
+    for step in ("memory and log", "generation", "repaired"):
+        if step == "generation":
+            writer.close()
+        if step == "repaired":
+            shutil.rmtree(next((tmp_path / FOLDER).glob("*_gen_1")) / "data")
+            (found,) = ds.repair_mem_wal()
+            assert found.rows == 0
+        read = lk.dataset(tmp_path).to_table(include_mem_wal=True, order_by=["id"])
+        assert read.to_pylist() == structs[:3]
+        if step == "memory and log":
+            scanned = writer.lsm_scanner().to_table().to_pylist()
+            assert sorted(scanned, key=lambda row: row["id"]) == structs[:3]

@@ -205,8 +205,8 @@ def with_later_columns(
     at = _places(wanted, found)
     own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
     columns = [ak.take(found.column(field.name), at) for field in own.fields]
-    values = pa.table([*map(_one_chunk, columns)], schema=own.to_arrow())
-    file, location = _memory_file(values.to_batches(), own, base, f"later columns of {rows.where}")
+    values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
+    file, location = _memory_file(values.to_batches(), own, f"later columns of {rows.where}")
     ids = {field.id for field in own.walk()}
     files = tuple(
         replace(one, fields=tuple(NO_FIELD if id_ in ids else id_ for id_ in one.fields))
@@ -338,13 +338,12 @@ class _MemorySink:
 
 
 def _memory_file(
-    batches: Sequence[pa.RecordBatch], schema: LanceSchema, base: Snapshot, where: str
+    batches: Sequence[pa.RecordBatch], schema: LanceSchema, where: str
 ) -> tuple[DataFile, FileLocation]:
-    """Write rows to a data file in memory, with arguments as in `memory_fragment`."""
-    sink = _MemorySink()
-    version = base.manifest.new_file_version
-    writer = FileWriter(sink, schema, version=DEFAULT_VERSION if version == "0.1" else version)
-    plain = schema.to_arrow()
+    """Write rows of a schema to a data file in memory; `where` as of `memory_fragment`."""
+    sink, plain = _MemorySink(), schema.to_arrow()
+    # older ones have no null structs, as deleted rows have
+    writer = FileWriter(sink, schema, version=DEFAULT_VERSION)
     for batch in batches:
         writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
     summary = writer.finish()
@@ -361,7 +360,7 @@ def memory_fragment(
     where: the name of the rows' source, for messages.
     """
     own = generation_schema(base.manifest.schema)
-    file, location = _memory_file(batches, own, base, where)
+    file, location = _memory_file(batches, own, where)
     return FragmentSource(
         fragment=Fragment(0, (file,), sum(batch.num_rows for batch in batches)),
         files=(location,),
