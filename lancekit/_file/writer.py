@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
@@ -155,14 +156,9 @@ class FileWriter:
             self._num_rows = rows
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
-        """Return True if dictionary keys suffice for the values of the file and of this batch."""
-        named = (batch.schema.get_field_index(name) for name in self._arrow.names)
-        places = list(named) if self._categories.columns else []
-        too_many = self._categories.too_many
-        return (
-            too_many(lambda place: batch.column(places[place])) is None
-            or too_many(lambda place: without_unused(batch.column(places[place]))) is None
-        )
+        """Return whether keys of dictionaries can tell apart the values of the file and these."""
+        seen = copy(self._categories)
+        return not seen.columns or seen.add_all([batch.select(self._arrow.names)])
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store a buffer of the caller; return its index, from 1 on (0 is the schema)."""

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 from warnings import catch_warnings
 
 import lance
@@ -100,11 +101,28 @@ def _long_numbers(library: ModuleType, uri: str) -> Any:
     return ds.to_table()["j"].to_pylist(), len(said)
 
 
+def _hundred_words(first: int) -> pa.Table:
+    words = pa.array([f"word {first + number}" for number in range(100)])
+    keys = pa.array(range(100), pa.int8())
+    return pa.table({"c": pa.DictionaryArray.from_arrays(keys, words)})
+
+
+def _put_categories(library: ModuleType, uri: str) -> Any:
+    ds = lance.write_dataset(_hundred_words(0).slice(0, 0), uri)
+    ds.initialize_mem_wal()
+    with library.dataset(uri).mem_wal_writer(str(UUID(int=7))) as writer:
+        writer.put(_hundred_words(0))
+        writer.put(_hundred_words(100))
+    return tried(lambda: sum(map(_rows_of_table, Path(uri).glob("_mem_wal/*/*_gen_*"))))
+
+
+def _rows_of_table(folder: Path) -> int:
+    return sum(batch.num_rows for batch in lance.dataset(folder).to_batches())
+
+
 def _crowded_categories(library: ModuleType, uri: str) -> Any:
     for first in (0, 100):
-        words = pa.array([f"word {first + number}" for number in range(100)])
-        keys = pa.array(range(100), pa.int8())
-        table = pa.table({"c": pa.DictionaryArray.from_arrays(keys, words)})
+        table = _hundred_words(first)
         library.write_dataset(table, uri, mode="append" if first else "create")
     ds = library.dataset(uri)
     ds.optimize.compact_files()
@@ -135,6 +153,17 @@ OF_FILES = (
         _added_to_a_legacy_table,
         REFUSED,
         2,
+    ),
+    Difference(
+        "puts into a write-ahead log of dictionaries whose keys of 8 or 16 bits are too few for "
+        "all values",
+        "become several generations, or one of several files",
+        "become one file, which cannot be read",
+        "rows that were acknowledged are not lost; as long as the log has them, `repair_mem_wal` "
+        "writes a generation of the other library again",
+        _put_categories,
+        200,
+        REFUSED,
     ),
     Difference(
         "`compact_files` of dictionaries whose keys of 8 or 16 bits are too few for all values",

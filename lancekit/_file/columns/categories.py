@@ -6,7 +6,7 @@ it reads, and fails if 8- or 16-bit keys are too few for all their values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -49,30 +49,26 @@ class Categories:
         """Indices of the columns with such dictionaries."""
         return {path[0] for path in self._most}
 
-    def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
-        """Return the index of a column whose values in some rows would not fit, or ``None``."""
-        merged = self._merged(self._dictionaries(column))
-        return merged if isinstance(merged, int) else None
-
     def add(self, column: Callable[[int], pa.Array]) -> int | None:
-        """Add the values of some rows; if a column's do not fit, return its index and add none."""
-        return self._store(self._merged(self._dictionaries(column)))
+        """Take the values of some rows, unless those of a column are too many: its place."""
+        of_paths = {path: _at(column(path[0]), path[1:]).dictionary for path in self._most}
+        return self._take({path: storage_of(items) for path, items in of_paths.items()})
+
+    def add_all(self, batches: Iterable[pa.RecordBatch]) -> bool:
+        """Take the values of batches, of one with too many the used ones; ``False`` if it fails."""
+        return all(
+            self.add(batch.column) is None
+            or self.add({at: without_unused(batch.column(at)) for at in self.columns}.__getitem__)
+            is None
+            for batch in batches
+        )
 
     def join(self, other: Categories) -> int | None:
-        """Add the values of another object for the same schema, like `add`."""
-        return self._store(self._merged(other._values))
+        """Take all that another of the same schema has, in the same way."""
+        return self._take(other._values)
 
-    def _store(self, merged: _Values | int) -> int | None:
-        if isinstance(merged, int):
-            return merged
-        self._values = merged
-        return None
-
-    def _dictionaries(self, column: Callable[[int], pa.Array]) -> _Values:
-        return {path: storage_of(_at(column(path[0]), path[1:]).dictionary) for path in self._most}
-
-    def _merged(self, found: _Values) -> _Values | int:
-        merged = dict(self._values)
+    def _take(self, found: _Values) -> int | None:
+        taken = dict(self._values)
         for path, items in found.items():
             known = merged.get(path)
             if known is None or not known.equals(items):
@@ -80,8 +76,9 @@ class Categories:
                 known = ak.drop_null(pc.unique(pa.chunked_array(parts)))
             if len(known) > self._most[path]:
                 return path[0]
-            merged[path] = known
-        return merged
+            taken[path] = known
+        self._values = taken
+        return None
 
 
 def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:

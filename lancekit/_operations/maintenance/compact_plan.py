@@ -365,10 +365,8 @@ def _dictionary_splitter(snapshot: Snapshot) -> _Splitter:
     def of(number: int) -> Categories | None:
         """Return a fragment's dictionary values; ``None`` if they alone are too many."""
         found = Categories(narrow.to_arrow())
-        for table in scan_fragment(sources[number], request):
-            if any(found.add(batch.column) is not None for batch in table.to_batches()):
-                return None
-        return found
+        tables = scan_fragment(sources[number], request)
+        return found if all(found.add_all(table.to_batches()) for table in tables) else None
 
     def split(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         seen = Categories(narrow.to_arrow())

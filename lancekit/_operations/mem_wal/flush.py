@@ -245,11 +245,11 @@ def _made(
         return None
     try:
         stored = OpenSegment.open(table.base_store(like.base_id), like, kind, column.type)
-        (fragment,) = generation.manifest.fragments.ids.tolist()
+        fragments = generation.manifest.fragments.ids.tolist()
         target = IndexTarget(snapshot=generation, column=column, kind=kind, name=like.name)
-        content = builder.extended(builder.bare(stored), read_rows(target, [fragment]))
-        return write_segment(target, content, [fragment], uuid=new)
-    except Exception as error:  # no error may keep the rows from being written
+        content = builder.extended(builder.bare(stored), read_rows(target, fragments))
+        return write_segment(target, content, fragments, uuid=new)
+    except Exception as error:  # whatever it is, rows come first
         delete_segment(generation.store, new)
         uri, name = table.location.uri, like.name
         LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)

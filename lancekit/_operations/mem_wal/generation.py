@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -16,6 +17,8 @@ from lancekit._commit.manifest.build import build_manifest, first_manifest
 from lancekit._commit.put_version import put_first_manifest
 from lancekit._commit.rebase import is_other_file, write_deletions
 from lancekit._commit.rules.pending import Pending
+from lancekit._file.columns.categories import Categories
+from lancekit._format import row_address
 from lancekit._format.deletions import to_bitmap
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
@@ -54,6 +57,8 @@ _PAGE_ROWS = 8192
 #: keys of some types.
 _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 
+#: the offsets of rows that no reader sees, by their fragments
+_Hidden: TypeAlias = Mapping[int, BitMap]
 _VERSION = 1
 _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 
@@ -117,32 +122,32 @@ def write_generation(
 def _write(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
 ) -> int | None:
-    """Write all files; return the bytes of the keys, or ``None`` without a primary key."""
-    fragment = _write_fragment(store, schema, rows, storage_version)
+    """Write all files; return the bytes of the keys, ``None`` if there are none."""
+    fragments = _write_fragments(store, schema, rows, storage_version)
     key = [whole(rows.column(one.name)) for one in primary_key(schema)]
-    hidden = _write_keys(store, one_key(key)) if key else BitMap()
+    hidden = _write_keys(store, one_key(key), fragments) if key else {}
     store.put(_FILTER, b"\xff" * _FILTER_BYTES)
-    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version, indexed)
+    _put_version(store, Overwrite(schema, fragments), hidden, storage_version, indexed)
     return sum(column.nbytes for column in key) if key else None
 
 
 def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> None:
-    """Write rows as a table of one version and one fragment; all its files are durable.
+    """Write rows as a table of one version, as a generation; all its files are durable.
 
     If this raises, it removes the files.
     """
     try:
-        fragment = _write_fragment(store, schema, rows, storage_version)
-        overwrite = Overwrite(schema, (fragment,))
-        _put_version(store, overwrite, BitMap(), storage_version, lambda _: ())
+        overwrite = Overwrite(schema, _write_fragments(store, schema, rows, storage_version))
+        _put_version(store, overwrite, {}, storage_version, lambda _: ())
     except BaseException:
         _remove(store, "")
         raise
 
 
-def _write_fragment(
+def _write_fragments(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str
-) -> Fragment:
+) -> tuple[Fragment, ...]:
+    """Write one file, or several where keys of dictionaries cannot count the values of all rows."""
     stored = pa.Table.from_arrays(rows.columns, schema=schema.to_arrow()).to_batches()
     task = WriteTask(
         store=store,
@@ -152,33 +157,35 @@ def _write_fragment(
         checksums=True,
         optimize_for=options.optimize_for,
     )
-    (fragment,) = write_fragments(stored, task)
-    return fragment
+    return tuple(write_fragments(stored, task))
 
 
-def _write_keys(store: Store, keys: pa.Array) -> BitMap:
-    """Write the key index; return the offsets of all rows but the last row of each key."""
-    column = IndexedColumn(keys.type, keys, np.arange(len(keys), dtype=np.uint64))
-    found = SortedRows.build(column, _PAGE_ROWS)
+def _write_keys(store: Store, keys: pa.Array, fragments: Sequence[Fragment]) -> _Hidden:
+    """Write which keys the rows have; return all but the last row of each key."""
+    own = [np.arange(one.physical_rows, dtype=np.uint64) for one in fragments]
+    rows = np.concatenate([row_address.addresses(id_, of) for id_, of in enumerate(own)])
+    found = SortedRows.build(IndexedColumn(keys.type, keys, rows), _PAGE_ROWS)
     for file in found.files():
         write_file(store.create(f"{KEYS}/{file.name}"), file, checksums=True)
-    # the sort is stable: before a row of the same key comes the row that was written earlier
-    return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
+    # rows of one key stay in their order: the one before a row of the same key was written before
+    hidden = np.sort(found.rows[:-1][~differs(found.values)[1:]])
+    return {id_: to_bitmap(offsets) for id_, offsets in row_address.by_fragment(hidden)}
 
 
 def _put_version(
-    store: Store, operation: Overwrite, hidden: BitMap, storage_version: str, indexed: Indexed
+    store: Store, operation: Overwrite, hidden: _Hidden, storage_version: str, indexed: Indexed
 ) -> None:
-    """Put the only version of a table, with the `hidden` rows of its fragment deleted."""
+    """Put the one version, some rows of whose fragments are deleted from the beginning."""
     location = BranchLocation(root=store)
     now = time.time_ns()
     empty = first_manifest(operation, storage_version)
     built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
     if hidden:
-        (fragment,) = built.manifest.fragments
-        deleted = write_deletions(store, fragment.id, _VERSION, hidden, checked=True)
-        shown = Delete((replace(fragment, deletion_file=deleted),))
-        built = build_manifest(built.manifest, shown, timestamp_ns=now)
+        fragments = list(built.manifest.fragments)
+        for id_, rows in hidden.items():
+            deleted = write_deletions(store, id_, _VERSION, rows, checked=True)
+            fragments[id_] = replace(fragments[id_], deletion_file=deleted)
+        built = build_manifest(built.manifest, Delete(tuple(fragments)), timestamp_ns=now)
         built = built._replace(manifest=replace(built.manifest, version=_VERSION))
     named, data = ManifestNaming.V2, encode_manifest_file(built.manifest)
     indices = indexed(snapshot_of(location, built.manifest, named, data))
@@ -187,11 +194,9 @@ def _put_version(
 
 
 def _remove(store: Store, folder: str) -> None:
-    """Remove the files of a generation that no manifest lists, as far as possible."""
-    try:
+    """Remove what was written of a generation that no manifest lists, as far as possible."""
+    with suppress(OSError):  # left over, until a cleanup removes it
         store.delete_tree(folder)
-    except OSError:  # left over, until a cleanup removes it
-        return
 
 
 def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
@@ -297,12 +302,13 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
 class Memtable:
     """The rows of a future generation, as batches in write order.
 
-    generation: the number of that generation.
-    batches: rows in the form of the log.  Readers take a copy of the list.
-    rows, bytes: the number and size of these rows.
-    entries: the number of log entries with these rows.
-    last_position: the position of the last of these entries.  0 if there is none.
-    lacking: columns that the table got after all of these entries.  The rows have nulls there.
+    generation: the number that the generation will have.
+    batches: rows in the form of the log; readers take a copy of the list.
+    rows, bytes: what these are together.
+    entries: how many entries of the log they came in.
+    last_position: the last of these entries; 0 as long as there is none.
+    lacking: columns that none of these entries has: the table got them later.  The rows have nulls.
+    categories: what has been counted of its dictionaries with small keys, and of rows to come.
     """
 
     generation: int
@@ -312,6 +318,23 @@ class Memtable:
     entries: int = 0
     last_position: int = 0
     lacking: frozenset[str] = frozenset()
+    categories: Categories | None = None
+
+    def holds(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        """Count the values of rows to come; ``False`` if keys cannot count them with the others."""
+        if self.categories is None and batches:
+            self.categories, batches = Categories(batches[0].schema), [*self.batches, *batches]
+        return self.categories is None or self.categories.add_all(batches)
+
+    def of_files(self) -> list[Memtable]:
+        """Return its rows in parts, each of which one file can hold."""
+        parts = [replace(self, batches=[], categories=None)]
+        for batch in self.batches:
+            if not parts[-1].holds([batch]):
+                parts.append(replace(self, batches=[], categories=None))
+                parts[-1].holds([batch])
+            parts[-1].batches.append(batch)
+        return parts
 
     @property
     def given(self) -> list[pa.RecordBatch]:

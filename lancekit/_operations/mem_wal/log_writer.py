@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from lancekit import _arrow_kernels as ak
 from lancekit._format.mem_wal.names import entry_name
 from lancekit._interrupts import pause, wait_for
 from lancekit._operations.mem_wal.table_watch import TableWatch
+from lancekit._scan.fragments.rebatch import exact_batches
 from lancekit._shards.entry import encode_entry, read_entry
 from lancekit._shards.log import put_entry
 from lancekit._shards.manifests import fenced
@@ -68,7 +68,7 @@ class LogWriter:
     def encode(self, batches: Sequence[pa.RecordBatch], size: int, generation: int) -> bytes:
         """Encode rows of `size` bytes as an entry of a generation."""
         if len(batches) > 1 and size <= _JOINED_BYTES:
-            batches = [ak.concat_batches(batches)]
+            batches = [*exact_batches(batches, sum(batch.num_rows for batch in batches))]
         return encode_entry(self._schema, batches, self.epoch, generation)
 
     def decode(self, entry: bytes) -> list[pa.RecordBatch]:
@@ -226,8 +226,8 @@ class Ticket:
 class _Sink(Protocol[Written]):
     """The target of groups, one at a time.  `room` and `landed` are called with the lock held."""
 
-    def room(self, first: Ticket) -> tuple[int, int]:
-        """Make room for a ticket; return how many rows and bytes its group may have."""
+    def room(self, first: Ticket) -> tuple[int, int, Callable[[list[pa.RecordBatch]], bool]]:
+        """Make room; return how many rows and bytes a group may have, and if it has some more."""
 
     def write(self, group: list[Ticket]) -> Written:
         """Write the rows of a group, as durably as the settings require.
@@ -323,12 +323,12 @@ class GroupCommit:
         """Move tickets from the queue to the group: the first, and all that fit with it."""
         first = self._waiting.popleft()
         self._group = [first]
-        rows, size = self._sink.room(first)
+        rows, size, holds = self._sink.room(first)
         rows, size = rows - first.rows, size - first.bytes
         while self._waiting:
             rows -= self._waiting[0].rows
             size -= self._waiting[0].bytes
-            if rows < 0 or size < 0:
+            if rows < 0 or size < 0 or not holds(self._waiting[0].batches):
                 break
             self._group.append(self._waiting.popleft())
         for ticket in self._group:

@@ -36,6 +36,7 @@ from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.merge_plan import MergeWork
 from lancekit._pipeline.source import LocalSource
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._shards.schema import TOMBSTONE, primary_key
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
@@ -115,8 +116,8 @@ def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False)
             + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
         )
     rows = cast_columns(reader, wanted, known)
-    if ROW in names:  # restore the order, because the last row of a key counts
-        rows = ak.take(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
+    if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
+        rows = taken(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
     return rows
 
 

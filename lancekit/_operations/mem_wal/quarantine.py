@@ -29,6 +29,7 @@ from lancekit._operations.mem_wal.generation import write_rows
 from lancekit._operations.mem_wal.newest_rows import seen_in
 from lancekit._operations.unmerged.marks import WAITING, dropped_quarantine, quarantined
 from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._shards.schema import TOMBSTONE, generation_schema, primary_key
 from lancekit._versions.snapshot import Snapshot
@@ -157,7 +158,7 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     return Quarantined(
         snapshot=snapshot,
         ids=tuple(one.id for one in found),
-        rows=ak.take(rows, order).append_column(ROW, numbers),
+        rows=taken(rows, order).append_column(ROW, numbers),
         table=place[order],
     )
 

@@ -166,9 +166,7 @@ class Router:
         """
         columns = self.schema.to_arrow()
         reader = opened_rows(data, schema, columns)
-        # not divided, because a generation is one file
-        rows = cast_all(plan_cast(reader.schema, columns), reader, divide=False)
-        return pa.Table.from_batches(rows, columns)
+        return pa.Table.from_batches(cast_all(plan_cast(reader.schema, columns), reader), columns)
 
     def put(
         self,

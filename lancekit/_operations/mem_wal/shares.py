@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
-from lancekit import _arrow_kernels as ak
 from lancekit._file.columns.split_leaves import columns_of_20
 from lancekit._format.arrow_parts import viewed
 from lancekit._format.data_file import DEFAULT_VERSION
@@ -28,6 +27,7 @@ from lancekit._operations.checks.constraint_audit import RowConstraints
 from lancekit._pipeline.casts.batches import cast_all
 from lancekit._pipeline.casts.plan import CastPlan, plan_cast
 from lancekit._pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.fragments.split_fields import nulls_of
 from lancekit._shards.schema import primary_key, wal_schema
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
@@ -112,7 +112,7 @@ def shares(
     for group in range(len(groups)):
         scalars = {name: groups.column(name)[group] for name in names}
         given = {name: scalar.as_py() for name, scalar in scalars.items()}
-        part = ak.take(table, pc.list_flatten(groups.column("_list").slice(group, 1)))
+        part = taken(table, pc.list_flatten(groups.column("_list").slice(group, 1)).to_numpy())
         yield shard_id(spec, given), Share(spec, _field_values(scalars)), part
 
 
@@ -185,7 +185,7 @@ class ShardRows:
         """
         plan, batches = self._opened(data, schema)
         live = []
-        for batch in self._own(cast_all(plan, batches, divide=False)):
+        for batch in self._own(cast_all(plan, batches)):
             self._constraints.check(batch)
             for field in self._structs:
                 deque(columns_of_20(batch.column(field.name), field), maxlen=0)
@@ -210,9 +210,7 @@ class ShardRows:
         plan = plan_cast(pa.schema([reader.schema.field(name) for name in wanted]), self._keys)
         return [
             self._marked(self._only_keys(batch), batch.num_rows, gone=True)
-            for batch in self._own(
-                cast_all(plan, (batch.select(wanted) for batch in reader), divide=False)
-            )
+            for batch in self._own(cast_all(plan, (batch.select(wanted) for batch in reader)))
         ]
 
     def _opened(

@@ -246,16 +246,17 @@ class Writer:
 
     # ---- the sink of the queue
 
-    def room(self, first: Ticket) -> tuple[int, int]:
-        """Freeze the memtable if a put does not fit; return the rows and bytes that do."""
+    def room(self, first: Ticket) -> tuple[int, int, Callable[[list[pa.RecordBatch]], bool]]:
+        """Freeze the memtable if a put does not fit; return what an entry may have."""
         if self._waiting.ended is not None:
             raise self._waiting.ended
         if self._closed:
             raise messages.closed()
         most = self._settings.max_memtable_rows
-        if self._active.rows + first.rows > most:
+        if self._active.rows + first.rows > most or not self._active.holds(first.batches):
             self._freeze()
-        return most - self._active.rows, self._settings.max_wal_buffer_size
+            self._active.holds(first.batches)
+        return most - self._active.rows, self._settings.max_wal_buffer_size, self._active.holds
 
     def write(self, group: list[Ticket]) -> _Entry | None:
         """Put the rows of a group into the log, as one entry."""

@@ -13,12 +13,10 @@ from lancekit._pipeline.casts.plan import CastPlan
 from lancekit.errors import NullKeyError
 
 
-def cast_all(
-    plan: CastPlan, batches: Iterable[pa.RecordBatch], *, divide: bool = True
-) -> Iterator[pa.RecordBatch]:
-    """Cast batches one by one; row numbers in errors count over all batches.
+def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cast batches one by one, counting rows for messages.
 
-    divide: whether a batch with too many categories for one file may be split.
+    One whose categories are too many for one file becomes several.
 
     Raises NullKeyError: a primary-key column holds a null.
     Raises SchemaMismatchError: a value does not fit.
@@ -27,7 +25,7 @@ def cast_all(
     keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]
     for batch in batches:
         _check_no_null(batch, keys, first_row)
-        yield from plan.pieces(batch, first_row) if divide else [plan.apply(batch, first_row)]
+        yield from plan.pieces(batch, first_row)
         first_row += batch.num_rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,9 +24,10 @@ class Slow:
     error: BaseException | None = None
     seconds: float = 0.005
     gate: threading.Event | None = None
+    strange: pa.RecordBatch | None = None
 
-    def room(self, first: Ticket) -> tuple[int, int]:
-        return self.most_rows, 1 << 20
+    def room(self, first: Ticket) -> tuple[int, int, Callable[[list[pa.RecordBatch]], bool]]:
+        return self.most_rows, 1 << 20, lambda batches: batches != [self.strange]
 
     def write(self, group: list[Ticket]) -> list[int]:
         values = [value for ticket in group for b in ticket.batches for value in b[0].to_pylist()]
@@ -76,6 +78,16 @@ def test_a_group_has_what_the_sink_has_room_for() -> None:
     assert queue.pending_bytes == 48
     queue.put(ticket(*range(10, 15)))
     assert sink.groups == [[0, 1], [2, 3], [4, 5], [10, 11, 12, 13, 14]]
+
+
+def test_a_group_has_no_ticket_that_the_sink_cannot_hold_with_the_others() -> None:
+    sink, alone = Slow(), ticket(2, waits=False)
+    (sink.strange,) = alone.batches
+    queue = GroupCommit(threading.Lock(), sink)
+    for one in (ticket(1, waits=False), alone, ticket(3, waits=False)):
+        queue.put(one)
+    queue.put(ticket())
+    assert sink.groups == [[1], [2, 3]]
 
 
 def test_a_ticket_without_rows_waits_for_all_before() -> None:

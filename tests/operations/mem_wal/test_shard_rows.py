@@ -47,17 +47,19 @@ def test_rows_are_cast_as_everywhere() -> None:
         }
 
 
-def test_a_put_has_no_more_categories_than_a_file_can_count() -> None:
-    to_log = form(
-        keyed(pa.schema({"a": pa.int64(), "c": pa.dictionary(pa.int8(), pa.string())}), "a")
-    )
+def test_a_batch_has_no_more_categories_than_a_file_can_count() -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    to_log = form(keyed(pa.schema({"a": pa.int64(), "c": kind, "l": pa.list_(kind)}), "a"))
     names = [str(number) for number in range(200)]
-    few = pd.DataFrame({"a": [1, 2], "c": pd.Categorical(["150", "151"], names)})
+    few = pd.DataFrame({"a": [1, 2], "c": pd.Categorical(["150", "151"], names), "l": [["1"], []]})
     (batch,) = to_log.live(few)
     assert batch.column("c").to_pylist() == ["150", "151"]
     for many in (names, pd.Categorical(names)):
-        with pytest.raises(SchemaMismatchError, match="too many for int8"):
-            to_log.live(pd.DataFrame({"a": range(200), "c": many}))
+        batches = to_log.live({"a": range(200), "c": many, "l": [[name] for name in names]})
+        assert [value for batch in batches for value in batch["c"].to_pylist()] == names
+        assert all(len(batch["c"].dictionary) <= 128 for batch in batches)
+    with pytest.raises(SchemaMismatchError, match="too many for int8"):
+        to_log.live({"a": [1], "c": ["1"], "l": [names]})
 
 
 def test_nothing_is_put_of_no_rows_and_each_chunk_is_a_batch() -> None:

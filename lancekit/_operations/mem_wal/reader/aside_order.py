@@ -23,6 +23,7 @@ from lancekit._operations.mem_wal.quarantine import keys_in, read_quarantine
 from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows, rows_of_keys
 from lancekit._operations.unmerged.marks import Marks
 from lancekit._pipeline.diff.values import Seeds, digests
+from lancekit._scan.fragments.rebatch import joined
 from lancekit._shards.aside import Note, rows_back
 from lancekit._shards.log import by_id, positions, readable_entry
 from lancekit._shards.manifests import latest
@@ -213,7 +214,7 @@ class _Evidence:
         )
         others = [called[field] for field in fields if field in called and field not in keys]
         _, rows = rows_of_keys(snapshot, names, columns, others)
-        values = [ak.combine_chunks(rows.column(name)) for name in (*names, *others)]
+        values = [joined(c.chunks, c.type) for c in rows.select([*names, *others]).columns]
         found = digests(values, self._seeds)
         own = rows.select(list(names)).rename_columns([f.name for f in self.schema.primary_key])
         halves = zip(found.first.tolist(), found.second.tolist(), strict=True)

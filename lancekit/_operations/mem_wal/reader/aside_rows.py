@@ -29,6 +29,7 @@ from lancekit._pipeline.write_rows import data_file
 from lancekit._scan.expressions.nodes import applied
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragment_rows import ScanRequest
+from lancekit._scan.fragments.rebatch import combined, taken_values
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read
@@ -204,8 +205,8 @@ def with_later_columns(
     wanted, found = rows_of_keys(base, names, keys.columns, lacking)
     at = _places(wanted, found)
     own = LanceSchema(tuple(replace(f, nullable=True) for f in schema.fields if f.name in lacking))
-    columns = [ak.take(found.column(field.name), at) for field in own.fields]
-    values = pa.table([*map(_whole, columns)], schema=own.to_arrow())
+    columns = [taken_values(found.column(field.name), at) for field in own.fields]
+    values = combined(pa.table(columns, schema=own.to_arrow()))
     file, location = _memory_file(values.to_batches(), own, f"later columns of {rows.where}")
     ids = {field.id for field in own.walk()}
     files = tuple(
@@ -272,11 +273,7 @@ def _places(wanted: Newest, found: pa.Table) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
-def _one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return ak.combine_chunks(values) if isinstance(values, pa.ChunkedArray) else values
-
-
-# ---- rows of logs and of writers' memory as fragments, each with a data file in memory
+# ---- rows of logs and of writers' memory, as fragments: a data file each, in memory
 #
 # So readers of fragments read them, too: columns are matched by field id, and filters and searches
 # work as for other fragments.

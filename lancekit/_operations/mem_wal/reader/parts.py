@@ -79,25 +79,21 @@ class ShardState:
     entries: tuple[Entry, ...] = ()
     memory: tuple[MemoryRows, ...] = ()
 
-    def memtables(self, schema: LanceSchema) -> list[Memtable]:
-        """Return the rows that are in no generation, in the current form of the log."""
+    def held(self, schema: LanceSchema) -> list[Memtable]:
+        """Return the rows that are in no generation, in today's form, in parts for a file each."""
         form = wal_schema(schema)
         if self.manifest is not None:
-            return [
-                table
-                for table in replayed(self.entries, self.manifest.current_generation, form)
-                if table.rows
-            ]
-        memtables = []
+            tables = replayed(self.entries, self.manifest.current_generation, form)
+            return [part for table in tables if table.rows for part in table.of_files()]
+        held = list[Memtable]()
         for number, batches in self.memory:
             if batches:
                 lacks = frozenset.intersection(
                     *(lacking_columns(batch.schema, form) for batch in batches)
                 )
-                memtables.append(
-                    Memtable(number, [by_id(one, form) for one in batches], lacking=lacks)
-                )
-        return memtables
+                rows = [by_id(one, form) for one in batches]
+                held += Memtable(number, rows, lacking=lacks).of_files()
+        return held
 
     @cached_property
     def identity(self) -> Hashable | None:
@@ -317,11 +313,7 @@ class Parts:
         known = self._cache_key("rows", state.identity)
 
         def make() -> tuple[Part, ...]:
-            memtables = sorted(
-                state.memtables(self.base.manifest.schema),
-                key=attrgetter("generation"),
-                reverse=True,
-            )
+            held = sorted(state.held(self.base.manifest.schema), key=attrgetter("generation"))
             where = f"the log of shard {state.shard.id}"
             return tuple(
                 self._with_missing_columns(
@@ -332,11 +324,11 @@ class Parts:
                             memory_fragment(one.batches, self.base, where), OpenFiles()
                         ),
                         view=self.view,
-                        identity=cache_key(known, one.generation),
+                        identity=known_by(known, number),
                     ),
                     one.lacking,
                 )
-                for one in memtables
+                for number, one in reversed([*enumerate(held)])
             )
 
         def size(made: tuple[Part, ...]) -> int:

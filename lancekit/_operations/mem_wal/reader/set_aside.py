@@ -25,6 +25,7 @@ from lancekit._operations.mem_wal.reader.aside_rows import AsideFile, AsideRows,
 from lancekit._operations.mem_wal.settings import writer_settings
 from lancekit._operations.mem_wal.shares import ShardRows, cast_columns, opened_rows
 from lancekit._operations.mem_wal.writer import Writer
+from lancekit._scan.fragments.rebatch import taken
 from lancekit._shards.aside import Aside, Note, put_note
 from lancekit._shards.schema import TOMBSTONE, Shard, primary_key
 from lancekit._versions.branch_location import BranchLocation
@@ -115,8 +116,8 @@ class GivenRows:
     def rows(self, judged: JudgedRows, selected: Mask) -> pa.Table:
         """Return the selected rows, with corrected values."""
         if self.values is None:
-            return ak.filter(judged.aside.rows, selected)
-        return ak.take(self.values, np.array(self._places_of(judged), np.int64)[selected])
+            return ak.filter(judged.aside.rows, chosen)
+        return taken(self.values, np.array(self._places_of(judged), np.int64)[chosen])
 
     def check_keys(self, judged: JudgedRows) -> None:
         """Raise if a row was corrected to another key, whose newest row was not determined."""
