@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit import _arrow_kernels as ak
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -27,6 +26,7 @@ from lancekit._operations.index.describe import IndexDescription, describe_indic
 from lancekit._operations.maintenance.inventory import ColumnStorage, column_storage
 from lancekit._pipeline.diff.statistics import Bin, Counts, column_statistics, histogram, plain
 from lancekit._scan.fragments.blobs import blob_view
+from lancekit._scan.fragments.rebatch import joined
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._scan.outputs import plan_columns
 from lancekit._scan.take import rows_at, rows_of_runs, spread_runs
@@ -176,8 +176,8 @@ class DatasetColumn(Displayed):
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()
         if values and not is_blob(self._fields[-1].metadata):
-            combined = counts.seen(ak.concat_arrays(values))
-            ranges, _ = histogram(combined.type, found, counts, lambda: [combined], bins)
+            together = counts.seen(joined(values, values[0].type))
+            ranges, _ = histogram(together.type, found, counts, lambda: [together], bins)
         return ColumnSummary(
             column=self.path,
             rows=self._snapshot.manifest.num_rows,

@@ -366,7 +366,7 @@ def _shared(rows: pa.Table, key: Sequence[str]) -> tuple[int, pa.Table]:
     found = digests(key_columns(rows, key), Seeds.drawn())
     both = np.stack([found.first, found.second], axis=1).view("V16").ravel()
     _, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
-    shared = ak.take(rows, np.flatnonzero(counts[inverse] > 1))
+    shared = taken(rows, np.flatnonzero(counts[inverse] > 1))
     return int((counts > 1).sum()), _by_key(shared, key)
 
 

@@ -26,6 +26,7 @@ from lancekit._checked import checked, checked_methods
 from lancekit._choice import check_choice
 from lancekit._legible import warn
 from lancekit._pylance.debug import LOGGER
+from lancekit._scan.fragments.rebatch import combined
 from lancekit._scan.take import rows_of_runs, spread_runs
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
@@ -192,10 +193,10 @@ class ShardedBatchSampler(_Sharded, Sampler):
             held += mine.num_rows
             while held >= size:
                 table = pa.Table.from_batches(waiting)
-                yield _one_batch(table.slice(0, size))
+                yield from _batches(table.slice(0, size))
                 waiting, held = table.slice(size).to_batches(), held - size
         if held:
-            yield _one_batch(pa.Table.from_batches(waiting))
+            yield from _batches(pa.Table.from_batches(waiting))
 
     def _drawn(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches in random order, from a shuffle buffer."""
@@ -353,7 +354,7 @@ def _ranges(total: int, size: int, rank: int, world_size: int) -> list[range]:
 
 def _taken(ds: LanceDataset, ranges: list[range], columns: Columns) -> Iterator[pa.RecordBatch]:
     for rows in ranges:
-        yield _one_batch(ds.take(pa.array(np.arange(rows.start, rows.stop)), columns))
+        yield from _batches(ds.take(pa.array(np.arange(rows.start, rows.stop)), columns))
 
 
 def _torch_share() -> tuple[int, int]:
@@ -432,7 +433,7 @@ def _sampled(
     take = ds.take if filt is None else ds._take_rows
     LOGGER.info("sampling %d of %d rows", len(rows), total)
     for start in range(0, len(rows), batch_size):
-        yield _one_batch(take(pa.array(rows[start : start + batch_size]), columns))
+        yield from _batches(take(pa.array(rows[start : start + batch_size]), columns))
 
 
 def _sample_positions(
@@ -444,11 +445,9 @@ def _sample_positions(
     return rows_of_runs(*spread_runs(rng, total, n, max_takes))
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    """Combine a table into one batch."""
-    batches = ak.combine_chunks(table).to_batches()
-    empty = pa.RecordBatch.from_pylist([], table.schema)
-    return batches[0] if batches else empty
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    """Return a table as one batch, or as several where none can hold all categories."""
+    return combined(table).to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
 
 
 @checked

@@ -204,19 +204,17 @@ def project(
     return computed(outputs, arrays, fresh.num_rows)
 
 
-#: the input of outputs that compute nothing
-_NOTHING = pa.table({})
-
-
 def computed(
     outputs: Sequence[Output], arrays: Mapping[str, pa.ChunkedArray], num_rows: int
 ) -> pa.Table:
     """Return the outputs, computed from their input columns."""
     if not outputs:
         return rows_without_columns(num_rows)
-    batch = pa.table(dict(arrays)) if any(output.expression for output in outputs) else _NOTHING
+    batches = pa.table(dict(arrays)).to_batches() if any(one.expression for one in outputs) else []
     columns = [
-        arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
+        arrays[output.column]
+        if output.expression is None
+        else pa.chunked_array(map(output.expression.evaluate, batches), output.field.type)
         for output in outputs
     ]
     return pa.table(columns, schema=pa.schema([output.field for output in outputs]))

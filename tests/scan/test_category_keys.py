@@ -222,6 +222,25 @@ def test_columns_count_the_categories_of_all_rows_of_a_fragment(
         whole.merge(pa.table({"id": ids[:200], "x": more}), "id")
 
 
+def _by_name(ds: lk.LanceDataset) -> pa.Table:
+    """Return ids and names, without the mark of the key."""
+    rows = ds.to_table()
+    return pa.table({"id": rows["id"], "name": rows["name"]})
+
+
+def test_what_is_told_of_columns_and_rows(ds: lk.LanceDataset, tmp_path: Path) -> None:
+    for name in ("name", "s", "l"):
+        assert ds[name].statistics().distinct == 300
+    first = ds.to_table(columns={"id": "id", "x": "l[1]", "y": "coalesce(s.c, name)"})
+    assert first["x"].to_pylist() == first["y"].to_pylist()
+    assert set(first["x"].to_pylist()) == {*map(_text, range(300))}
+    drawn = [*lk.sampler.maybe_sample(ds, 250, ["name"], batch_size=250)]
+    assert len({name for batch in drawn for name in batch["name"].to_pylist()}) == 250
+    rows = _by_name(ds)
+    by = lk.write_dataset(pa.concat_tables([rows, rows]), str(tmp_path / "by"))
+    assert by.duplicates(["name"]).to_table().num_rows == 600
+
+
 def test_arrays_are_joined_and_cut() -> None:
     parts = [_columns([*range(start, start + 100)]) for start in (0, 100, 200)]
     for name in ("name", "s", "l"):
