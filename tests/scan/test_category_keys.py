@@ -222,10 +222,64 @@ def test_columns_count_the_categories_of_all_rows_of_a_fragment(
         whole.merge(pa.table({"id": ids[:200], "x": more}), "id")
 
 
+def _branched(ds: lk.LanceDataset) -> lk.LanceDataset:
+    """Make a branch both sides of which changed every row."""
+    ds.add_columns({"n": "0"})
+    branch = ds.create_branch("b")
+    for line, number in ((ds, 1), (branch, 2)):
+        line.update({"n": str(number), "name": f"concat('{number}', name)"})
+    return branch
+
+
+def test_conflicts_of_more_categories_than_keys_count(ds: lk.LanceDataset) -> None:
+    _branched(ds)
+    conflicts = ds.branches.merge("b", dry_run=True).conflicts
+    table = conflicts.to_table()
+    assert [row["name"] for row in table["theirs"].to_pylist()] == [
+        f"2{_text(number)}" for number in table["id"].to_pylist()
+    ]
+    assert len(conflicts.sample(300)) == len(conflicts.to_pandas()) == 300
+    ds.branches.merge("b", conflicts=lambda found: found.to_pandas()["theirs"].tolist())
+    assert _names(ds) == [f"2{_text(number)}" for number in range(300)]
+
+
+@pytest.mark.parametrize("answer", ["sides", "rows"])
+def test_names_are_the_key_of_conflicts(ds: lk.LanceDataset, answer: str, tmp_path: Path) -> None:
+    ds = lk.write_dataset(_by_name(ds), str(tmp_path / "by"), primary_key="name")
+    branch = ds.create_branch("b")
+    for line, number in ((ds, 1), (branch, 2)):
+        line.update({"id": f"id + {number}000"})
+    wanted = {_text(number): number + (2000 if number < 200 else 1000) for number in range(300)}
+    sides: Any = lk.Sides(rows={n: "theirs" if wanted[n] >= 2000 else "ours" for n in wanted})
+    if answer == "rows":
+        sides = lambda _: [{"id": wanted[name], "name": name} for name in wanted]  # noqa: E731
+    ds.branches.merge("b", conflicts=sides)
+    found = ds.to_table()
+    assert dict(zip(found["name"].to_pylist(), found["id"].to_pylist(), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("casts", ["ours", "theirs"])
+def test_a_side_makes_texts_of_the_names_that_another_one_adds(
+    ds: lk.LanceDataset, casts: str
+) -> None:
+    branch = ds.create_branch("b")
+    casting, adding = (ds, branch) if casts == "ours" else (branch, ds)
+    adding.update({"name": "concat('new', name)"}, "id % 2 = 0")
+    adding.insert(ds.to_table(filter="id < 100").set_column(0, "id", pa.array(range(300, 400))))
+    casting.alter_columns({"path": "name", "data_type": pa.string()})
+    ds.branches.merge("b")
+    assert _names(ds)[:300] == [f"new{_text(n)}" if n % 2 == 0 else _text(n) for n in range(300)]
+    assert (ds.count_rows(), ds.schema.field("name").type) == (400, pa.string())
+
+
 def _by_name(ds: lk.LanceDataset) -> pa.Table:
     """Return ids and names, without the mark of the key."""
     rows = ds.to_table()
     return pa.table({"id": rows["id"], "name": rows["name"]})
+
+
+def _names(ds: lk.LanceDataset) -> list[str | None]:
+    return ds.to_table(["id", "name"], order_by=["id"])["name"].to_pylist()
 
 
 def test_what_is_told_of_columns_and_rows(ds: lk.LanceDataset, tmp_path: Path) -> None:
@@ -239,6 +293,14 @@ def test_what_is_told_of_columns_and_rows(ds: lk.LanceDataset, tmp_path: Path) -
     rows = _by_name(ds)
     by = lk.write_dataset(pa.concat_tables([rows, rows]), str(tmp_path / "by"))
     assert by.duplicates(["name"]).to_table().num_rows == 600
+
+
+def test_histories_of_rows_by_their_names(ds: lk.LanceDataset, tmp_path: Path) -> None:
+    by = lk.write_dataset(_by_name(ds), str(tmp_path / "by"), primary_key="name")
+    by.update({"id": "id + 1000"})
+    told = by.row_history("id < 1100")
+    assert {change.key["name"] for change in told} == {*map(_text, range(100))}
+    assert len(told) == 200
 
 
 def test_arrays_are_joined_and_cut() -> None:

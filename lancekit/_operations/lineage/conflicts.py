@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._choice import check_choice
 from lancekit._display import Displayed
@@ -24,9 +23,10 @@ from lancekit._pipeline.casts.plan import plan_cast
 from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.match import Matches, match_keys
 from lancekit._pipeline.diff.row_values import NOWHERE, Addresses, read_rows, row_values
-from lancekit._pipeline.diff.values import Seeds, digests
+from lancekit._pipeline.diff.values import Seeds, digests, plain_values
 from lancekit._pipeline.frames import exact_frame
 from lancekit._pipeline.inputs import as_reader
+from lancekit._scan.fragments.rebatch import joined
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, MergeConflictError, SchemaMismatchError
 
@@ -183,7 +183,7 @@ def pair_with_conflicts(
     """
     seeds = Seeds.drawn()
     old, new = (
-        digests([_array(part[name], rows.schema.field(name).type) for name in key], seeds)
+        digests([plain_values(part[name], rows.schema.field(name).type) for name in key], seeds)
         for part in (conflicts, rows)
     )
     found = match_keys(old, new)
@@ -198,12 +198,7 @@ def pair_with_conflicts(
     return found
 
 
-def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    joined = ak.combine_chunks(values)
-    return joined if joined.type == kind else ak.cast(joined, kind)
-
-
-#: a selection of conflicts: a slice, or positions
+#: which of the conflicts: a stretch, or places
 Part: TypeAlias = slice | npt.NDArray[np.int64]
 #: the kinds of conflicts: the operation of the target, then of the source
 KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")
@@ -385,8 +380,9 @@ class Conflicts(Displayed):
                 "theirs": _structs(plan.theirs, columns, theirs, new=False),
             }
         for name in plan.key:
-            left, right = (sides[side].field(name) for side in ("ours", "theirs"))
-            yield name, pc.if_else(sides["ours"].is_valid(), left, right)
+            both = [sides[side].field(name) for side in ("ours", "theirs")]
+            places = np.arange(len(ours)) + np.where(ours == NOWHERE, len(ours), 0)
+            yield name, ak.take(joined(both, both[0].type), places)
 
     def _plain(self) -> str:
         columns = f", {len(self.by_column)} columns" if self.by_column else ""
@@ -412,7 +408,8 @@ def _structs(
     if not len(found):
         return cast("pa.StructArray", pa.nulls(len(rows), pa.struct(fields)))
     values = row_values(columns, read_rows(side, found), found, new=new)
-    structs = pa.StructArray.from_arrays(values, fields=fields)
+    typed = [field.with_type(of.type) for field, of in zip(fields, values, strict=True)]
+    structs = pa.StructArray.from_arrays(values, fields=typed)
     places = np.cumsum(there) - 1
     return ak.take(structs, pa.array(places, pa.int64(), mask=~there))
 

@@ -27,7 +27,7 @@ from lancekit._operations.lineage.trace import (
 )
 from lancekit._pipeline.diff.match import contained_in
 from lancekit._pipeline.diff.row_values import Addresses, Side, read_rows, row_values, seen
-from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests
+from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests, plain_values
 from lancekit._scan.expressions.predicate import Predicate
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources, sources_for
@@ -197,10 +197,10 @@ class _Finder:
         schema = seen(snapshot)
         columns = []
         for name, now in self.names.items():
-            kind, values = schema.field(now).to_arrow().type, ak.combine_chunks(self._keys[name])
+            kind = schema.field(now).to_arrow().type
             try:
-                columns.append(values if values.type == kind else ak.cast(values, kind))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the key does not fit the type
+                columns.append(plain_values(self._keys[name], kind))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
                 return None
         return digests(columns, self._seeds)
 

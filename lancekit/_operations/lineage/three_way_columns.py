@@ -39,6 +39,7 @@ from lancekit._pipeline.diff.row_values import (
     unlike,
 )
 from lancekit._pipeline.diff.values import differing
+from lancekit._scan.fragments.rebatch import joined
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import SchemaMismatchError
 
@@ -239,10 +240,10 @@ class _Rows:
     # each opens its files once for all columns
 
     @cached_property
-    def column(self) -> Callable[[str], pa.Array]:
-        """A function that reads a column of the rows; it caches the last column for its parts."""
+    def column(self) -> Callable[[str], pa.ChunkedArray]:
+        """What reads a column of the rows; the last one is kept, for its parts."""
         side = read_rows(self.version, self.rows)
-        return lru_cache(1)(lambda name: ak.combine_chunks(side.read([name], self.rows)[name]))
+        return lru_cache(1)(lambda name: side.read([name], self.rows)[name])
 
     @cached_property
     def then(self) -> Side:
@@ -277,12 +278,12 @@ class _Found:
     has_rows: bool
 
 
-def _values(values: pa.Array, chain: Sequence[LanceField]) -> _Found:
-    """Return the values of a column, or of a part of it.
+def _values(column: pa.ChunkedArray, chain: Sequence[LanceField]) -> _Found:
+    """Return a column, or a part of it.
 
     A part of a null struct is null, but is not counted as a null.
     """
-    has_rows = True
+    values, has_rows = joined(column.chunks, column.type), True
     above = np.zeros(len(values), bool)
     for field in chain[1:]:
         above = flags_of(values.is_null())
@@ -336,7 +337,7 @@ def _num_new(
     now = ak.take(found.values, marked[known])
     try:
         table = side.then.read([base[0].name], before[known])
-        old = retyped(_values(ak.combine_chunks(table.column(0)), base).values, now.type)
+        old = retyped(_values(table.column(0), base).values, now.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return len(marked)
     same = ~differing(old, now)

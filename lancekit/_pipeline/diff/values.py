@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
+from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import flags_of
 from lancekit._format.arrow_parts import child_of, fixed_items, items_of, viewed
 from lancekit._pipeline.hashed_keys import Hashes, comparable, hash_rows
@@ -143,6 +144,12 @@ def _of_lists(lists: pa.Array, seed: int) -> Hashes:
     out = sizes.astype(np.uint64)
     _fold(out, sums[starts[1:]] - sums[starts[:-1]])
     return out
+
+
+def plain_values(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Return values in a type; those of a dictionary, whose keys may be too few, in their own."""
+    plain = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+    return ak.combine_chunks(column if column.type == plain else ak.cast(column, plain))
 
 
 def _plain(values: pa.Array) -> pa.Array:
