@@ -176,8 +176,8 @@ class DatasetColumn(Displayed):
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()
         if values and not is_blob(self._fields[-1].metadata):
-            together = counts.seen(joined(values, values[0].type))
-            ranges, _ = histogram(together.type, found, counts, lambda: [together], bins)
+            combined = counts.seen(joined(values, values[0].type))
+            ranges, _ = histogram(combined.type, found, counts, lambda: [combined], bins)
         return ColumnSummary(
             column=self.path,
             rows=self._snapshot.manifest.num_rows,

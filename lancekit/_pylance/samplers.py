@@ -446,7 +446,7 @@ def _sample_positions(
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """Return a table as one batch, or as several where none can hold all categories."""
+    """Combine a table into one batch, or into several if one cannot hold all categories."""
     return combined(table).to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
 
 

@@ -50,12 +50,12 @@ class Categories:
         return {path[0] for path in self._most}
 
     def add(self, column: Callable[[int], pa.Array]) -> int | None:
-        """Take the values of some rows, unless those of a column are too many: its place."""
+        """Add the values of some rows; if a column's do not fit, return its index and add none."""
         of_paths = {path: _at(column(path[0]), path[1:]).dictionary for path in self._most}
-        return self._take({path: storage_of(items) for path, items in of_paths.items()})
+        return self._merge({path: storage_of(items) for path, items in of_paths.items()})
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> bool:
-        """Take the values of batches, of one with too many the used ones; ``False`` if it fails."""
+        """Add the values of batches, of some only the used ones; return False if they do not fit."""
         return all(
             self.add(batch.column) is None
             or self.add({at: without_unused(batch.column(at)) for at in self.columns}.__getitem__)
@@ -64,11 +64,11 @@ class Categories:
         )
 
     def join(self, other: Categories) -> int | None:
-        """Take all that another of the same schema has, in the same way."""
-        return self._take(other._values)
+        """Add the values of another object for the same schema, like `add`."""
+        return self._merge(other._values)
 
-    def _take(self, found: _Values) -> int | None:
-        taken = dict(self._values)
+    def _merge(self, found: _Values) -> int | None:
+        merged = dict(self._values)
         for path, items in found.items():
             known = merged.get(path)
             if known is None or not known.equals(items):
@@ -76,8 +76,8 @@ class Categories:
                 known = ak.drop_null(pc.unique(pa.chunked_array(parts)))
             if len(known) > self._most[path]:
                 return path[0]
-            taken[path] = known
-        self._values = taken
+            merged[path] = known
+        self._values = merged
         return None
 
 

@@ -198,7 +198,7 @@ def pair_with_conflicts(
     return found
 
 
-#: which of the conflicts: a stretch, or places
+#: a selection of conflicts: a slice, or positions
 Part: TypeAlias = slice | npt.NDArray[np.int64]
 #: the kinds of conflicts: the operation of the target, then of the source
 KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")

@@ -200,7 +200,7 @@ class _Finder:
             kind = schema.field(now).to_arrow().type
             try:
                 columns.append(plain_values(self._keys[name], kind))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no row of that type has it
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the key does not fit the type
                 return None
         return digests(columns, self._seeds)
 

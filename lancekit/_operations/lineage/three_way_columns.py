@@ -241,7 +241,7 @@ class _Rows:
 
     @cached_property
     def column(self) -> Callable[[str], pa.ChunkedArray]:
-        """What reads a column of the rows; the last one is kept, for its parts."""
+        """A function that reads a column of the rows; it caches the last column for its parts."""
         side = read_rows(self.version, self.rows)
         return lru_cache(1)(lambda name: side.read([name], self.rows)[name])
 
@@ -279,7 +279,7 @@ class _Found:
 
 
 def _values(column: pa.ChunkedArray, chain: Sequence[LanceField]) -> _Found:
-    """Return a column, or a part of it.
+    """Return the values of a column, or of a part of it.
 
     A part of a null struct is null, but is not counted as a null.
     """

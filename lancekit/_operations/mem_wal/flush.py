@@ -249,7 +249,7 @@ def _made(
         target = IndexTarget(snapshot=generation, column=column, kind=kind, name=like.name)
         content = builder.extended(builder.bare(stored), read_rows(target, fragments))
         return write_segment(target, content, fragments, uuid=new)
-    except Exception as error:  # whatever it is, rows come first
+    except Exception as error:  # no error may keep the rows from being written
         delete_segment(generation.store, new)
         uri, name = table.location.uri, like.name
         LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)

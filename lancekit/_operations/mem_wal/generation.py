@@ -122,7 +122,7 @@ def write_generation(
 def _write(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
 ) -> int | None:
-    """Write all files; return the bytes of the keys, ``None`` if there are none."""
+    """Write all files; return the bytes of the keys, or ``None`` without a primary key."""
     fragments = _write_fragments(store, schema, rows, storage_version)
     key = [whole(rows.column(one.name)) for one in primary_key(schema)]
     hidden = _write_keys(store, one_key(key), fragments) if key else {}
@@ -161,13 +161,13 @@ def _write_fragments(
 
 
 def _write_keys(store: Store, keys: pa.Array, fragments: Sequence[Fragment]) -> _Hidden:
-    """Write which keys the rows have; return all but the last row of each key."""
+    """Write the key index; return all rows but the last row of each key, by fragment."""
     own = [np.arange(one.physical_rows, dtype=np.uint64) for one in fragments]
     rows = np.concatenate([row_address.addresses(id_, of) for id_, of in enumerate(own)])
     found = SortedRows.build(IndexedColumn(keys.type, keys, rows), _PAGE_ROWS)
     for file in found.files():
         write_file(store.create(f"{KEYS}/{file.name}"), file, checksums=True)
-    # rows of one key stay in their order: the one before a row of the same key was written before
+    # the sort is stable: before a row of the same key comes the row that was written earlier
     hidden = np.sort(found.rows[:-1][~differs(found.values)[1:]])
     return {id_: to_bitmap(offsets) for id_, offsets in row_address.by_fragment(hidden)}
 
@@ -175,7 +175,7 @@ def _write_keys(store: Store, keys: pa.Array, fragments: Sequence[Fragment]) -> 
 def _put_version(
     store: Store, operation: Overwrite, hidden: _Hidden, storage_version: str, indexed: Indexed
 ) -> None:
-    """Put the one version, some rows of whose fragments are deleted from the beginning."""
+    """Put the only version of a table, with the `hidden` rows of its fragments deleted."""
     location = BranchLocation(root=store)
     now = time.time_ns()
     empty = first_manifest(operation, storage_version)

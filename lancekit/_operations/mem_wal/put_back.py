@@ -116,7 +116,7 @@ def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False)
             + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
         )
     rows = cast_columns(reader, wanted, known)
-    if ROW in names:  # a user may have sorted them otherwise, and the newest row of a key counts
+    if ROW in names:  # restore the order, because the last row of a key counts
         rows = taken(rows, np.argsort(rows.column(ROW).to_numpy(), kind="stable"))
     return rows
 

@@ -247,7 +247,10 @@ class Writer:
     # ---- the sink of the queue
 
     def room(self, first: Ticket) -> tuple[int, int, Callable[[list[pa.RecordBatch]], bool]]:
-        """Freeze the memtable if a put does not fit; return what an entry may have."""
+        """Freeze the memtable if a put does not fit.
+
+        Return the rows and bytes that an entry may have, and a test of its dictionaries.
+        """
         if self._waiting.ended is not None:
             raise self._waiting.ended
         if self._closed:

@@ -14,9 +14,9 @@ from lancekit.errors import NullKeyError
 
 
 def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cast batches one by one, counting rows for messages.
+    """Cast batches one by one; row numbers in errors count over all batches.
 
-    One whose categories are too many for one file becomes several.
+    A batch with too many categories for one file is split.
 
     Raises NullKeyError: a primary-key column holds a null.
     Raises SchemaMismatchError: a value does not fit.

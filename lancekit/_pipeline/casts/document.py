@@ -116,10 +116,10 @@ and bytes. A new column with a dictionary of dates, times, timestamps, durations
 could read it. Cast such a column to the type of the values. If the dataset or `schema=` has that
 plain type, the dictionary is stored as plain values, by the table above.
 
-Keys of 8 or 16 bits must tell apart all values of a data file. Where the categories of incoming
-rows are more, values that no row has are left out, and rows with further values go to another file,
-also from a [write-ahead log](mem-wal.md). There is no other file for new columns, which are beside
-all rows of a fragment, and for the list of one row: too many values are an error there.
+Keys of 8 or 16 bits must distinguish all values of a data file. If the incoming rows have more
+categories, unused values are dropped, and rows with further values go to another file. The same
+holds for a [write-ahead log](mem-wal.md). In two cases there is no other file, and too many values
+are an error: new columns, which are beside all rows of a fragment, and the list of a single row.
 
 ## The index of a pandas frame
 

@@ -146,9 +146,9 @@ def merged_scan(scan: Scan, of: ReadSet, blob_handling: str | None = None) -> Sc
 
 
 def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator[ExternalTable]:
-    """Yield the generations of one fragment that have indices of their own."""
+    """Yield the generations that have indices and one fragment."""
     for part, source in zip(of.parts, fragments, strict=True):
-        with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
+        with suppress(LancekitError, OSError):  # reading its rows raises the error
             table = part.table
             if table is not None and table.indices and len(table.manifest.fragments) == 1:
                 yield ExternalTable(source, table)

@@ -79,21 +79,21 @@ class ShardState:
     entries: tuple[Entry, ...] = ()
     memory: tuple[MemoryRows, ...] = ()
 
-    def held(self, schema: LanceSchema) -> list[Memtable]:
-        """Return the rows that are in no generation, in today's form, in parts for a file each."""
+    def memtables(self, schema: LanceSchema) -> list[Memtable]:
+        """Return the unflushed rows, in the current form of the log, in parts of one file each."""
         form = wal_schema(schema)
         if self.manifest is not None:
             tables = replayed(self.entries, self.manifest.current_generation, form)
             return [part for table in tables if table.rows for part in table.of_files()]
-        held = list[Memtable]()
+        memtables = list[Memtable]()
         for number, batches in self.memory:
             if batches:
                 lacks = frozenset.intersection(
                     *(lacking_columns(batch.schema, form) for batch in batches)
                 )
                 rows = [by_id(one, form) for one in batches]
-                held += Memtable(number, rows, lacking=lacks).of_files()
-        return held
+                memtables += Memtable(number, rows, lacking=lacks).of_files()
+        return memtables
 
     @cached_property
     def identity(self) -> Hashable | None:
@@ -313,7 +313,9 @@ class Parts:
         known = self._cache_key("rows", state.identity)
 
         def make() -> tuple[Part, ...]:
-            held = sorted(state.held(self.base.manifest.schema), key=attrgetter("generation"))
+            memtables = sorted(
+                state.memtables(self.base.manifest.schema), key=attrgetter("generation")
+            )
             where = f"the log of shard {state.shard.id}"
             return tuple(
                 self._with_missing_columns(
@@ -324,11 +326,11 @@ class Parts:
                             memory_fragment(one.batches, self.base, where), OpenFiles()
                         ),
                         view=self.view,
-                        identity=known_by(known, number),
+                        identity=cache_key(known, number),
                     ),
                     one.lacking,
                 )
-                for number, one in reversed([*enumerate(held)])
+                for number, one in reversed([*enumerate(memtables)])
             )
 
         def size(made: tuple[Part, ...]) -> int:

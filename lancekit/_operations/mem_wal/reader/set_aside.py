@@ -116,8 +116,8 @@ class GivenRows:
     def rows(self, judged: JudgedRows, selected: Mask) -> pa.Table:
         """Return the selected rows, with corrected values."""
         if self.values is None:
-            return ak.filter(judged.aside.rows, chosen)
-        return taken(self.values, np.array(self._places_of(judged), np.int64)[chosen])
+            return ak.filter(judged.aside.rows, selected)
+        return taken(self.values, np.array(self._places_of(judged), np.int64)[selected])
 
     def check_keys(self, judged: JudgedRows) -> None:
         """Raise if a row was corrected to another key, whose newest row was not determined."""
