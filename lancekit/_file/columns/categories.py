@@ -55,7 +55,7 @@ class Categories:
         return self._merge({path: storage_of(items) for path, items in of_paths.items()})
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> bool:
-        """Add the values of batches, of some only the used ones; return False if they do not fit."""
+        """Add the values of batches, or only the used ones; return False if they do not fit."""
         return all(
             self.add(batch.column) is None
             or self.add({at: without_unused(batch.column(at)) for at in self.columns}.__getitem__)
