@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import ColumnNotFoundError, DuplicateKeysError, InvalidArgumentError
+from lancekit.errors import (
+    ColumnNotFoundError,
+    DuplicateKeysError,
+    InvalidArgumentError,
+    MergeConflictError,
+)
 
 
 @pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
@@ -94,18 +99,91 @@ def test_columns_that_are_named() -> None:
         ds.duplicates("nosuch")
 
 
-def test_a_refused_branch_merge_leads_there() -> None:
+def two_rows_of_a_key(name: str) -> tuple[lk.LanceDataset, lk.LanceDataset]:
     ds = lk.write_dataset(
         {"id": [1, 1, 2], "v": [1, 2, 3]},
-        "memory://refused",
+        f"memory://{name}",
         primary_key="id",
         primary_key_check="ignore",
     )
-    ds.create_branch("b").update({"v": "v + 1"})
-    ds.update({"v": "v + 2"})
+    return ds, ds.create_branch("b")
+
+
+def rows_of(ds: lk.LanceDataset) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in ds.to_table().to_pylist())
+
+
+def test_a_refused_branch_merge_leads_there() -> None:
+    ds, branch = two_rows_of_a_key("refused")
+    branch.update({"v": "v + 10"}, where="id = 1")
+    ds.update({"v": "v + 20"}, where="id = 1")
     with pytest.raises(InvalidArgumentError, match=r"share their key \(id\)") as caught:
+        ds.branches.merge("b", conflicts="theirs")
+    assert caught.value.hint.startswith(
+        "ds.duplicates(['id']) shows such rows of a version. Leave one row of each such key on "
+        "both sides, or none on both; or "
+    )
+    for side in (ds, branch):
+        _, doubled = side.duplicates(["id"]).to_table()["_rowid"].to_pylist()
+        side.delete(f"_rowid = {doubled}")
+        assert side.duplicates().rows == 0
+    with pytest.raises(MergeConflictError):  # nobody can tell which row of the base each was
         ds.branches.merge("b")
-    assert "ds.duplicates(['id'])" in caught.value.hint
+    ds.branches.merge("b", conflicts="theirs")
+    assert rows_of(ds) == [(1, 11), (2, 3)]
+    branch.update({"v": "12"}, where="id = 1")
+    ds.branches.merge("b")
+    assert rows_of(ds) == [(1, 12), (2, 3)]
+
+
+@pytest.mark.parametrize(("side", "left"), [("ours", [(1, 2)]), ("theirs", [(1, 11)])])
+def test_a_row_that_a_side_kept_conflicts_with_one_that_the_other_changed(
+    side: str, left: list[tuple[int, int]]
+) -> None:
+    ds, branch = two_rows_of_a_key(f"kept-{side}")
+    branch.update({"v": "v + 10"}, where="id = 1")
+    branch.delete("v = 12")
+    ds.delete("v = 1")
+    with pytest.raises(MergeConflictError):
+        ds.branches.merge("b")
+    ds.branches.merge("b", conflicts=side)
+    assert rows_of(ds) == [*left, (2, 3)]
+
+
+def test_a_side_that_left_the_key_alone_takes_the_row_of_the_other() -> None:
+    ds, branch = two_rows_of_a_key("alone")
+    ds.update({"v": "4"}, where="id = 2")
+    branch.update({"v": "v + 10"}, where="id = 1")
+    branch.delete("v = 12")
+    ds.branches.merge("b")
+    assert rows_of(ds) == [(1, 11), (2, 4)]
+
+
+def test_a_side_without_a_row_of_the_key() -> None:
+    ds, branch = two_rows_of_a_key("none")
+    branch.update({"v": "v + 10"}, where="id = 1")
+    branch.delete("v = 12")
+    ds.delete("id = 1")
+    with pytest.raises(InvalidArgumentError, match="share their key"):
+        ds.branches.merge("b")
+    branch.delete("id = 1")
+    ds.update({"v": "4"}, where="id = 2")
+    ds.branches.merge("b")
+    assert rows_of(ds) == [(2, 4)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_values_of_a_new_column_are_not_lost(reverse: bool) -> None:
+    ds, branch = two_rows_of_a_key(f"column-{reverse}")
+    wide, other = (branch, ds) if reverse else (ds, branch)
+    other.update({"v": "v + 10"}, where="id = 1")
+    wide.add_columns({"x": "id * 100"})
+    with pytest.raises(InvalidArgumentError, match="share their key"):
+        ds.branches.merge("b")
+    other.delete("v = 12")
+    wide.delete("v = 2")
+    ds.branches.merge("b", conflicts="ours" if reverse else "theirs")
+    assert rows_of(ds) == [(1, 11, 100), (2, 3, 200)]
 
 
 def test_a_check_that_nobody_knows() -> None:

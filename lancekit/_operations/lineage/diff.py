@@ -49,6 +49,7 @@ Sides = tuple[Side, Side]
 #: operations that change values without an update of the row's last-updated version
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
+_NONE: Addresses = np.empty(0, np.uint64)
 _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_updated_at_version"
 
 
@@ -56,9 +57,9 @@ _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_update
 class Changes:
     """The rows that differ between two versions, by their addresses on their sides.
 
-    `updated` are pairs; so are `same`, equal rows that moved.  `cells` counts differing values of
-    updated rows by column, `widths` by row.  `ambiguous` counts the rows deleted and
-    inserted whose key occurs more than once on a side.
+    `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
+    that differ in the updated rows, by column, `widths` by row; `repeated` are the rows deleted and
+    inserted whose key stands more than once on a side.
     """
 
     deleted: Addresses
@@ -67,7 +68,12 @@ class Changes:
     same: tuple[Addresses, Addresses]
     cells: dict[str, int]
     widths: npt.NDArray[np.int64]
-    ambiguous: int
+    repeated: tuple[Addresses, Addresses]
+
+    @property
+    def ambiguous(self) -> int:
+        """How many rows were deleted and inserted whose key stands more than once on a side."""
+        return sum(map(len, self.repeated))
 
     @property
     def is_empty(self) -> bool:
@@ -127,7 +133,7 @@ class _Search:
         self.old, self.new = sides
         self.seeds = Seeds.drawn()
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
-        self.ambiguous = 0
+        self.repeated = _NONE, _NONE
         self.updated: list[tuple[Addresses, Addresses]] = []
         self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         #: equal rows that moved
@@ -161,7 +167,7 @@ class _Search:
             same=joined_pairs(self.same),
             cells=self.cells,
             widths=np.concatenate(self.widths)[order],
-            ambiguous=self.ambiguous,
+            repeated=self.repeated,
         )
 
     def _all(self, side: Side, fragment_id: int) -> Addresses:
@@ -271,12 +277,12 @@ class _Search:
         come = new[np.concatenate([found.new[twice], found.repeated.new])]
         if len(gone) and len(come):
             gone, come = self._by_rows(gone, come)
-        self.ambiguous += len(gone) + len(come)
-        self.ambiguous += int(left[found.alone.old].sum() + right[found.alone.new].sum())
-        return (
-            np.concatenate([old[found.alone.old], gone]),
-            np.concatenate([new[found.alone.new], come]),
+        deleted, inserted = old[found.alone.old], new[found.alone.new]
+        self.repeated = (
+            np.concatenate([deleted[left[found.alone.old]], gone]),
+            np.concatenate([inserted[right[found.alone.new]], come]),
         )
+        return np.concatenate([deleted, gone]), np.concatenate([inserted, come])
 
     def _in_order(
         self, key: Sequence[ColumnPair], old: Addresses, new: Addresses
@@ -362,7 +368,7 @@ def _numbers(
 
 
 def _joined(parts: Sequence[Addresses]) -> Addresses:
-    return np.concatenate([np.empty(0, np.uint64), *parts])
+    return np.concatenate([_NONE, *parts])
 
 
 def joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:

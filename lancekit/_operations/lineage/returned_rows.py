@@ -23,7 +23,6 @@ from lancekit._format.row_ids import (
     read_row_versions,
 )
 from lancekit._format.row_ids_encode import encode_row_versions, uniform_versions
-from lancekit._legible import count
 from lancekit._operations.lineage.diff import Changes, compare_rows
 from lancekit._operations.lineage.diff_plan import DiffPlan, shared_ids
 from lancekit._pipeline.diff.column_identity import spans_since
@@ -317,19 +316,10 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
 def check_identified(plan: DiffPlan, found: Changes) -> None:
     """Refuse to merge changes of rows if the rows of both sides cannot be matched.
 
-    Raises InvalidArgumentError: there is no key that stands once, and no row ids of a common
-        version.
+    Raises InvalidArgumentError: there is no key, and no row ids of a common version.
     """
     if plan.way == "whole rows" or _may_be_updates(plan, found):
         raise _error(plan, "both sides changed some")
-    if found.ambiguous:
-        raise InvalidArgumentError(
-            f"Rows that differ between {_sides(plan)} share their key ({', '.join(plan.key)}) with "
-            f"other rows: {count(found.ambiguous)} in all.",
-            hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Delete all but "
-            "one of each key on both sides, or name columns in `on` whose values stand once.",
-            ambiguous=found.ambiguous,
-        )
 
 
 def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:

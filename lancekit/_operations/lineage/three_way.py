@@ -34,7 +34,12 @@ from lancekit._operations.lineage.merged_columns import (
     Settled,
     Values,
 )
-from lancekit._operations.lineage.paired_rows import PairedRows, check_paired, rows_met
+from lancekit._operations.lineage.paired_rows import (
+    PairedRows,
+    check_paired,
+    rows_met,
+    with_keys_once,
+)
 from lancekit._operations.lineage.returned_rows import (
     check_identified,
     check_inserted,
@@ -143,6 +148,8 @@ def three_ways(
     between = plan_diff(theirs, ours, on=on, pairs=pairs_of_sides(pairs))
     if len(since) == 1:
         check_inserted(between, since[0].base, since[0].changes, since[0].mine)
+    has_new = [any(pair.old is None for one in pairs for pair in one[at]) for at in (0, 1)]
+    since = [with_keys_once(one, between, has_new, versions.bases) for one in since]
     in_ours = [PairedRows.to_new(one.to_ours, one.mine) for one in since]
     several = since if len(since) > 1 else ()
     in_bases = [PairedRows.to_old(one.to_theirs, one.changes) for one in several]

@@ -378,8 +378,10 @@ def test_nothing_tells_the_rows(tmp_path: Path) -> None:
     ds.delete("v = 1")
     with pytest.raises(InvalidArgumentError, match="Nothing tells which rows"):
         ds.diff(1, exp).apply(ds)
+    both = ds.checkout_version(1).create_branch("both")
+    both.update({"v": "v + 10"}, where="id = 1")
     with pytest.raises(InvalidArgumentError, match="share their key"):
-        ds.diff(1, exp, on="id").apply(ds)
+        ds.diff(1, both, on="id").apply(ds)
     ds.diff(1, exp, on=["id", "v"]).apply(ds)
     assert as_read(ds) == [{"id": 1, "v": 2}]
     with pytest.raises(InvalidArgumentError, match="make no whole change"):
