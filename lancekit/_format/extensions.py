@@ -110,8 +110,10 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch to its stored form ``schema``; only JSON is copied."""
-    plain = [_storage(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)]
+    """Return a batch in the stored form ``schema`` of its own; only JSON is copied."""
+    plain = [
+        stored_values(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)
+    ]
     columns = [_convert(v, f, to_jsonb) for v, f in zip(plain, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -120,21 +122,21 @@ def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
 
 
-def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert values to a type that differs only in extensions and metadata.
+def stored_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values as a type that differs in nothing but extensions and metadata.
 
     It converts each part, because Arrow's casts of lists of nulls lose items.
     """
     if values.type.equals(kind, check_metadata=True):
         return values
     if isinstance(values, pa.ExtensionArray):
-        return _storage(values.storage, kind)
+        return stored_values(values.storage, kind)
     below = _children(kind)
     if isinstance(values, pa.StructArray):
-        parts = [_storage(values.field(at), child.type) for at, child in enumerate(below)]
+        parts = [stored_values(values.field(at), child.type) for at, child in enumerate(below)]
         return pa.StructArray.from_arrays(parts, fields=below, mask=values.is_null())
     if values.type.id == kind.id and isinstance(values, _LISTS):
-        return with_other_items(values, kind, _storage(items_of(values), below[0].type))
+        return with_other_items(values, kind, stored_values(items_of(values), below[0].type))
     return values.cast(kind)
 
 
@@ -168,7 +170,7 @@ def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Convert a batch in stored form to JSON as text."""
     schema = text_schema(batch.schema)
     columns = [
-        _storage(_convert(values, old, from_jsonb), new.type)
+        stored_values(_convert(values, old, from_jsonb), new.type)
         for values, old, new in zip(batch.columns, batch.schema, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
@@ -235,7 +237,7 @@ def resolved(rows: Rows) -> Rows:
     schema = text_schema(rows.schema)
     columns = [
         pa.chunked_array(
-            [_storage(_convert(chunk, old, from_jsonb), new.type) for chunk in column.chunks],
+            [stored_values(_convert(chunk, old, from_jsonb), new.type) for chunk in column.chunks],
             new.type,
         )
         for column, old, new in zip(whole.columns, rows.schema, schema, strict=True)

@@ -23,7 +23,7 @@ from lancekit._pipeline.inputs import as_reader, is_spark_dataframe
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax_text import quoted
 from lancekit._scan.fragments.blobs import blob_view
-from lancekit._spark.frames.types import arrow_schema, to_spark_batch, wire_schema
+from lancekit._spark.frames.types import READ_IT, arrow_schema, to_spark_batch, wire_schema
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class Stream:
         """Return a new reader that starts at the first row."""
         schema, wire = self.schema, wire_schema(self.own)
         pieces = (
-            pa.RecordBatch.from_arrays(to_spark_batch(batch, wire).columns, schema=schema)
+            pa.RecordBatch.from_arrays(to_spark_batch(batch, wire, READ_IT).columns, schema=schema)
             for batch in self.batches()
         )
         return pa.RecordBatchReader.from_batches(schema, pieces)

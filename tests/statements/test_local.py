@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit._statements import select
 from lancekit._statements.run import run_statements
 from lancekit._statements.tables import Names
-from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.errors import CorruptFileError, LancekitError, UnsupportedTypeError
 
 
 @pytest.fixture
@@ -113,3 +113,47 @@ def test_durations_come_through(monkeypatch: pytest.MonkeyPatch, bytes_read_firs
     lk.sql(merge, ds=ds, s=pa.table({"id": [2], "d": pa.array([7], pa.duration("ms"))}))
     changed = ds.to_table(["id", "d"]).sort_by("id")["d"].cast(pa.int64())
     assert changed.to_pylist() == [None, 7000, None]
+
+
+UUIDS = pa.array([b"0123456789abcdef", None, b"a" * 16], pa.uuid())
+
+
+@pytest.mark.parametrize("bytes_read_first", [0, 1 << 30])
+def test_uuids_come_out_at_any_depth(
+    monkeypatch: pytest.MonkeyPatch, bytes_read_first: int
+) -> None:
+    monkeypatch.setattr(select, "_WHOLE", bytes_read_first)
+    parts = {
+        "s": pa.StructArray.from_arrays([UUIDS, pa.array([1, 2, 3])], names=["x", "n"]),
+        "l": pa.ListArray.from_arrays([0, 2, 2, 3], UUIDS),
+        "m": pa.MapArray.from_arrays([0, 1, 2, 3], pa.array(["a", "b", "c"]), UUIDS),
+    }
+    rows = pa.table({"id": [1, 2, 3], "u": UUIDS, **parts})
+    ds = lk.write_dataset(rows, "memory://uuids")
+    texts: list[bytes | None] = UUIDS.storage.to_pylist()
+    for source in (ds, rows):
+        found = lk.sql("SELECT s, s.x, u, l, m FROM t WHERE id * 2 > 1 ORDER BY id", t=source)
+        table = found.to_table()
+        assert table["x"].to_pylist() == table["u"].to_pylist() == texts
+        assert [row["x"] for row in table["s"].to_pylist()] == texts
+        assert table["l"].to_pylist() == [texts[:2], [], texts[2:]]
+        assert [dict(row) for row in table["m"].to_pylist()] == [
+            {"a": texts[0]},
+            {"b": None},
+            {"c": texts[2]},
+        ]
+    lk.sql("INSERT INTO ds SELECT id, u, s, l, m FROM rows", ds=ds, rows=rows)
+    assert ds.to_table().equals(pa.concat_tables([rows, rows]))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([1001], pa.timestamp("ns")), pa.array([1], pa.decimal256(50, 2))],
+    ids=["a value", "a type"],
+)
+def test_what_statements_cannot_hold_can_be_read_here(values: pa.Array) -> None:
+    ds = lk.write_dataset(pa.table({"id": [1], "x": values}), "memory://too-fine")
+    with pytest.raises(UnsupportedTypeError) as caught:
+        lk.sql("SELECT x FROM ds", ds=ds).to_table()
+    assert caught.value.hint == "Leave the column out, or read it with ds.to_table()."
+    assert ds.to_table(["x"])["x"].combine_chunks() == values

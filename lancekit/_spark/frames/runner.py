@@ -15,6 +15,7 @@ from lancekit._pipeline.engine import EngineName
 from lancekit._pipeline.write_rows import WriteTarget
 from lancekit._scan.fragments.rebatch import combined
 from lancekit._spark.frames.types import (
+    READ_IT,
     arrow_schema,
     restore,
     spark_schema,
@@ -127,7 +128,7 @@ def rows_frame(
             for number in batch.column(0).to_pylist():
                 task = pickle.loads(packed[number])  # noqa: S301
                 for part in combined(mapped(task)).to_batches():
-                    yield to_spark_batch(text_batch(part), wire)
+                    yield to_spark_batch(text_batch(part), wire, READ_IT)
 
     numbers = session.range(0, len(packed), 1, max(len(packed), 1))
     return map_batches(numbers, read, spark_schema(wire))

@@ -27,7 +27,7 @@ from lancekit._scan.outputs import plan_columns
 from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit._spark.frames.runner import TASKS_PER_CORE
-from lancekit._spark.frames.types import spark_schema, to_spark_batch, wire_schema
+from lancekit._spark.frames.types import READ_IT, spark_schema, to_spark_batch, wire_schema
 from lancekit._spark.jobs.client import client_of
 from lancekit._spark.jobs.collect import map_batches, pack
 from lancekit._spark.jobs.failures import first_line
@@ -275,8 +275,8 @@ def scan_wire(request: ScanRequest) -> pa.Schema:
 
 
 def scan_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch of a scan to the form of `scan_wire`."""
-    return to_spark_batch(text_batch(batch), wire)
+    """Bring what a scan gave to the form of `scan_wire`."""
+    return to_spark_batch(text_batch(batch), wire, READ_IT)
 
 
 def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:

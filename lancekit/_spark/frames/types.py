@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._format.arrow_parts import decimal_size, one_of
+from lancekit._format.extensions import stored_values
 from lancekit._pipeline.casts.rules import (
     BYTE_TYPES,
     LIST_TYPES,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 38
 _LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
+#: for rows that are read: statements see them alike on Spark and in this process
+READ_IT = "Leave the column out, or read it with ds.to_table()."
 
 
 def _decimal(kind: pa.DataType) -> pa.DataType:
@@ -106,6 +109,15 @@ def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType])
     return change(kind)
 
 
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return a type with storage types for extension types, at any depth."""
+
+    def plain(leaf: pa.DataType) -> pa.DataType:
+        return _stored(leaf.storage_type) if isinstance(leaf, pa.BaseExtensionType) else leaf
+
+    return with_leaves(kind, plain)
+
+
 def _counted(kind: pa.DataType) -> pa.DataType:
     """Return a type with nanoseconds replaced by plain integers, at any depth."""
     return with_leaves(kind, lambda leaf: pa.int64() if _counts_nanoseconds(leaf) else leaf)
@@ -135,7 +147,7 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
         of = "" if part == field.type else f" (in {field.type})"
         raise UnsupportedTypeError(
             f"Column {field.name!r} is of type {part}{of}, which Spark cannot hold.",
-            hint=_LEAVE_OUT,
+            hint=_LEAVE_OUT if exact else READ_IT,
             column=field.name,
             type=str(field.type),
         ) from error
@@ -145,11 +157,14 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
 # ---- batches
 
 
-def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch to its wire form, column by column, by position.
+def to_spark_batch(
+    batch: pa.RecordBatch, wire: pa.Schema, hint: str = _LEAVE_OUT
+) -> pa.RecordBatch:
+    """Bring a batch to its wire form, column by column, in order.
 
-    batch: rows of the schema that was passed to `wire_schema`.
-    wire: the result of `wire_schema`.
+    batch: rows whose types `wire_schema` was given.
+    wire: what it returned.
+    hint: what to do about a value that Spark would change.
 
     Raises UnsupportedTypeError: Spark would change a value, such as a time between two
         microseconds; ``context`` has its column and value.
@@ -161,14 +176,13 @@ def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
     ListType(list<element: float>)
     """
     if not len(wire):
-        return batch  # it keeps its number of rows
-    columns = [_to_wire(batch.column(at), field) for at, field in enumerate(wire)]
+        return batch  # it still has its number of rows
+    columns = [_to_wire(batch.column(at), field, hint) for at, field in enumerate(wire)]
     return pa.RecordBatch.from_arrays(columns, schema=wire)
 
 
-def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
+def _to_wire(values: pa.Array, field: pa.Field, hint: str) -> pa.Array:
+    values = stored_values(values, _stored(values.type))
     counted = _counted(values.type)
     if counted != values.type and field.type == _wire_type(counted):
         values = values.cast(counted)
@@ -178,15 +192,15 @@ def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
             values = cast_array(values, pa.time64("us"))
         return cast_array(values, field.type)
     except LossError as loss:
-        _refuse(field, values.type, loss)
+        _refuse(field, values.type, loss, hint)
 
 
-def _refuse(field: pa.Field, kind: pa.DataType, loss: LossError) -> NoReturn:
+def _refuse(field: pa.Field, kind: pa.DataType, loss: LossError, hint: str) -> NoReturn:
     finest = " between two microseconds" if "[ns" in str(kind) else ""
     raise UnsupportedTypeError(
         f"Column {field.name!r} of type {kind} holds {loss.value!r}{finest}, which Spark cannot "
         "hold without changing it.",
-        hint=_LEAVE_OUT,
+        hint=hint,
         column=field.name,
         value=loss.value,
         type=str(kind),
