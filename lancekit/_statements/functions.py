@@ -360,6 +360,9 @@ def _check(name: str, wanted: str, arg: Expr, scope: Scope) -> None:
     hint = ""
     if family(arg.kind) == "decimal" and "number" in wanted:
         hint = "Engines round decimals differently: write CAST(... AS DOUBLE)."
+    if family(arg.kind) == "instant" and "timestamp" in families:
+        scan = """ds.to_table(columns={"hour": "date_trunc('hour', at)"})"""
+        hint = f"Scans know time zones: pass the rows of one as the table, such as {scan}."
     shown = wanted.replace("|", ", ")
     raise scope.text.fail(arg, f"{name} takes {shown}, and this is {arg.kind}:", hint)
 

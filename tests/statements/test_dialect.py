@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -94,6 +95,30 @@ def test_a_mistake_is_pointed_at(t: lk.LanceDataset, marked: str) -> None:
     assert said in str(caught.value)
     if said:
         assert caught.value.context["position"] == marked.index("^")
+
+
+@pytest.mark.parametrize(
+    ("asked", "by_scan"),
+    [
+        ("date_trunc('hour', at)", "date_trunc('hour', at)"),
+        ("minute(at)", "date_part('minute', at)"),
+        ("extract(hour FROM at)", "date_part('hour', at)"),
+    ],
+)
+def test_parts_of_instants_come_from_a_scan(asked: str, by_scan: str) -> None:
+    # the hour that comes twice in New York
+    moments = [1730611800, 1730615400, 1730615460, 1730619000]
+    at = pa.array(moments, pa.timestamp("s")).cast(pa.timestamp("us", "America/New_York"))
+    ds = lk.write_dataset(pa.table({"at": at}), "memory://instants", mode="overwrite")
+    with pytest.raises(PredicateError, match="and this is timestamp") as caught:
+        lk.sql(f"SELECT {asked} AS part FROM t", t=ds)
+    assert """ds.to_table(columns={"hour": "date_trunc('hour', at)"})""" in caught.value.hint
+    rows = ds.to_table(columns={"part": by_scan})
+    query = "SELECT part, count(*) AS n FROM t GROUP BY part ORDER BY part"
+    found = lk.sql(query, t=rows).to_table()
+    grouped = rows.group_by("part").aggregate([([], "count_all")]).sort_by("part")
+    assert found["n"].to_pylist() == grouped["count_all"].to_pylist()
+    assert found["part"].cast(grouped["part"].type) == grouped["part"]
 
 
 def test_names_that_nobody_asks_for(t: lk.LanceDataset) -> None:
