@@ -223,6 +223,19 @@ def test_a_column_without_an_index_is_read_as_one_with(tmp_path: Path) -> None:
         assert scores(found) == pytest.approx(scores(after), rel=1e-5)
 
 
+def test_a_text_has_one_score_when_the_index_covers_all_rows(tmp_path: Path) -> None:
+    place, texts = str(tmp_path / "d.lance"), ["late snow", "snow", "train", "late train snow"]
+    lk.write_dataset(pa.table({"id": range(4), "t": texts}), place)
+    lk.dataset(place).create_scalar_index("t", "INVERTED")
+    lk.write_dataset(pa.table({"id": [4, 5], "t": ["late snow", "rain"]}), place, mode="append")
+    found = same(place, lambda _: "snow")
+    assert found[0] != pytest.approx(found[4], rel=1e-3)
+    lk.dataset(place).optimize.optimize_indices()
+    one = same(place, lambda _: "snow")
+    # the rows beside the index had the score that all rows give them
+    assert one[0] == pytest.approx(one[4]) == pytest.approx(found[4])
+
+
 def test_lists_of_texts(tmp_path: Path) -> None:
     texts = [["late snow", "w1"], None, [], [None, "snow"], ["train", "late", "late"]]
     place = str(tmp_path / "d.lance")
