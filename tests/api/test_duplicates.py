@@ -99,12 +99,15 @@ def test_columns_that_are_named() -> None:
         ds.duplicates("nosuch")
 
 
-def two_rows_of_a_key(name: str) -> tuple[lk.LanceDataset, lk.LanceDataset]:
+def two_rows_of_a_key(
+    name: str, *, stable: bool = False
+) -> tuple[lk.LanceDataset, lk.LanceDataset]:
     ds = lk.write_dataset(
         {"id": [1, 1, 2], "v": [1, 2, 3]},
-        f"memory://{name}",
+        f"memory://{name}-{stable}",
         primary_key="id",
         primary_key_check="ignore",
+        enable_stable_row_ids=stable,
     )
     return ds, ds.create_branch("b")
 
@@ -120,8 +123,8 @@ def test_a_refused_branch_merge_leads_there() -> None:
     with pytest.raises(InvalidArgumentError, match=r"share their key \(id\)") as caught:
         ds.branches.merge("b", conflicts="theirs")
     assert caught.value.hint.startswith(
-        "ds.duplicates(['id']) shows such rows of a version. Leave one row of each such key on "
-        "both sides, or none on both; or "
+        "ds.duplicates(['id']) shows such rows of a version. Leave at most one row of each such "
+        "key on both sides; or "
     )
     for side in (ds, branch):
         _, doubled = side.duplicates(["id"]).to_table()["_rowid"].to_pylist()
@@ -159,17 +162,42 @@ def test_a_side_that_left_the_key_alone_takes_the_row_of_the_other() -> None:
     assert rows_of(ds) == [(1, 11), (2, 4)]
 
 
-def test_a_side_without_a_row_of_the_key() -> None:
-    ds, branch = two_rows_of_a_key("none")
-    branch.update({"v": "v + 10"}, where="id = 1")
-    branch.delete("v = 12")
+@pytest.mark.parametrize(("side", "left"), [("ours", [(1, 9)]), ("theirs", [(1, 11)])])
+def test_a_row_told_by_its_id_conflicts_with_one_that_replaced_it(
+    side: str, left: list[tuple[int, int]]
+) -> None:
+    ds, branch = two_rows_of_a_key(f"ids-{side}", stable=True)
+    branch.update({"v": "11"}, where="v = 1")
+    branch.delete("v = 2")
     ds.delete("id = 1")
-    with pytest.raises(InvalidArgumentError, match="share their key"):
+    ds.insert({"id": [1], "v": [9]})
+    with pytest.raises(MergeConflictError):
         ds.branches.merge("b")
-    branch.delete("id = 1")
-    ds.update({"v": "4"}, where="id = 2")
+    ds.branches.merge("b", conflicts=side)
+    assert rows_of(ds) == [*left, (2, 3)]
+
+
+@pytest.mark.parametrize(("side", "left"), [("ours", []), ("theirs", [(1, 11)])])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_side_without_a_row_of_the_key(
+    reverse: bool, side: str, left: list[tuple[int, int]]
+) -> None:
+    ds, branch = two_rows_of_a_key(f"none-{reverse}-{side}")
+    empty, other = (branch, ds) if reverse else (ds, branch)
+    other.update({"v": "v + 10"}, where="id = 1")
+    other.delete("v = 12")
+    empty.delete("id = 1")
+    with pytest.raises(MergeConflictError) as caught:
+        ds.branches.merge("b")
+    (row,) = caught.value.context["conflicts"].sample()
+    assert (row.kind, row.key) == ("update/delete" if reverse else "delete/update", {"id": 1})
+    if reverse:
+        side = {"ours": "theirs", "theirs": "ours"}[side]
+    ds.branches.merge("b", conflicts=side)
+    assert rows_of(ds) == [*left, (2, 3)]
+    other.delete("id = 1")
     ds.branches.merge("b")
-    assert rows_of(ds) == [(2, 4)]
+    assert rows_of(ds) == [(2, 3)]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -184,6 +212,32 @@ def test_values_of_a_new_column_are_not_lost(reverse: bool) -> None:
     wide.delete("v = 2")
     ds.branches.merge("b", conflicts="ours" if reverse else "theirs")
     assert rows_of(ds) == [(1, 11, 100), (2, 3, 200)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_new_columns_do_not_settle_rows_that_one_side_alone_changed(
+    side: str, reverse: bool
+) -> None:
+    rows = {"id": [1, 1, 2], "v": [1, 2, 3]}
+    ds = lk.write_dataset(rows, f"memory://settled-{side}-{reverse}")
+    branch = ds.create_branch("b")
+    wide, other = (branch, ds) if reverse else (ds, branch)
+    other.update({"v": "12"}, where="v = 2")
+    wide.add_columns({"x": "id * 100"})
+    with pytest.raises(InvalidArgumentError, match="share their key"):
+        ds.branches.merge("b", on="id", conflicts=side)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_that_came_have_nulls_in_new_columns(reverse: bool) -> None:
+    ds, branch = two_rows_of_a_key(f"came-{reverse}")
+    wide, other = (branch, ds) if reverse else (ds, branch)
+    lk.write_dataset({"id": [7, 7], "v": [1, 2]}, other, mode="append", primary_key_check="ignore")
+    wide.add_columns({"x": "v * 100"})
+    ds.branches.merge("b")
+    rows = [(1, 1, 100), (1, 2, 200), (2, 3, 300), (7, 1, None), (7, 2, None)]
+    assert rows_of(ds) == rows
 
 
 def test_a_check_that_nobody_knows() -> None:

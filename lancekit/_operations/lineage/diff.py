@@ -58,8 +58,8 @@ class Changes:
     """The rows that differ between two versions, by their addresses on their sides.
 
     `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
-    that differ in the updated rows, by column, `widths` by row; `repeated` are the rows deleted and
-    inserted whose key stands more than once on a side.
+    that differ in the updated rows, by column, `widths` by row; `ambiguous` the rows deleted and
+    inserted whose key stands more than once on a side; `repeated` are those that were inserted.
     """
 
     deleted: Addresses
@@ -68,12 +68,8 @@ class Changes:
     same: tuple[Addresses, Addresses]
     cells: dict[str, int]
     widths: npt.NDArray[np.int64]
-    repeated: tuple[Addresses, Addresses]
-
-    @property
-    def ambiguous(self) -> int:
-        """How many rows were deleted and inserted whose key stands more than once on a side."""
-        return sum(map(len, self.repeated))
+    ambiguous: int
+    repeated: Addresses
 
     @property
     def is_empty(self) -> bool:
@@ -133,7 +129,7 @@ class _Search:
         self.old, self.new = sides
         self.seeds = Seeds.drawn()
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
-        self.repeated = _NONE, _NONE
+        self.ambiguous, self.repeated = 0, _NONE
         self.updated: list[tuple[Addresses, Addresses]] = []
         self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         #: equal rows that moved
@@ -167,6 +163,7 @@ class _Search:
             same=joined_pairs(self.same),
             cells=self.cells,
             widths=np.concatenate(self.widths)[order],
+            ambiguous=self.ambiguous,
             repeated=self.repeated,
         )
 
@@ -277,12 +274,10 @@ class _Search:
         come = new[np.concatenate([found.new[twice], found.repeated.new])]
         if len(gone) and len(come):
             gone, come = self._by_rows(gone, come)
-        deleted, inserted = old[found.alone.old], new[found.alone.new]
-        self.repeated = (
-            np.concatenate([deleted[left[found.alone.old]], gone]),
-            np.concatenate([inserted[right[found.alone.new]], come]),
-        )
-        return np.concatenate([deleted, gone]), np.concatenate([inserted, come])
+        inserted = new[found.alone.new]
+        self.repeated = np.concatenate([inserted[right[found.alone.new]], come])
+        self.ambiguous = len(gone) + int(left[found.alone.old].sum()) + len(self.repeated)
+        return np.concatenate([old[found.alone.old], gone]), np.concatenate([inserted, come])
 
     def _in_order(
         self, key: Sequence[ColumnPair], old: Addresses, new: Addresses

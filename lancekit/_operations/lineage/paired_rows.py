@@ -9,14 +9,12 @@ from functools import partial
 import numpy as np
 
 from lancekit._format import row_address
-from lancekit._legible import count
 from lancekit._operations.lineage.column_conflicts import named_bases
-from lancekit._operations.lineage.diff import Changes
+from lancekit._operations.lineage.diff import Changes, joined_pairs
 from lancekit._operations.lineage.diff_plan import DiffPlan
 from lancekit._operations.lineage.three_way_plan import Since
 from lancekit._pipeline.diff.row_values import NOWHERE, Addresses, read_rows, row_digests
 from lancekit._pipeline.diff.values import Seeds
-from lancekit._pipeline.hashed_keys import Hashes
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
@@ -37,6 +35,11 @@ class Lookup:
         joined, others = np.concatenate(keys), np.concatenate(values)
         order = np.argsort(joined)
         return cls(joined[order], others[order])
+
+    def among(self, keys: Addresses, *, invert: bool = False) -> Lookup:
+        """Return those of some keys, or of all others."""
+        at = np.isin(self.keys, keys, invert=invert)
+        return Lookup(self.keys[at], self.values[at])
 
     def find(self, rows: Addresses) -> Addresses:
         """Return the mapped addresses of rows; `NOWHERE` for unknown rows."""
@@ -120,83 +123,83 @@ def check_paired(theirs: Snapshot, ours: Snapshot, pairs: Met) -> None:
 def with_keys_once(
     since: Since, between: DiffPlan, new_columns: Sequence[bool], bases: Sequence[Snapshot]
 ) -> Since:
-    """Return changes in which each side has one row of a key that stands more than once.
+    """Return changes in which each side has at most one row of a repeated key that both changed.
 
-    Nothing tells which row of such a key became which.  If both sides changed some, these rows of
-    the merge base count as deleted by both, and the row that each side has instead as inserted:
-    two that differ are a conflict.
+    Nothing tells which row of such a key became which.  So the changed rows of the merge base count
+    as deleted by both sides, and the row of each side as inserted: two that differ are a conflict.
+    A row that one side alone has counts as updated there.
 
     between: the comparison of theirs with ours.
-    new_columns: whether theirs has columns that the base lacks, and whether ours has some: their
-        values are changes of all rows.
+    new_columns: whether theirs has columns that the base lacks, and whether ours has some.
     bases: all merge bases.
 
-    Raises InvalidArgumentError: a side has several rows of such a key, or one side alone has a row;
-        or there are several merge bases.
+    Raises InvalidArgumentError: a side has several rows of such a key, or gave one another key; or
+        has new columns, and the other side alone replaced rows; or there are several merge bases.
     """
     plans, both = (since.to_theirs, since.to_ours), (since.changes, since.mine)
-    is_alone = any(found.is_empty for found in both) and not any(new_columns)
-    if is_alone or not any(found.ambiguous for found in both):
+    if any(found.is_empty for found in both) and not any(new_columns):
         return since
     if len(bases) > 1 or not (between.key and since.to_ours.key):
-        raise _repeated(since, bases)
-    keys = _changed_keys(since, between)
-    shared = []
-    for plan, found, (gone, come, _), other, has_new in zip(
-        plans, both, keys, keys[::-1], new_columns[::-1], strict=True
-    ):
-        came = come[np.isin(found.inserted, found.repeated[1])]
-        lost = gone[np.isin(found.deleted, found.repeated[0])]
-        if plan.way.startswith("row ids"):  # which tell the rows that went
-            lost = lost[:0]
-        changed = np.concatenate([*other, came if has_new else came[:0]])
-        shared.append(np.intersect1d(np.concatenate([lost, came]), changed))
-    chosen = np.concatenate(shared)
-    gone = np.concatenate([of_side[0] for of_side in keys])
-    deleted = np.concatenate([found.deleted for found in both])
-    rows, at = np.unique(deleted[np.isin(gone, chosen)], return_index=True)
-    row_keys = gone[np.isin(gone, chosen)][at]
-    once, left = list[Changes](), []
-    for plan, found, (_, come, _) in zip(plans, both, keys, strict=True):
-        stays = ~np.isin(rows, found.deleted)
-        there = PairedRows.to_new(plan, found).find(rows[stays])
-        olds, news = (side[~np.isin(found.same[0], rows)] for side in found.same)
-        left.append(np.sort(np.concatenate([come[np.isin(come, chosen)], row_keys[stays]])))
-        lost, came = np.union1d(found.deleted, rows), np.union1d(found.inserted, there)
-        once.append(replace(found, deleted=lost, inserted=came, same=(olds, news)))
-    theirs, ours = left
-    is_moved = any(np.isin(moved, chosen).any() for _, _, moved in keys)
-    if is_moved or len(np.unique(theirs)) < len(theirs) or not np.array_equal(theirs, ours):
-        raise _repeated(since, bases)
+        if any(found.ambiguous for found in both):
+            raise _repeated(since, bases)
+        return since
+    seeds = Seeds.drawn()
+    base = partial(_by_key, since.to_ours, seeds, new=False)
+    sides = [partial(_by_key, between, seeds, new=is_ours) for is_ours in (False, True)]
+    came = [side(found.repeated).keys for side, found in zip(sides, both, strict=True)]
+    if not any(map(len, came)):
+        return since
+    chosen = np.empty(0, np.uint64)
+    # keys that came on one side, and of which the other side changed rows, too
+    changed = [np.append(found.deleted, found.updated[0]) for found in both]
+    for at, (found, side) in enumerate(zip(both, sides, strict=True)):
+        keys, lost = came[1 - at], base(both[1 - at].deleted).keys
+        own = np.append(base(changed[at]).keys, side(found.inserted).keys)
+        if new_columns[at] and not np.isin(np.intersect1d(keys, lost), own).all():
+            raise _repeated(since, bases)
+        chosen = np.append(chosen, np.intersect1d(keys, own))
+    # their rows: those that a side changed, and what each side has instead
+    olds, news = base(np.union1d(*changed)).among(chosen), list[Lookup]()
+    for plan, found, side in zip(plans, both, sides, strict=True):
+        there = PairedRows.to_new(plan, found).find(olds.values)
+        there = there[there != NOWHERE]
+        rows = side(np.union1d(found.inserted, there)).among(chosen)
+        if len(np.unique(rows.keys)) < len(rows.keys) or not np.isin(there, rows.values).all():
+            raise _repeated(since, bases)
+        news.append(rows)
+    once = list[Changes]()
+    for found, rows, others in zip(both, news, news[::-1], strict=True):
+        alone = rows.among(others.keys, invert=True)
+        before, (was, now) = olds.find(alone.keys), found.updated
+        left, same = (~np.isin(pairs[0], olds.values) for pairs in (found.updated, found.same))
+        once.append(
+            replace(
+                found,
+                deleted=np.setdiff1d(np.union1d(found.deleted, olds.values), before),
+                inserted=np.setdiff1d(np.union1d(found.inserted, rows.values), alone.values),
+                updated=joined_pairs([(was[left], now[left]), (before, alone.values)]),
+                same=(found.same[0][same], found.same[1][same]),
+                widths=np.append(found.widths[left], np.ones(len(before), np.int64)),
+            )
+        )
     return replace(since, changes=once[0], mine=once[1])
 
 
-def _changed_keys(since: Since, between: DiffPlan) -> list[tuple[Hashes, Hashes, Hashes]]:
-    """Return for theirs and ours hashes of the keys of deleted, inserted and updated rows."""
-    seeds = Seeds.drawn()
-
-    def keys(plan: DiffPlan, rows: Addresses, *, new: bool) -> Hashes:
-        columns = {pair.name: pair for pair in plan.columns}
-        side = read_rows(plan.new if new else plan.old, rows)
-        return row_digests([columns[name] for name in plan.key], side, rows, seeds, new=new).first
-
-    base = partial(keys, since.to_ours, new=False)
-    out = []
-    for found, is_ours in ((since.changes, False), (since.mine, True)):
-        side, (was, now) = partial(keys, between, new=is_ours), found.updated
-        out.append((base(found.deleted), side(found.inserted), np.append(base(was), side(now))))
-    return out
+def _by_key(plan: DiffPlan, seeds: Seeds, rows: Addresses, *, new: bool) -> Lookup:
+    """Return rows of a side of a comparison by hashes of their keys."""
+    columns = {pair.name: pair for pair in plan.columns}
+    key, side = [columns[name] for name in plan.key], read_rows(plan.new if new else plan.old, rows)
+    return Lookup.of([row_digests(key, side, rows, seeds, new=new).first], [rows])
 
 
 def _repeated(since: Since, bases: Sequence[Snapshot]) -> InvalidArgumentError:
-    both = (since.to_theirs, since.changes), (since.to_ours, since.mine)
-    plan, number = next((one, found.ambiguous) for one, found in both if found.ambiguous)
+    theirs, ours = since.to_theirs, since.to_ours
+    key, number = list(theirs.key or ours.key), since.changes.ambiguous + since.mine.ambiguous
     several = f"; or name one merge base: {named_bases(bases)}" if len(bases) > 1 else ""
     return InvalidArgumentError(
-        f"Rows that differ between {plan.old.called} and {plan.new.called} share their key "
-        f"({', '.join(plan.key)}) with other rows: {count(number)} in all.",
-        hint=f"ds.duplicates({list(plan.key)!r}) shows such rows of a version. Leave one row of "
-        "each such key on both sides, or none on both; or name columns in `on` whose values stand "
-        f"once{several}.",
+        f"Rows of {theirs.new.called} and {ours.new.called} share their key ({', '.join(key)}) "
+        "with other rows, and nothing tells which of them are the same.",
+        hint=f"ds.duplicates({key!r}) shows such rows of a version. Leave at most one row of each "
+        f"such key on both sides; or name columns in `on` whose values stand once{several}.",
         ambiguous=number,
     )
