@@ -162,6 +162,31 @@ def test_a_side_that_left_the_key_alone_takes_the_row_of_the_other() -> None:
     assert rows_of(ds) == [(1, 11), (2, 4)]
 
 
+@pytest.mark.parametrize(("side", "left"), [("ours", [(1, 2)]), ("theirs", [(1, 1)])])
+@pytest.mark.parametrize("stable", [False, True])
+def test_sides_that_kept_another_row_conflict(
+    stable: bool, side: str, left: list[tuple[int, int]]
+) -> None:
+    ds, branch = two_rows_of_a_key(f"apart-{side}", stable=stable)
+    branch.delete("v = 2")
+    ds.delete("v = 1")
+    with pytest.raises(MergeConflictError):  # else no row of the key would be left
+        ds.branches.merge("b")
+    ds.branches.merge("b", conflicts=side)
+    assert rows_of(ds) == [*left, (2, 3)]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_sides_that_kept_another_of_two_equal_rows_keep_one(stable: bool) -> None:
+    ds, _ = two_rows_of_a_key("equal", stable=stable)
+    ds.update({"v": "2"}, where="v = 1")
+    branch = ds.create_branch("equal")
+    for side, at in ((ds, 0), (branch, 1)):
+        side.delete(f"_rowid = {side.duplicates(['id']).to_table()['_rowid'][at].as_py()}")
+    ds.branches.merge("equal")
+    assert rows_of(ds) == [(1, 2), (2, 3)]
+
+
 @pytest.mark.parametrize(("side", "left"), [("ours", [(1, 9)]), ("theirs", [(1, 11)])])
 def test_a_row_told_by_its_id_conflicts_with_one_that_replaced_it(
     side: str, left: list[tuple[int, int]]

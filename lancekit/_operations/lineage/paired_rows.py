@@ -147,9 +147,12 @@ def with_keys_once(
     base = partial(_by_key, since.to_ours, seeds, new=False)
     sides = [partial(_by_key, between, seeds, new=is_ours) for is_ours in (False, True)]
     came = [side(found.repeated).keys for side, found in zip(sides, both, strict=True)]
-    if not any(map(len, came)):
-        return since
     chosen = np.empty(0, np.uint64)
+    apart = [np.setdiff1d(one.deleted, other.deleted) for one, other in (both, both[::-1])]
+    if all(map(len, apart)):  # each side may have deleted the row that the other one kept
+        chosen = np.intersect1d(base(apart[0]).keys, base(apart[1]).keys)
+    if not len(np.concatenate([chosen, *came])):
+        return since
     # keys that came on one side, and of which the other side changed rows, too
     changed = [np.append(found.deleted, found.updated[0]) for found in both]
     for at, (found, side) in enumerate(zip(both, sides, strict=True)):
