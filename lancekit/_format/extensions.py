@@ -110,7 +110,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in the stored form ``schema`` of its own; only JSON is copied."""
+    """Convert a batch to its stored form ``schema``; only JSON is copied."""
     plain = [
         stored_values(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)
     ]
@@ -123,7 +123,7 @@ _LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
 
 
 def stored_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values as a type that differs in nothing but extensions and metadata.
+    """Convert values to a type that differs only in extensions and metadata.
 
     It converts each part, because Arrow's casts of lists of nulls lose items.
     """

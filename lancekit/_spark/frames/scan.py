@@ -275,7 +275,7 @@ def scan_wire(request: ScanRequest) -> pa.Schema:
 
 
 def scan_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
-    """Bring what a scan gave to the form of `scan_wire`."""
+    """Convert a batch of a scan to the form of `scan_wire`."""
     return to_spark_batch(text_batch(batch), wire, READ_IT)
 
 

@@ -160,11 +160,11 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
 def to_spark_batch(
     batch: pa.RecordBatch, wire: pa.Schema, hint: str = _LEAVE_OUT
 ) -> pa.RecordBatch:
-    """Bring a batch to its wire form, column by column, in order.
+    """Convert a batch to its wire form, column by column, by position.
 
-    batch: rows whose types `wire_schema` was given.
-    wire: what it returned.
-    hint: what to do about a value that Spark would change.
+    batch: rows of the schema that was passed to `wire_schema`.
+    wire: the result of `wire_schema`.
+    hint: the advice for a value that Spark would change.
 
     Raises UnsupportedTypeError: Spark would change a value, such as a time between two
         microseconds; ``context`` has its column and value.
@@ -176,7 +176,7 @@ def to_spark_batch(
     ListType(list<element: float>)
     """
     if not len(wire):
-        return batch  # it still has its number of rows
+        return batch  # it keeps its number of rows
     columns = [_to_wire(batch.column(at), field, hint) for at, field in enumerate(wire)]
     return pa.RecordBatch.from_arrays(columns, schema=wire)
 
