@@ -57,9 +57,9 @@ _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_update
 class Changes:
     """The rows that differ between two versions, by their addresses on their sides.
 
-    `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
-    that differ in the updated rows, by column, `widths` by row; `ambiguous` the rows deleted and
-    inserted whose key stands more than once on a side; `repeated` are those that were inserted.
+    `updated` are pairs; so are `same`, equal rows that moved.  `cells` counts differing values of
+    updated rows by column, `widths` by row.  `ambiguous` counts the rows deleted and inserted
+    whose key occurs more than once on a side; `repeated` are the inserted ones.
     """
 
     deleted: Addresses
