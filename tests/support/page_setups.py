@@ -68,6 +68,11 @@ def _months(names: Names) -> None:
 
 
 @before("branches")
+def _branchless(names: Names) -> None:
+    names["ds"] = _of_prices("branchless.lance")
+
+
+@before("branches", 1)
 def _two_sides(names: Names) -> None:
     ds = _of_prices("two-sides.lance")
     trial = ds.create_branch("experiment")
@@ -78,8 +83,8 @@ def _two_sides(names: Names) -> None:
     names["ds"] = ds
 
 
-@before("branches", 2)
-@before("branches", 4)
+@before("branches", 3)
+@before("branches", 5)
 def _conflict(names: Names) -> None:
     ds = _of_prices(f"conflict-{len(names)}.lance")
     trial = ds.create_branch("experiment")

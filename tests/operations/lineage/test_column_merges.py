@@ -772,7 +772,7 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
 def rows_of_the_page() -> list[tuple[str, ...]]:
     page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
     _, table = page.split(
-        "| theirs | ours | what becomes of the column | in Dolt |\n|---|---|---|---|\n"
+        "| theirs | ours | result for the column | in Dolt |\n|---|---|---|---|\n"
     )
     lines = table.split("\n\n")[0].splitlines()
     return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
