@@ -137,7 +137,7 @@ FEATURES = (
             "tests/operations/test_merge_plan.py::test_duplicates",
             "tests/spark/test_merge.py::test_duplicate_keys",
         ),
-        "merge.md#several-source-rows-of-one-key",
+        "merge.md#remove-duplicate-keys-from-the-source",
     ),
     Feature(
         "Why this much is read",
