@@ -217,7 +217,7 @@ FEATURES = (
         "Progress in the cell, and a stop that works",
         "bars after a second; an interrupt says what was committed, and stops Spark's jobs",
         ("tests/test_progress.py", "tests/test_interrupts.py", "tests/spark/test_failing_tasks.py"),
-        "safety.md#an-interrupt",
+        "safety.md#interrupt-a-cell",
     ),
     Feature(
         "The session, and what it lacks",
