@@ -48,7 +48,7 @@ FEATURES = (
             f"{_READS}::test_no_card_reads_a_data_file",
             f"{_READS}::test_a_large_manifest_costs_at_most_two_reads",
         ),
-        "cost.md#looking",
+        "cost.md#inspect-a-dataset",
     ),
     Feature(
         "Dark themes",
