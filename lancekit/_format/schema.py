@@ -198,21 +198,27 @@ class LanceSchema:
         return tuple(sorted(keys, key=lambda f: (not f.key_position, f.key_position)))
 
     def with_primary_key(self, columns: Sequence[str]) -> LanceSchema:
-        """Return the schema with ``columns`` as its non-nullable primary key, in this order."""
-        position = {name: place for place, name in enumerate(columns, start=1)}
-        for name in columns:
-            self.field(name)
+        """Return the schema with ``columns`` as its primary key, in this order.
 
-        def mark(top: LanceField) -> LanceField:
-            place = position.get(top.name)
-            if place is None:
-                return top
-            marks = {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)}
+        Fields of an earlier key, at any depth, lose their marks.
+        """
+        marks = {
+            self.field(name).id: {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(position)}
+            for position, name in enumerate(columns, start=1)
+        }
+
+        def mark(field: LanceField) -> LanceField:
+            own = marks.get(field.id, {})
+            kept = {k: v for k, v in field.metadata.items() if not k.startswith(PRIMARY_KEY)}
             return replace(
-                top, nullable=False, key_position=place, metadata={**top.metadata, **marks}
+                field,
+                nullable=field.nullable and not own,
+                key_position=int(own[PRIMARY_KEY_POSITION]) if own else None,
+                metadata={**kept, **own},
+                children=tuple(map(mark, field.children)),
             )
 
-        return replace(self, fields=tuple(mark(top) for top in self.fields))
+        return replace(self, fields=tuple(map(mark, self.fields)))
 
 
 def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> LanceField:

@@ -226,7 +226,7 @@ def _with_key(
         check_key_type(schema.field(name))
     if len(set(key)) != len(key):
         raise InvalidArgumentError(f"primary_key names a column twice: {list(key)!r}.")
-    return schema.with_primary_key(key) if key else schema
+    return schema.with_primary_key(key)
 
 
 def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:

@@ -42,6 +42,34 @@ def test_a_key_that_is_passed_or_marked_counts(ds: lk.LanceDataset) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "found"), [("name", ["name"]), ([], []), (["x", "id"], ["x", "id"])]
+)
+@pytest.mark.parametrize("mode", ["create", "overwrite"])
+def test_a_key_that_is_passed_replaces_marks_of_the_rows(
+    mode: str, key: str | list[str], found: list[str]
+) -> None:
+    marks = {"lance-schema:unenforced-primary-key": "true", "other": "stays"}
+    inner = pa.field("deep", pa.int64(), False, marks)
+    fields = [
+        pa.field(
+            "id", pa.int64(), False, {**marks, "lance-schema:unenforced-primary-key:position": "1"}
+        ),
+        pa.field("name", pa.string()),
+        pa.field("x", pa.int64()),
+        pa.field("s", pa.struct([inner]), False),
+    ]
+    rows = pa.table([[1, 2], ["a", "b"], [3, 4], [{"deep": 5}] * 2], schema=pa.schema(fields))
+    place = f"memory://marked-{mode}-{len(found)}"
+    if mode == "overwrite":
+        lk.write_dataset({"z": [1]}, place)
+    ds = lk.write_dataset(rows, place, mode=mode, primary_key=key)
+    assert _key(ds) == found
+    assert ds.schema.field("id").metadata[b"other"] == b"stays"
+    deep = ds.schema.field("s").type.field("deep").metadata
+    assert deep == {b"other": b"stays"}
+
+
+@pytest.mark.parametrize(
     ("rows", "reason"),
     [
         ({"a": [1]}, "there is no column 'b'"),
