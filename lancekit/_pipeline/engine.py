@@ -6,6 +6,7 @@ the runners.  The room does not know Spark: the package's roof registers a facto
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -94,9 +95,10 @@ class LocalRunner:
         self, work: Callable[[Task], Result], tasks: Sequence[Task], tracker: Tracker
     ) -> list[Result]:
         threads = min(len(tasks), processors(), self._threads)
-        with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
+        running: list[Future[Result]] = []
+        name = f"lancekit_{id(running):x}"
+        with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
             context = copy_context()  # so that options of a `with` block apply in the threads
-            running: list[Future[Result]] = []
             try:
                 for task in tasks:
                     running.append(pool.submit(context.copy().run, work, task))
@@ -109,8 +111,10 @@ class LocalRunner:
                 raise failed from None
             finally:
                 tracker.stop()  # stops the other tasks after a failure or an interrupt
-                for future in running:
-                    future.cancel()
+                pool.shutdown(cancel_futures=True)
+                # an interrupt can hide a thread from the pool, and the thread can be in a task
+                while any(thread.name.startswith(name) for thread in threading.enumerate()):
+                    time.sleep(0.001)
 
 
 def _run_task(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Result:

@@ -174,6 +174,28 @@ def test_an_interrupt_that_wakes_nobody_counts_soon() -> None:
     assert in_time == [True]
 
 
+def test_a_task_of_a_thread_that_was_being_started_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interrupt comes before the pool knows the thread, which writes its file meanwhile."""
+    real, begun, ended = threading.Thread.start, threading.Event(), threading.Event()
+
+    def interrupted(thread: threading.Thread) -> None:
+        real(thread)
+        begun.wait(20)
+        raise KeyboardInterrupt
+
+    def write(_: int) -> None:
+        begun.set()
+        time.sleep(0.2)
+        ended.set()
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.LocalRunner(2).map(write, [1, 2])
+    assert ended.is_set()
+
+
 @pytest.mark.usefixtures("small")
 def test_a_function_is_called_by_the_thread_of_the_cell(ds: lk.LanceDataset) -> None:
     seen: list[int] = []
