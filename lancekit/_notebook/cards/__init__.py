@@ -1,6 +1,6 @@
-"""From objects to cards: one function for each type, found in a table by names.
+"""Cards of objects: a table maps each class to the function that builds its card.
 
-A card loads its own module alone: the first card of a notebook is to be there at once.
+A card imports only the module of that function, so that the first card of a notebook is fast.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from lancekit._lazy import loaded
 from lancekit._notebook.render.models import Card
 
-#: by a class, below `lancekit`: the function that makes its card, below this package
+#: by class, relative to `lancekit`: the function that builds its card, relative to this package
 CARDS: Mapping[str, str] = {
     "_api.lance_dataset.LanceDataset": "dataset.dataset_card",
     "_api.history.History": "versions.history_card",
@@ -78,7 +78,7 @@ CARDS: Mapping[str, str] = {
 
 
 def card(value: object, now: datetime) -> Card:
-    """Return the card of an object; only metadata is read for it."""
+    """Return the card of an object; a card reads only metadata."""
     for kind in type(value).__mro__:
         name = CARDS.get(f"{kind.__module__}.{kind.__qualname__}".removeprefix("lancekit."))
         if name is not None:

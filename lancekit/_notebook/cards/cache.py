@@ -1,4 +1,4 @@
-"""The cards of the cache, of pylance's session for it, and of a Spark session."""
+"""Cards of the cache, of its pylance session, and of a Spark session."""
 
 from __future__ import annotations
 

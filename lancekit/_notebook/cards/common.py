@@ -1,4 +1,4 @@
-"""What several cards say."""
+"""Facts, words and table columns that several cards share."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from lancekit._notebook.render.controls import Interactive
     from lancekit._operations.unmerged.waiting_rows import WaitingRows
 
-#: more tags or branches than this are counted and not read: each is a file of its own
+#: more tags or branches than this are counted but not read, since each is a separate file
 REFS_READ = 200
-#: what a card says in the place of tags that it did not read
+#: replaces the tags of a card that did not read them
 TOO_MANY_TAGS = "more than are read for a card"
-#: names that one line lists
+#: the largest number of names in one line
 NAMES = 5
 
-#: where work runs, in words
+#: by engine: where the work runs, in words
 ENGINES = {"local": "in this process", "spark": "on Spark"}
 
-#: an operation's word, and whether it leaves the rows as they are
+#: by operation: its word, and True if it does not change any row
 OPERATIONS: dict[str, tuple[str, bool]] = {
     "Append": ("append", False),
     "Delete": ("delete", False),
@@ -59,7 +59,7 @@ OPERATIONS: dict[str, tuple[str, bool]] = {
 
 
 class Commit(Protocol):
-    """What a version says of itself."""
+    """An object with the metadata of a commit."""
 
     @property
     def version(self) -> int: ...
@@ -72,7 +72,7 @@ class Commit(Protocol):
 
 
 class ChangedRows(Protocol):
-    """What a change says of the rows that it changed."""
+    """An object with the numbers of inserted, updated and deleted rows."""
 
     @property
     def num_inserted_rows(self) -> int: ...
@@ -83,30 +83,30 @@ class ChangedRows(Protocol):
 
 
 def operation_word(name: str | None, *, first: bool) -> str:
-    """Return what an operation is called; an overwrite of nothing, the ``first``, creates."""
+    """Return the word for an operation: ``"create"`` for an overwrite that is the first version."""
     if first and name == "Overwrite":
         return "create"
     return OPERATIONS.get(name or "", ("unknown operation", False))[0]
 
 
 def is_quiet(name: str | None) -> bool:
-    """Return whether an operation leaves the rows as they are."""
+    """Return True if an operation does not change any row."""
     return OPERATIONS.get(name or "", ("", False))[1]
 
 
 def operation(version: Version) -> str:
-    """Return the word for what made a version, in brackets if it left the rows as they are."""
+    """Return the word for a version's operation, in brackets if it did not change any row."""
     word = operation_word(version.operation, first=version.read_version == 0)
     return f"({word})" if is_quiet(version.operation) else word
 
 
 def own_card(value: Interactive, now: datetime) -> Card:
-    """Return the card of what makes its own."""
+    """Return the card that an interactive object builds."""
     return value._card(now)
 
 
 def origin(version: Version) -> str:
-    """Return where a version came from, and how to see the text of the cell."""
+    """Return the notebook, script or application of a version, and how to see the cell's text."""
     found = version.provenance
     if found is None:
         return ""
@@ -127,7 +127,7 @@ def commit_cells(commit: Commit) -> tuple[str, ...]:
 
 
 def ref(branch: str | None, version: int) -> str:
-    """Return how a version of a branch is named."""
+    """Return the reference of a version, such as ``main:12``."""
     return f"{clean(branch or MAIN)}:{version}"
 
 
@@ -138,7 +138,7 @@ def checkout(branch: str | None, version: int) -> str:
 
 
 def when_and_age(when: datetime | None, now: datetime) -> str:
-    """Return a time and how long ago it was; nothing if it is not known."""
+    """Return a time and its age; ``""`` if the time is not known."""
     return f"{moment(when)} ({age(when, now)})" if when else ""
 
 
@@ -155,7 +155,7 @@ def tags_by_version(tags: Tags, branch: str) -> dict[int, list[str]] | None:
 
 
 def fragments(version: Version) -> str:
-    """Return how many fragments and files a version has, and how many rows are deleted of it."""
+    """Return a version's numbers of fragments, data files, deletion files and deleted rows."""
     files = [plural(version.num_data_files, "data file")]
     if version.num_deletion_files:
         files.append(plural(version.num_deletion_files, "deletion file"))
@@ -167,14 +167,14 @@ def fragments(version: Version) -> str:
 
 
 def data_size(version: Version) -> str:
-    """Return how large the data files of a version are, if that was recorded."""
-    # releases before 0.30 did not record the sizes of their files
+    """Return the total size of a version's data files, if the manifest records it."""
+    # releases before 0.30 did not record file sizes
     known = version.total_bytes or not version.num_data_files
     return size(version.total_bytes) if known else "size not recorded"
 
 
 def changed_rows(result: ChangedRows) -> tuple[str, ...]:
-    """Return how many rows were inserted, updated and deleted."""
+    """Return the numbers of inserted, updated and deleted rows in words."""
     return (
         f"{count(result.num_inserted_rows)} inserted",
         f"{count(result.num_updated_rows)} updated",
@@ -183,28 +183,28 @@ def changed_rows(result: ChangedRows) -> tuple[str, ...]:
 
 
 def first_of(most: int, number: int, whole: str = "") -> str:
-    """Return what a table says that may be cut: how many of all it has, and what has all."""
+    """Return the note of a table cut to ``most`` of ``number`` rows; ``whole`` returns all rows."""
     if number <= most:
         return ""
     return f"the first {count(most)} of {count(number)}{whole and f'; {whole} has all'}"
 
 
 def titled(*titles: str, numeric: Collection[str] = ()) -> tuple[Column, ...]:
-    """Return the columns of a table; ``numeric`` names those of numbers."""
+    """Return the columns of a table; ``numeric`` has the titles of right-aligned columns."""
     return tuple(Column(title, numeric=title in numeric) for title in titles)
 
 
 def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
-    """Return facts of labels and what is to be said, without those that have nothing to say."""
+    """Return facts of (label, value) pairs, without the pairs whose value is empty."""
     return tuple(Fact(label, value) for label, value in pairs if value)
 
 
-#: what a table says of a commit in each of its rows
+#: the columns of a commit's metadata in tables with one commit per row
 COMMIT_COLUMNS = titled("version", "committed", "operation", "message")
 
 
 def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
-    """Return the fact that names rows that wait in shards, and the call for them."""
+    """Return a fact with the rows that wait in shards and the call that merges them, if any."""
     if not waiting:
         return ()
     merges = f"; {waiting.advice}" if waiting.advice else ""
@@ -215,7 +215,7 @@ def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DatasetLocation:
-    """Where a dataset is, fit to be shown; its name, the last part of that; and as code."""
+    """A dataset's location for display, its last part as name, and the location as code."""
 
     uri: str
     name: str
@@ -223,9 +223,9 @@ class DatasetLocation:
 
 
 def place_of(ds: LanceDataset) -> DatasetLocation:
-    """Return where the dataset itself is: a branch's handle may name the branch's folder.
+    """Return the location of the dataset's root, also for a handle opened on a branch's folder.
 
-    The code is relative to the working folder of now, and only if the handle was opened so.
+    The code has a path relative to the current folder only if the handle was opened by such a path.
     """
     root = ds._location.root.uri
     shown = place(root)
@@ -234,7 +234,7 @@ def place_of(ds: LanceDataset) -> DatasetLocation:
 
 
 def table(*, caption: str, columns: Sequence[Column], rows: Sequence[Row], note: str = "") -> Table:
-    """Return an open table without the columns in which no row has anything to say."""
+    """Return an unfolded table without the columns that are empty in every row."""
     used = [i for i in range(len(columns)) if any(row.cells[i] for row in rows)]
     return Table(
         caption=caption,

@@ -1,4 +1,4 @@
-"""The cards of constraints, of their checks, and of rows with the same key."""
+"""Cards of constraints, of constraint checks, and of rows with duplicate keys."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _row(result: ConstraintResult) -> Row:
 
 
 def _sample(result: ConstraintResult) -> Table:
-    """Return some of the rows that break a constraint, or what the table has."""
+    """Return a table of sample rows that violate a constraint; no rows if there is no sample."""
     rows = [] if result.sample is None else python_rows(result.sample)
     columns = () if result.sample is None else tuple(result.sample.column_names)
     shown = columns[: options.display_columns]
@@ -77,11 +77,11 @@ def _sample(result: ConstraintResult) -> Table:
     )
 
 
-# ---- the card of rows that share a key
+# ---- the card of rows with duplicate keys
 
 
 def duplicates_card(found: Duplicates, _now: datetime) -> Card:
-    """Return the card; the rows were read when it was made."""
+    """Return the card of rows with duplicate keys; the result has read the rows already."""
     shown = found._found.slice(0, options.display_rows)
     columns = [list(map(python_value, column)) for column in shown.columns]
     return Card(

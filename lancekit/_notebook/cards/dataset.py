@@ -108,12 +108,12 @@ def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
 
 
 def type_of(field: LanceField) -> str:
-    """Return what a column's type is called in short."""
+    """Return the short name of a column's type, safe to display."""
     return clean(_type_words(field))
 
 
 def _type_words(field: LanceField) -> str:
-    """Name a type in short: an extension by its name, lists and structs by what is in them."""
+    """Return a short type name: an extension's name, lists and structs with their child types."""
     extension = field.metadata.get("ARROW:extension:name", "")
     if extension or is_blob(field.metadata):
         return _SHORT.get(extension, extension or "blob")
@@ -128,7 +128,7 @@ def _type_words(field: LanceField) -> str:
         return f"{kind.removesuffix('.struct').partition(':')[0]}<{parts[0]}>"
     try:
         return str(field.to_arrow().type)
-    except UnsupportedFeatureError:  # a type of a newer release can still be shown
+    except UnsupportedFeatureError:  # show a type of a newer release by its logical name
         return kind
 
 

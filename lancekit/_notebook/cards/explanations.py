@@ -1,4 +1,4 @@
-"""The cards of what would be done: operations, merges, scans, builders, queries, planners."""
+"""Cards of plans: explained operations, merges, scans, builders, queries and planners."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lancekit._pylance.scanner_builder import ScannerBuilder
 from lancekit._versions.snapshot import Snapshot
 from lancekit.options import options
 
-#: what is in front of a node that is an input of the one above, and of its own inputs; browsers do
-#: not join these blanks
+#: prefix of an input of the node above, and of that input's own inputs; no-break spaces, since
+#: browsers collapse other blanks
 _NEXT, _LAST = ("├\u00a0", "│\u00a0"), ("└\u00a0", "\u00a0\u00a0")
 
 
@@ -46,7 +46,7 @@ def explanation_card(told: Explanation, _now: datetime) -> Card:
 
 
 def read_facts(reads: Reads | None) -> tuple[Fact, ...]:
-    """Return how much will be read, and which columns."""
+    """Return facts with the size, the rows and the columns that will be read."""
     if reads is None:
         return ()
     return facts(
@@ -67,7 +67,7 @@ def _columns(reads: Reads) -> str:
 
 
 def _lines(node: PlanNode, before: str = "", below: str = "") -> Iterator[str]:
-    """Yield a line for each node of a plan: the result first, what it is made of below."""
+    """Yield a line for each node of a plan, a node before its inputs."""
     told = clean(node.does)
     if (amount := node.reads) is not None:
         parts = (
@@ -83,7 +83,7 @@ def _lines(node: PlanNode, before: str = "", below: str = "") -> Iterator[str]:
 
 
 def written(writes: Writes | None) -> str:
-    """Return what will be written, in words."""
+    """Return the rows and bytes to be written, in words."""
     if writes is None:
         return ""
     limits = []
@@ -96,11 +96,11 @@ def written(writes: Writes | None) -> str:
 
 
 def _labelled(label: str, lines: Iterable[str]) -> tuple[Fact, ...]:
-    """Return lines below one another, of which the first has a label."""
+    """Return a fact for each line; only the first has the label."""
     return tuple(Fact("" if at else label, line) for at, line in enumerate(lines))
 
 
-# ---- the cards of what is set up to be run: scans, builders, queries, planners
+# ---- the cards of scans, builders, queries and planners that have not run yet
 
 
 def _of(snapshot: Snapshot) -> str:
@@ -224,9 +224,9 @@ def vector_planner_card(planner: LsmVectorSearchPlanner, _now: datetime) -> Card
     )
 
 
-# ---- the card of what a merge-insert would do
+# ---- the card of a merge-insert preview
 
-#: characters of a value; what fits a cell is the renderer's choice
+#: the largest number of characters of a value; the renderer cuts cells further
 _VALUE = 120
 
 
@@ -284,10 +284,10 @@ def _text(value: object) -> str:
 
 
 def _changed(plan: MergePlan) -> tuple[Table, ...]:
-    """Return a row for each updated row, with a column for each that changes in one of them."""
+    """Return a table of the updated rows, with every column that changes in one of these rows."""
     found: list[tuple[tuple[object, ...], dict[str, CellChange]]] = []
     for change in plan.changes:
-        # those of a row come one after the other; not-a-number is a key like others
+        # changes of one row are adjacent; repr() compares keys, so that NaN equals NaN
         if not found or repr(found[-1][0]) != repr(change.key) or change.column in found[-1][1]:
             found.append((change.key, {}))
         found[-1][1][change.column] = change

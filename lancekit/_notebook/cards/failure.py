@@ -1,4 +1,4 @@
-"""The cards of an error and of a conflict: what happened, and what to do next."""
+"""Cards of errors and of commit conflicts, with the next step."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from lancekit._notebook.render.models import Card, Fact
 from lancekit._notebook.render.words import clean, listing, plural
 from lancekit.errors import CommitConflictError, LancekitError
 
-#: what an error knows, by names
+#: the context of an error by name
 _Known: TypeAlias = Mapping[str, Any]
 #: the longest line of an error's text on a card
 _CHARACTERS = 400
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, safe to read."""
+    """Return the first line of an error's message, safe to display."""
     said = error.message if isinstance(error, LancekitError) else str(error)
     return clean_line(said.strip().partition("\n")[0], _CHARACTERS)
 
 
 def failure_card(error: LancekitError, _now: datetime) -> Card:
-    """Return the card of an error; lines below its first one keep their blanks: some point."""
+    """Return the card of an error; detail lines keep their blanks, since some point at a column."""
     details = [line.rstrip() for line in error.message.splitlines()[1:] if line.strip()]
     return Card(
         kind="Error",
@@ -39,11 +39,11 @@ def failure_card(error: LancekitError, _now: datetime) -> Card:
     )
 
 
-# ---- the card of a conflict: who, what, where, and the next line of code
+# ---- the card of a conflict: writer, change, location, and the next line of code
 
 
 def conflict_card(error: CommitConflictError, now: datetime) -> Card:
-    """Return the card of a conflict; facts that the error does not know are left out."""
+    """Return the card of a conflict; facts that are not in the error's context are left out."""
     context = error.context
     evidence: _Known = context.get("evidence") or {}
     code = str(context.get("code") or "")

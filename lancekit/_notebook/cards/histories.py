@@ -1,4 +1,4 @@
-"""The cards of histories of rows and columns, of a bisection, of a diff and of a feed."""
+"""Cards of row and column histories, of a bisection, of a diff and of a change feed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _gap(change: RowChange) -> str:
 
 
 def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
-    """Yield a line for each value that changed, and one for those above ``most``."""
+    """Yield a table row for each of the first ``most`` changed values, and one for all others."""
     facts_: tuple[str, ...] = (
         *commit_cells(change),
         told(change.key) if named else "",
@@ -73,12 +73,12 @@ def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
         gone, come = change.kind == "died", change.kind in {"born", "found"}
         ends = ("" if come else cell(before), "" if gone else cell(after))
         yield Row((*facts_, clean(name), *(ends if name else ("", ""))))
-        facts_ = ("",) * len(facts_)  # said once
+        facts_ = ("",) * len(facts_)  # only the first row of a change has the commit's cells
     if more := len(cells) - most if len(cells) > most else 0:
         yield Row((*facts_, f"{plural(more, 'more column')}: cells has all", "", ""))
 
 
-# ---- the card of a bisection: the commit at which the answer changed, and how to take it back
+# ---- the card of a bisection: the commit at which the condition changed, and how to undo it
 
 _FLIPS = (*COMMIT_COLUMNS, *titled("turned"))
 
@@ -130,7 +130,7 @@ def _table(found: Bisection) -> Table:
     )
 
 
-# ---- the card of a column's history: version by version what became of it
+# ---- the card of a column's history, version by version
 
 _OF_CHANGES = (
     *COMMIT_COLUMNS,
@@ -139,7 +139,7 @@ _OF_CHANGES = (
 
 
 def column_history_card(history: ColumnHistory, _now: datetime) -> Card:
-    """Return the card of a column's history; statistics are shown where they were asked for."""
+    """Return the card of a column's history, with statistics that have been computed already."""
     shown = list(history)[-options.display_rows :]
     older = len(history) - len(shown)
     return Card(
@@ -189,7 +189,7 @@ _STEPS = titled("version", "committed", "inserted", "deleted", "updated", "to lo
 
 
 def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
-    if not diff.is_compared:  # which reads rows: nothing that is shown for itself does
+    if not diff.is_compared:  # comparing reads rows, which a card must not do
         explained = diff.explain()
         rows = explained.reads.rows if explained.reads else 0
         return Card(
@@ -231,7 +231,7 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
 
 
 def feed_card(feed: ChangeFeed, _now: datetime) -> Card:
-    """Return the card of a feed; its steps are listed if that loads no more than a page."""
+    """Return the card of a feed; it lists the steps only if they fit on one page."""
     versions = feed.versions
     page, number = options.display_rows, len(versions) - 1
     shown = feed.steps[-page:] if 0 < number <= page or feed.is_listed else []

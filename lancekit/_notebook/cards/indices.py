@@ -1,4 +1,4 @@
-"""The cards of a table's indices, and of one."""
+"""Cards of a table's indices, and of a single index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MISSING = titled(
     numeric=("rows", "fragments", "since version"),
 )
 
-#: of columns of one index that are named
+#: the largest number of names in a cell
 _NAMED = 3
 
 
@@ -89,7 +89,7 @@ def _row(index: IndexCoverage, now: datetime) -> Row:
 
 
 def _percent(share: float) -> str:
-    """Return a share, of which neither all nor nothing is said unless it is so."""
+    """Return a share in percent; 0% and 100% stand for exactly nothing and exactly all."""
     whole = round(100 * share)
     if whole == 100 and share < 1:
         return "> 99%"

@@ -1,4 +1,4 @@
-"""The cards of shards, of what writes to them, and of what was done to them."""
+"""Cards of MemWAL shards, of their writers and sinks, and of merges, cleanups and repairs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _QUARANTINED = titled(
 _SET_ASIDE = titled(
     "key", "state", "reason", "shard", "generation", "position", numeric=("generation", "position")
 )
-#: how much of the key of a row is shown
+#: the largest number of characters of a row's key
 _VALUES = 60
 _OF_SINK = ("epoch", "rows", "log written up to")
 _SINK_SHARDS = titled("shard", *_OF_SINK, numeric=_OF_SINK)
@@ -65,7 +65,7 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
 
 
 def _merge_call(shards: Shards) -> str:
-    """Return the call that merges all rows, or what to do where files are damaged."""
+    """Return the call that merges all waiting rows, or the advice for damaged files."""
     if shards.waiting.damaged:
         return shards.waiting.advice
     in_logs = any(one.log_entries for one in shards)
@@ -149,7 +149,7 @@ def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
         kind="MemWAL repair",
         headline=(),
         title=result.title,
-        # cells of tables are cut, and a path is to be copied
+        # facts, not table cells: cells are cut, and a user copies the path
         facts=facts(
             *((one.called, clean(one.words)) for one in result[:most]),
             ("next", _AFTER_REPAIR if any(one.file and one.rows != 0 for one in result) else ""),

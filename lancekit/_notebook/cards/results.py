@@ -1,4 +1,4 @@
-"""The cards of what an operation did, and of what a query gives."""
+"""Cards of the results of operations and queries, and of plans of branch merges and cleanups."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
 
 
 def _cells(found: ApplyResult | BranchMergePlan) -> tuple[str, str]:
-    """Return how many values of updated rows change, if they are counted: no row is read here."""
+    """Return the number of changed values in updated rows, if counted already: reads no rows."""
     number = found.get("num_changed_cells")
     return "cells changed", count(number) if number else ""
 
 
 def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
-    """Yield what becomes of columns, as facts."""
+    """Yield labels and names of added, dropped, renamed, cast and altered columns."""
     renamed = (f"{clean(old)} → {clean(new)}" for old, new in found.columns_renamed)
     for label, names in (
         ("columns added", map(clean, found.columns_added)),
@@ -188,7 +188,7 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
 
 
 def _column_conflicts(conflicts: Conflicts) -> tuple[str, str]:
-    """Return what each side did to columns in conflict, and the chosen sides, as a fact."""
+    """Return label and text of the columns in conflict: each side's change, and the chosen side."""
     found = (
         f"{clean(one.column)} {clean(one.ours)} / {clean(one.theirs)}"
         + (f" → {one.side}" if one.side else "")
@@ -198,7 +198,7 @@ def _column_conflicts(conflicts: Conflicts) -> tuple[str, str]:
 
 
 def _since(base: tuple[str, int]) -> str:
-    """Return the merge base in words; version 0 is none."""
+    """Return the merge base in words; version 0 stands for no base."""
     if base[1] > 0:
         return ref(*base)
     return (
@@ -208,7 +208,7 @@ def _since(base: tuple[str, int]) -> str:
 
 
 def comparison_card(found: BranchComparison, _now: datetime) -> Card:
-    """Return the card of two branches; rows are read when they are asked for."""
+    """Return the card of a branch comparison; it reads no rows."""
     ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
     way = "theirs is taken over as it is" if found.is_fast_forward else "row by row"
     return Card(
@@ -227,7 +227,7 @@ def comparison_card(found: BranchComparison, _now: datetime) -> Card:
 
 
 def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
-    """Return the card of conflicts; their rows are read when they are asked for."""
+    """Return the card of conflicts; it does not read the conflicting rows."""
     ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("since", conflicts.base))
     return Card(
         kind="Conflicts",
@@ -332,8 +332,8 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
 
 
 def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
-    """Return the line that takes a change back, and what else goes out of sight by it."""
-    # the version just before, not the one that was read: others may have landed between the two
+    """Return the call that undoes a change, and the later versions that it would undo, too."""
+    # the version before the result, not its read version: others can have committed in between
     before = result.version - 1
     line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
     if result.location is None:
@@ -346,7 +346,7 @@ def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tu
 
 
 def named_versions(history: History, after: int) -> tuple[int, str]:
-    """Return how many versions came after one, and which, in words."""
+    """Return the number of versions after ``after``, and their names in words."""
     place = bisect_right(history.numbers, after)
     newer = len(history) - place
     named = listing(map(_named, history[place : place + NAMES]), NAMES)
@@ -362,14 +362,14 @@ def _named(version: Version) -> str:
     )
 
 
-# ---- the card of what a query gives
+# ---- the card of a query result
 
-#: characters of a value, and of a filter
+#: the largest number of characters of a value, and of a filter
 _VALUE, _FILTER = 80, 200
 
 
 def sql_card(result: SqlResult, _now: datetime) -> Card:
-    """Return the card of a result; rows are shown that are here, or were asked for already."""
+    """Return the card of a query result; it shows only rows that have been computed already."""
     rows = result.shown
     total = "rows not counted" if result.num_rows is None else plural(result.num_rows, "row")
     return Card(
@@ -396,7 +396,7 @@ def _read(part: Part) -> tuple[str, str]:
 
 
 def _of_shards(part: Part) -> str:
-    """Return how many rows of shards a query read, or which it did not see and how to read them."""
+    """Return the number of shard rows that a query read, or skipped and how to include them."""
     if part.from_shards is not None:
         return f", with {plural(part.from_shards, 'row')} of shards"
     if not part.waiting:

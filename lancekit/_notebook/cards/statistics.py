@@ -1,4 +1,4 @@
-"""The cards of statistics, of a fragment, and of a column."""
+"""Cards of statistics, of a fragment, and of a column."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def fragment_card(fragment: LanceFragment, _now: datetime) -> Card:
     )
 
 
-# ---- the cards of a column, and of what its values are like
+# ---- the cards of a column, and of statistics of its values
 
-#: how wide the longest bar of a histogram is
+#: width of a histogram's longest bar in characters
 _BAR = 24
 
 
@@ -146,7 +146,7 @@ def column_card(column: DatasetColumn, _now: datetime) -> Card:
 
 
 def _metadata(column: DatasetColumn) -> list[str]:
-    # what it says of the key is in the first line
+    # the headline has the position in the key
     pairs = column.metadata.items()
     return [f"{name} = {value}" for name, value in pairs if not name.startswith("lance-schema:")]
 

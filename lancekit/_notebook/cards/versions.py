@@ -1,4 +1,4 @@
-"""The cards of versions: a history, one of them, tags, branches, a transaction."""
+"""Cards of histories, versions, tags, branches, transactions and deltas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _COLUMNS = titled(
 
 def history_card(history: History, now: datetime) -> Card:
     """Return the card of a history, or of a slice of one."""
-    # A version is one short line and one small read: a page holds twice as many as of rows.
+    # a version takes one short line and one small read, so a page has twice as many as of rows
     page = 2 * options.display_rows
     tags = tags_by_version(history.tags, history.branch)
     whole, own = history.whole.numbers, len(history)
@@ -89,7 +89,7 @@ def history_card(history: History, now: datetime) -> Card:
 
 
 def _next_page(whole: Sequence[int], shown: Sequence[int], page: int) -> str:
-    """Return the call for the versions before the oldest one shown."""
+    """Return the call that shows the versions before the oldest one shown; ``""`` if none."""
     older = bisect_left(whole, shown[0]) if shown else 0
     if not older:
         return ""
@@ -199,7 +199,7 @@ def refs_card(
     )
 
 
-# ---- the cards of a transaction, and of the difference between two versions
+# ---- the cards of a transaction, and of a delta between two versions
 
 _ROWS = ("get_inserted_rows()", "get_updated_rows()", "get_deleted_row_ids()")
 _COMMITS = titled("version", "operation", "what", "message", numeric=("version",))
@@ -262,7 +262,7 @@ def _word(transaction: Transaction) -> str:
 
 
 def _parts(operation: Operation) -> list[tuple[str, str]]:
-    """Return what an operation holds: a label and words for each part that is not empty."""
+    """Return a label and words for each field of an operation that is not empty."""
     if isinstance(operation, UpdateConfig):
         operation = operation.normalised()
     values = ((f.name, getattr(operation, f.name)) for f in fields(operation))
@@ -328,7 +328,7 @@ def _replaced(groups: Sequence[DataReplacementGroup]) -> str:
 
 _SIDES = ("old_fragments", "new_fragments")
 
-#: for each field of an operation: what it is called, and how its value is put into words
+#: by field of an operation: its label, and the function that puts its value into words
 _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "fragments": ("fragments", _fragments),
     "updated_fragments": ("changed", lambda changed: plural(len(changed), "fragment")),

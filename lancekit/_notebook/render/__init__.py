@@ -1,1 +1,1 @@
-"""Models of what a person sees, and what they become: text, HTML, widgets."""
+"""Models of cards, and renderers that turn them into text, HTML and widgets."""

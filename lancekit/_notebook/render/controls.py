@@ -1,7 +1,7 @@
-"""What widgets share: requests one at a time, tables of a page, code to copy, plans before changes.
+"""Building blocks of widgets: a queue for the newest request, tables of rows, confirmed changes.
 
-ipywidgets is loaded when a widget is made.  What can be interactive has a card as well, its static
-twin, which is put out with it: for saved notebooks, and for where no widget can be.
+ipywidgets is imported when a widget is made.  Every interactive object also has a card, its static
+twin.  A cell outputs both: saved notebooks and front ends without widgets show the card.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lancekit.options import options
 if TYPE_CHECKING:
     import ipywidgets as w
 
-#: what a front end draws a widget of
+#: MIME type from which a front end draws a widget
 VIEW = "application/vnd.jupyter.widget-view+json"
-#: characters of a value, values of a list; lines of an error, and characters of each
+#: limits: characters of a value, values of a list, lines of an error, characters of such a line
 _VALUE, _VALUES, _LINES, _ERROR = 80, 8, 12, 400
-#: in JupyterLab and nbconvert's pages: of a twin and the widget after it the widget is shown, and
-#: the twin where that is not there, in the place of a word of why
+#: style for JupyterLab and pages of nbconvert: it hides the twin if the widget follows, and hides
+#: the error message of a missing widget, so that the twin stays
 _TWIN = """<style>
 :is(.jp-OutputArea-child, .output_area):has(.lancekit-twin):has(+ * .lancekit-panel),
 .jp-OutputArea-child:has(.lancekit-twin)
@@ -51,18 +51,18 @@ T = TypeVar("T")
 
 
 def _in_thread(run: Callable[[], None]) -> None:
-    """Run beside the kernel's messages, with the options that hold where it was asked for."""
+    """Run a function in a background thread with the caller's context, and so its options."""
     context = copy_context()
     threading.Thread(target=context.run, args=(run,), name="lancekit-widget", daemon=True).start()
 
 
 class Latest(Generic[T]):
-    """Does what was asked last, one at a time; what was overtaken before its turn is never done.
+    """Runs requests one at a time in the background; a newer request replaces a waiting one.
 
-    work: what is done with a request, beside the kernel's messages.  It is given the request, and a
-        function that tells whether a newer one waits, so that long work can end early.
-    failed: what is done with an exception of ``work``.
-    start: how a thread is started.  Where there are none, ``work`` is done by whoever asks.
+    work: handles a request in a background thread, and can end early once its second argument, a
+        function, returns True: a newer request waits.
+    failed: receives an exception of ``work``.
+    start: starts a thread.  Where threads do not exist, the caller of `ask` runs ``work``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Latest(Generic[T]):
         self._is_running = False
 
     def ask(self, request: T) -> None:
-        """Have a request done, in the place of one that waits."""
+        """Submit a request; it replaces a request that waits."""
         with self._changed:
             self._waiting = [request]
             self._asked += 1
@@ -97,17 +97,17 @@ class Latest(Generic[T]):
             self._is_running = True
         try:
             self._start(self._run)
-        except RuntimeError:  # there are no threads, as where Python runs in a browser
+        except RuntimeError:  # no threads: Python runs in a browser
             self._run()
 
     def stop(self) -> None:
-        """Forget what waits, and tell what is being done that nobody wants it."""
+        """Drop the waiting request, and signal the running one to end early."""
         with self._changed:
             self._waiting = []
             self._asked += 1
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until nothing is being done; return whether it came to that."""
+        """Wait until no request is running; return False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_running, seconds)
 
@@ -121,25 +121,25 @@ class Latest(Generic[T]):
                 request, overtaken = self._waiting.pop(), partial(self._is_overtaken, self._asked)
             try:
                 self._work(request, overtaken)
-            except Exception as error:  # nobody could catch it
+            except Exception as error:  # no caller could catch it
                 self._failed(error)
 
     def _is_overtaken(self, number: int) -> bool:
         return self._asked != number
 
 
-# ---- what is shown
+# ---- errors, cards and rows
 
 
 def told_error(error: Exception) -> str:
-    """Return an exception as a few lines that are safe to read, and say what to do."""
+    """Return an exception's message and hint as a few lines, safe to display."""
     name = "" if isinstance(error, LancekitError) else f"{type(error).__name__}: "
     lines = f"{name}{error}".splitlines()
     return "\n".join(clean_line(line, _ERROR) for line in lines[:_LINES])
 
 
 def drawn(value: object) -> str:
-    """Return a card, or what has one, as HTML; of an exception what it says."""
+    """Return a card, an object with a card, or an exception's message as HTML."""
     if isinstance(value, Card):
         return render_html(value)
     if isinstance(value, Exception):
@@ -149,13 +149,12 @@ def drawn(value: object) -> str:
 
 
 def page_table(rows: pa.Table, caption: str, start: int, total: int | None) -> Table:
-    """Return some rows as a table that says which of how many they are.
+    """Return rows of a page as a table; its note has their positions and the total number.
 
-    rows: the rows of a page, with all of their columns: of these, `options.display_columns` are
-        shown at most.
-    caption: what they are.
-    start: how many rows come before them.
-    total: how many rows there are in all; ``None`` if nobody counted them.
+    rows: the page with all columns; the table shows at most `options.display_columns`.
+    caption: the caption of the table.
+    start: the number of rows before the page.
+    total: the number of rows in all; ``None`` if they are not counted.
     """
     width = min(options.display_columns, rows.num_columns)
     fields, columns = list(rows.schema)[:width], rows.columns[:width]
@@ -177,7 +176,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _value(scalar: pa.Scalar | None) -> str:
-    """Return a value as a cell; of what is long, its length and where it begins."""
+    """Return a value as a cell; a long list is cut after its first values, with its length."""
     if isinstance(scalar, pa.ExtensionScalar):
         scalar = scalar.value
     values = scalar.values if isinstance(scalar, pa.ListScalar) else None
@@ -199,10 +198,10 @@ def markup(html: str = "") -> w.HTML:
 
 
 def panel(*children: w.Widget) -> w.VBox:
-    """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
+    """Return widgets in a column, in the style of cards, with a visible focus."""
     import ipywidgets
 
-    # as wide as cards: wide tables use the page
+    # the width of cards; wide tables use the whole page
     width = {"width": "fit-content", "min_width": "min(100%, 62em)", "max_width": "100%"}
     made = ipywidgets.VBox(children, layout=ipywidgets.Layout(**width))
     made.add_class("lancekit-panel")
@@ -210,7 +209,7 @@ def panel(*children: w.Widget) -> w.VBox:
 
 
 def button(text: str, about: str, press: Callable[[], None]) -> w.Button:
-    """Return a button; ``about`` is what it is called where its text does not say enough."""
+    """Return a button; ``about`` is its tooltip, which explains a short text."""
     import ipywidgets
 
     made = ipywidgets.Button(
@@ -221,14 +220,14 @@ def button(text: str, about: str, press: Callable[[], None]) -> w.Button:
 
 
 class Confirmed(Generic[T]):
-    """A change that is shown before it is made: a button, the plan's card, then *apply* or not.
+    """Widgets that preview a change before it is made: a button, the plan's card, then *apply*.
 
-    Both are done beside the kernel's messages; what they raise is shown in the card's place.
+    Planning and applying run in a background thread; their exceptions replace the card.
 
-    text, about: what the button says, and what it is called.
-    plan: makes the plan, an object with a card, and changes nothing.
-    apply: makes the change that a plan is of, and returns what has a card, or nothing.  It is up to
-        it to refuse a plan that is out of date.
+    text, about: text and tooltip of the button.
+    plan: returns the plan, an object with a card, and changes nothing.
+    apply: makes the change of a plan, and returns an object with a card, or ``None``.  It must
+        refuse an outdated plan.
     """
 
     def __init__(
@@ -248,11 +247,11 @@ class Confirmed(Generic[T]):
         self.clear()
 
     def clear(self) -> None:
-        """Forget the plan."""
+        """Drop the plan and its card."""
         self._tell("")
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until nothing is being done; return whether it came to that."""
+        """Wait until neither planning nor applying runs; return False after a timeout."""
         return self._latest.wait(seconds)
 
     def _asked(self) -> None:
@@ -264,7 +263,7 @@ class Confirmed(Generic[T]):
         self._tell(drawn(plan), plan)
 
     def _pressed(self) -> None:
-        if self._planned:  # else it is the second press, or the plan is not on show yet
+        if self._planned:  # else a second press, or the plan is not shown yet
             plan = self._planned.pop()
             self._tell(render_note("at work …", role="status"))
             self._latest.ask(lambda: self._do(plan))
@@ -283,19 +282,19 @@ class Confirmed(Generic[T]):
 
 
 class Interactive(Displayed):
-    """What is a widget in a notebook, and a card wherever that cannot be."""
+    """An object shown as a widget in a notebook, and as a card where widgets do not work."""
 
     @abstractmethod
     def _card(self, now: datetime) -> Card:
-        """Return the static twin."""
+        """Return the card: the static twin of the widget."""
 
     @abstractmethod
     def _made(self) -> w.Widget:
-        """Return the widget."""
+        """Build and return the widget."""
 
     @cached_property
     def widget(self) -> w.Widget:
-        """The widget, for what lays out several; made when it is first asked for."""
+        """The widget, made at first access, for layouts of several widgets."""
         return self._made()
 
     def __reduce__(self) -> NoReturn:
@@ -305,26 +304,26 @@ class Interactive(Displayed):
         )
 
     def _ipython_display_(self) -> None:
-        """Put out the card, and the widget after it: where no widget can be, the card is seen.
+        """Display the card and the widget as two outputs, so that the card can replace the widget.
 
-        In one output the widget would be all that JupyterLab and nbconvert look at, and what they
-        show of one whose kernel is gone is an error, or nothing.
+        From a single output JupyterLab and nbconvert would take the widget alone.  Once its kernel
+        is gone, they show an error or nothing for it.
 
-        Raises NotImplementedError: it is one output: there is no widget, or pages would show both.
+        Raises NotImplementedError: one output is right: no widget, or the page would show both.
         """
         shell = active_shell()
         bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}
         if shell is None or not {HTML, VIEW} <= bundle.keys():
             raise NotImplementedError
         publish = shell.display_pub.publish
-        # the empty HTML is for who has no widgets, and would say so
+        # the empty HTML replaces the message of front ends without widgets
         widget = {VIEW: bundle.pop(VIEW), HTML: ""}
         bundle[HTML] = f'<div class="lancekit-twin">{_TWIN}{bundle[HTML]}</div>'
         publish(bundle)
         publish(widget)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """Return the card as text and HTML, and the widget beside them if a notebook asks."""
+        """Return the card as text and HTML, and in a notebook the widget, too."""
         bundle = dict[str, Any](super()._repr_mimebundle_(include, exclude))
         if in_kernel() and find_spec("ipywidgets"):
             try:
@@ -335,9 +334,9 @@ class Interactive(Displayed):
 
 
 def _shows_one_of_two() -> bool:
-    """Return whether this is a kernel with widgets, whose pages have a cell's outputs together."""
+    """Return True in a kernel with widgets whose front end keeps a cell's outputs in one area."""
     shell = active_shell()
     if shell is None or not (in_kernel() and find_spec("ipywidgets")):
         return False
-    # VS Code has each in a box
+    # VS Code and Colab put each output into a separate box
     return "google.colab" not in sys.modules and "__vsc_ipynb_file__" not in shell.user_ns

@@ -1,4 +1,4 @@
-"""Cards as HTML, without scripts or network, and as text, complete on their own."""
+"""Renderers of cards: HTML without scripts or network access, and complete plain text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.resources import files
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cut
 
-#: no output is larger, whatever the names in it are
+#: the largest size of a card's HTML, whatever names it has
 MAX_BYTES = 50_000
-# how long cells may be, and whether hovering shows cut ones whole: the first that is small enough
+# (characters of a cell, whether its tooltip has the whole text); the first pair that fits is used
 _SIZES = ((80, True), (80, False), (20, False))
-#: longer texts of cells are wrapped: times, identifiers and names are not
+#: longer cell texts are wrapped; times, identifiers and names are shorter
 _WRAPPED = 40
 
 
@@ -22,7 +22,7 @@ def _style() -> Markup:
 
 
 def render_html(card: Card) -> str:
-    """Render a card as one ``<div>`` that brings its style along."""
+    """Render a card as one ``<div>`` that includes its style."""
     for most, hover in _SIZES:
         html = _card(card, most, hover)
         if len(html.encode()) <= MAX_BYTES:
@@ -31,17 +31,17 @@ def render_html(card: Card) -> str:
 
 
 def render_note(text: str, role: str = "") -> str:
-    """Render a line; ``role`` is ``"status"`` or ``"alert"`` where it is to be read aloud."""
+    """Render a line; ``role`` ``"status"`` or ``"alert"`` makes screen readers read it aloud."""
     return _bare(element("p", text, class_="note", role=role))
 
 
 def render_code(text: str) -> str:
-    """Render code to be copied: one click marks all of it."""
+    """Render code for copying: one click selects the whole text."""
     return _bare(element("pre", element("code", text)))
 
 
 def render_table(table: Table) -> str:
-    """Render a table alone, for what is put together of several."""
+    """Render a single table outside of a card."""
     return _bare(_section(table, *_SIZES[0]))
 
 
@@ -100,13 +100,13 @@ def _table(table: Table, most: int, hover: bool) -> Markup:
         element("thead", element("tr", *head)),
         element("tbody", *body),
     )
-    # whoever has no mouse scrolls it by keys, and so has to reach it
+    # users without a mouse scroll it by keys, so it must be focusable
     named = {"role": "group", "aria-label": cut(table.caption, 80)}
     return element("div", grid, class_="scroll", tabindex="0", **named)
 
 
 def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> Markup:
-    # a row that goes on with the one above has no name of its own
+    # an empty first cell continues the row above and is no row header
     cells = (
         _cell(text, _class(column, place in row.marked), place == 0 and text != "", most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
@@ -129,20 +129,20 @@ def _class(column: Column, marked: bool = False) -> str:
     return " ".join(["number"] * column.numeric + ["marked"] * marked)
 
 
-# ---- elements of HTML and SVG: every string in them is escaped that is not markup already
+# ---- elements of HTML and SVG; every string that is not Markup is escaped
 
 
 class Markup(str):
-    """A string that is markup already."""
+    """A string of markup that needs no escaping."""
 
     __slots__ = ()
 
 
 def element(name: str, *children: str, **attributes: object) -> Markup:
-    """Return an element.
+    """Return an element with escaped children and attributes.
 
-    Attributes that are ``None`` or empty are left out; underscores of their names are dashes, and a
-    trailing one is dropped.
+    Attributes that are ``None`` or empty are left out.  Underscores in names become dashes, and a
+    trailing underscore is dropped.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
 
 
 def joined(*children: str) -> Markup:
-    """Return what stands one after the other."""
+    """Return the concatenated children; strings that are not `Markup` are escaped."""
     return Markup("".join(c if isinstance(c, Markup) else escape(c, quote=False) for c in children))
 
 
@@ -168,17 +168,17 @@ def _said(value: object) -> str:
 
 @cache
 def sheet(package: str) -> str:
-    """Return the rules of a package's ``style.css``, in one line."""
+    """Return the content of a package's ``style.css`` in one line."""
     return " ".join((files(package) / "style.css").read_text(encoding="utf-8").split())
 
 
-# ---- cards as text: complete on their own, in terminals, logs and screen readers
+# ---- cards as text for terminals, logs and screen readers
 
 _CELL = 48
 
 
 def render_text(card: Card) -> str:
-    """Render a card; its first line says the most."""
+    """Render a card as text; the first line has the title and the headline."""
     lines = [" · ".join((card.title, *card.headline))]
     width = max((len(fact.label) for fact in card.facts), default=0)
     lines += [f"  {fact.label:<{width}}  {fact.value}" for fact in card.facts]

@@ -1,7 +1,7 @@
-"""What a card shows: plain, bounded, redacted.  The renderers know nothing else.
+"""Models of cards: plain, bounded and redacted text, the only input of the renderers.
 
-Strings in a model are as they are to be read (`lancekit._legible`): what cannot be seen is spelled
-out, credentials are gone, and each is cut.  Escaping for HTML is the renderer's.
+All strings in a model are safe to display (`lancekit._legible`): invisible characters are spelled
+out, credentials removed, lengths cut.  The renderer escapes for HTML.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A label and what is to be said of it; code is shown to be copied."""
+    """A label with a value; a value that is code is rendered for copying."""
 
     label: str
     value: str
@@ -20,7 +20,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table's column."""
+    """A column of a table; numeric columns are aligned right."""
 
     title: str
     numeric: bool = False
@@ -28,9 +28,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A table's row, one string for each column; quiet rows matter less.
+    """A row of a table, one string for each column; quiet rows are rendered less prominently.
 
-    `marked` are the places of cells that are set off, beside what their words say.
+    `marked` has the positions of highlighted cells; their text carries the same information.
     """
 
     cells: tuple[str, ...]
@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table that may be folded; `note` says what it leaves out, and how to get at it."""
+    """A table that can be folded; `note` names the omitted rows and the call that returns them."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -51,7 +51,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One object on show: the first line (what it is, then facts), facts, tables."""
+    """The card of an object: a first line of kind, title and headline, then facts and tables."""
 
     kind: str
     title: str

@@ -1,4 +1,4 @@
-"""How numbers, sizes, times, places and strange strings are put into words."""
+"""Formatting of numbers, sizes, times, locations and arbitrary strings for display."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 _MINUS = "\u2212"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-# below how many seconds a unit is used, how many seconds it has, and its name
+# (seconds below which the unit is used, seconds of the unit, its name)
 _AGES = (
     (60, 1, "s"),
     (3600, 60, "min"),
@@ -42,14 +42,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def signed(number: int) -> str:
-    """Return a change: with its sign, ``±0`` for none."""
+    """Return a difference with its sign; ``±0`` for 0."""
     if number == 0:
         return "±0"
     return ("+" if number > 0 else _MINUS) + count(abs(number))
 
 
 def share(part: float) -> str:
-    """Return a part of the whole, 1.0, in percent."""
+    """Return a share between 0 and 1 in percent."""
     return f"{part:.1%}"
 
 
@@ -69,35 +69,35 @@ def moment(when: datetime) -> str:
 
 
 def age(when: datetime, now: datetime) -> str:
-    """Return how long ago a time was."""
+    """Return the age of a time in its largest fitting unit, such as ``3 h ago``."""
     seconds = (now - when).total_seconds()
     if abs(seconds) < 5:
         return "just now"
     _, unit, name = next(step for step in _AGES if abs(seconds) < step[0])
     number = f"{abs(seconds) / unit:.0f} {name}"
-    # another machine's clock may be ahead
+    # the clock of another machine can be ahead
     return f"{number} ago" if seconds > 0 else f"{number} ahead of this clock"
 
 
 def listing(names: Iterable[str], most: int) -> str:
-    """Return names separated by commas, and how many more there are."""
+    """Return at most ``most`` names separated by commas, and the number of further names."""
     shown = [clean(name) for name in names]
     more = len(shown) - most
     return ", ".join(shown[:most]) + (f", and {count(more)} more" if more > 0 else "")
 
 
 def cell(value: object, most: int = MAX_CHARACTERS) -> str:
-    """Return a value of a row as tables show it: as messages do, but text without quotes."""
+    """Return a row's value as a table cell: like in messages, but text without quotes."""
     return clean(value, most) if isinstance(value, str) else literal(value, most)
 
 
 def told(key: Mapping[str, object]) -> str:
-    """Return what tells a row: the names and values of its key."""
+    """Return a row's key in words: column names and values."""
     return ", ".join(f"{clean(name)} {cell(value)}" for name, value in key.items())
 
 
 def is_relative(uri: str) -> bool:
-    """Return whether the working folder has a say in what a path or URI means."""
+    """Return True if a path or URI is relative to the working folder."""
     return not (_SCHEME.match(uri) or uri.startswith("~") or Path(uri).is_absolute())
 
 
@@ -110,12 +110,12 @@ def place(uri: str) -> str:
     here = os.path.relpath(uri)
     if here.startswith(os.pardir):
         return uri
-    # what looks like a home or a scheme would be taken for one
+    # without "./" the text could be read as a home folder or a scheme
     return f"./{here}" if here.startswith("~") or ":/" in here else here
 
 
 def duration(seconds: float) -> str:
-    """Return a time span to the second.
+    """Return a time span in seconds, minutes and hours.
 
     Examples
     --------
