@@ -1,8 +1,8 @@
-"""`LanceDataset.explore`: versions, branches and tags to step and slide through.
+"""The explorer of `LanceDataset.explore`: browse versions, branches and tags of a dataset.
 
-`state` is where an explorer stands, a pure function of what a person did; `pages` reads what a
-state wants; `views` makes cards of that; `changes` plans what can be changed;
-`visit` puts these together; `shell` has the widgets.
+`state` has the selection as immutable state, changed by the user's events.  `pages` reads versions
+and rows, `views` builds their cards, and `changes` plans restores, tags, branches and promotions.
+`visit` combines these, and `shell` has the widgets.
 """
 
 from lancekit._notebook.explorer.explorer import Explorer

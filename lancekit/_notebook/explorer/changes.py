@@ -1,6 +1,6 @@
-"""What can be changed from an explorer: restore, tag, branch, promote; each is shown before.
+"""Changes from an explorer (restore, tag, branch, promote), each with a plan shown beforehand.
 
-All of it are calls of public methods on handles of its own: the user's handle does not move.
+A change calls public methods on separate handles: the user's handle does not move.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lancekit.errors import InvalidArgumentError, RetryableConflictError
 
 ChangeKind = Literal["restore", "tag", "branch", "promote"]
 CHANGES: tuple[ChangeKind, ...] = get_args(ChangeKind)
-#: what the name is for, of those that take one
+#: meaning of the name, for the changes that need one
 NAMED: Mapping[ChangeKind, str] = {
     "tag": "the tag",
     "branch": "the new branch",
@@ -32,7 +32,7 @@ NAMED: Mapping[ChangeKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody wants: its kind, at which stop, and a name where one is needed."""
+    """A requested change: its kind, the selected version, and the name if the kind needs one."""
 
     kind: ChangeKind
     place: Place
@@ -41,10 +41,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """A change that was looked at: what would come of it, and when it is out of date.
+    """A planned change: its card, its code, and the state of branches and tags it is valid for.
 
-    `heads` are the newest versions of branches when it was made, and `tag` what the tag of its name
-    was for.
+    `heads` has the newest versions of the branches at planning time, and `tag` the version of the
+    tag `name` at that time.
     """
 
     card: object
@@ -59,9 +59,9 @@ class Plan:
 
 
 def plan_change(reader: Reader, change: Change) -> Plan:
-    """Return what a change would do; nothing is changed.
+    """Return the plan of a change; nothing is written.
 
-    Raises InvalidArgumentError: it needs a name, or cannot be done here.
+    Raises InvalidArgumentError: the name is missing, or the change is not possible at this version.
     Raises LancekitError: as the change itself.
     """
     if change.kind in NAMED and not change.name:
@@ -70,9 +70,9 @@ def plan_change(reader: Reader, change: Change) -> Plan:
 
 
 def apply_plan(reader: Reader, plan: Plan) -> object:
-    """Do what a plan says, and return what has a card.
+    """Apply a plan, and return its result, an object with a card.
 
-    Raises RetryableConflictError: somebody committed, or moved the tag, since the plan was shown.
+    Raises RetryableConflictError: since the plan another writer committed or moved the tag.
     """
     reader.forget()
     for branch, head in plan.heads.items():

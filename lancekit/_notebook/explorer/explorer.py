@@ -1,4 +1,4 @@
-"""`Explorer`: what `LanceDataset.explore` returns, a widget and its static twin."""
+"""`Explorer`, the result of `LanceDataset.explore`: a widget and its static twin."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lancekit._notebook.render.models import Card, Fact
 
 
 class Explorer(Interactive):
-    """The versions of a dataset to step and slide through; `LanceDataset.explore` makes it.
+    """A browser for the versions of a dataset; `LanceDataset.explore` returns one.
 
-    Shown at the end of a cell it is a widget, and without widgets a card of the stop.
+    A cell shows it as a widget, and without widgets as the card of the selected version.
     """
 
     def __init__(self, ds: LanceDataset, at: Ref | None = None, against: Ref | None = None) -> None:
@@ -25,17 +25,17 @@ class Explorer(Interactive):
 
     @property
     def state(self) -> ExplorerState:
-        """Where it stands."""
+        """The selected version and its view."""
         return self._visit.state
 
     @property
     def handle(self) -> LanceDataset:
-        """A handle at the stop, of its own."""
+        """A new handle at the selected version."""
         return self._visit.reader.fresh(self.state.place)
 
     @property
     def code(self) -> str:
-        """The code that gives what is shown."""
+        """The code that returns the shown object."""
         return code_of(self.state)
 
     def _card(self, now: datetime) -> Card:

@@ -1,7 +1,7 @@
-"""A page of rows, as they lie or filtered, and what an explorer knows of a dataset.
+"""Pages of rows in storage order, filtered or sorted, and the metadata that an explorer reads.
 
-What is filtered or sorted is always all of a version: one pass over the filter's and the sorting
-column, which keeps the ids of a page's rows, and of a sorted one so many rows as come up to it.
+Filters and sorts cover all rows of a version, never a sample.  One pass reads the filter's columns
+and the sort column.  It keeps the ids of the page's rows, and for a sort the ids of earlier pages.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from lancekit._scan.order_by import ColumnOrdering, sorted_table
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 from lancekit.options import options
 
-#: what takes more bytes than this is read when somebody asks for it
+#: a read of more bytes than this needs the user's confirmation
 ASKED_ABOVE = 1 << 28
-#: rows that are sorted together with those that were the best so far
+#: rows that are collected before they are sorted into the top rows
 _FOLDED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some rows of how many; ``looked_at`` rows were read for them, in so many seconds."""
+    """A page of rows, with the total number of rows, and the rows and seconds its read took."""
 
     rows: pa.Table
     columns: int
@@ -52,13 +52,12 @@ class Page:
 def read_page(
     handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
 ) -> Page | Reads | None:
-    """Return the page that a state wants; ``None`` if somebody wants something else meanwhile.
+    """Return the page of a state; ``None`` if ``overtaken`` returns True during the read.
 
-    Of a page that would take much, and that nobody asked for yet, return what would be read.
+    For a read above `ASKED_ABOVE` that the user has not confirmed, return its expected size.
 
-    Raises ColumnNotFoundError, PredicateError: there is no such column, or the filter does not
-        parse.
-    Raises InvalidArgumentError: the values of the column have no order.
+    Raises ColumnNotFoundError, PredicateError: unknown column, or invalid filter.
+    Raises InvalidArgumentError: values of the column's type have no order.
     """
     began = time.perf_counter()
     names = _names(handle, state)
@@ -87,7 +86,7 @@ def read_page(
 
 
 def _names(handle: LanceDataset, state: ExplorerState) -> list[str]:
-    """Return the columns that are shown: what is sorted by is among them."""
+    """Return the columns of the page: the first ones, and always the sort column."""
     known = handle._snapshot.manifest.schema.names
     first = known[: options.display_columns]
     if state.order is None:
@@ -112,7 +111,7 @@ def _key(state: ExplorerState) -> list[str]:
 def _matching(
     handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
 ) -> tuple[pa.ChunkedArray, int] | None:
-    """Return the ids of the rows of a page, and how many rows there are; all are looked at."""
+    """Return the row ids of a page and the number of matching rows, from a scan of all rows."""
     last, total = state.start + state.page_rows, 0
     kept = _Kept(state.start, last) if state.order is None else _Best(last, state.order)
     for batch in _scanned(handle, state):
@@ -125,14 +124,14 @@ def _matching(
 
 
 def _scanned(handle: LanceDataset, state: ExplorerState) -> Iterator[pa.RecordBatch]:
-    """Yield the ids of all rows that are wanted, each after the value that they are sorted by."""
+    """Yield batches with the sort column, if any, and the row ids of all matching rows."""
     return handle.to_batches(
         columns=_key(state), filter=state.filter or None, with_row_id=True, batch_size=1 << 14
     )
 
 
 class _Kept:
-    """The ids of the rows from one place to another."""
+    """Collects the ids of the rows in a range of positions."""
 
     def __init__(self, first: int, last: int) -> None:
         self._first, self._last = first, last
@@ -148,7 +147,7 @@ class _Kept:
 
 
 class _Best:
-    """The ids of the first so many rows in an order."""
+    """Collects the ids of the top-k rows in a sort order."""
 
     def __init__(self, most: int, order: tuple[str, bool]) -> None:
         self._most = most
@@ -184,33 +183,33 @@ class _Best:
         return self._parts[0].column("id")
 
 
-# ---- what an explorer knows of a dataset: manifests, tags and names of branches; no rows
+# ---- metadata of a dataset: manifests, tags and branch names, but no rows
 
-#: handles that are kept: a stop, what it is compared with, and some around
+#: number of cached handles: the selected version, the one it is compared with, and neighbours
 _KEPT = 16
 
 
 @dataclass(frozen=True)
 class Stop:
-    """A version as a handle holds it, and its tags; ``None`` if there are too many to read."""
+    """A selectable version: its handle and its tags (``None`` if there are too many to read)."""
 
     handle: LanceDataset
     tags: tuple[str, ...] | None
 
     @cached_property
     def version(self) -> Version:
-        """What its manifest says of it."""
+        """The version's metadata from its manifest."""
         return self.handle.get_version()
 
     @property
     def place(self) -> Place:
-        """The branch and the version."""
+        """The branch and the version number."""
         return self.handle.branch, self.handle.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """In what a version differs from an old one, as far as manifests tell: new minus old."""
+    """Differences of two versions according to their manifests; numbers are new minus old."""
 
     old: Stop
     rows: int
@@ -223,7 +222,7 @@ class Apart:
 
 
 def apart(old: Stop, new: Stop) -> Apart:
-    """Return in what two versions differ; no rows are read."""
+    """Return the differences between the manifests of two versions; no rows are read."""
     before, after = fragments_apart(old.handle._snapshot, new.handle._snapshot)
     mine = old.handle._snapshot.manifest.fragments.ids[before]
     theirs = new.handle._snapshot.manifest.fragments.ids[after]
@@ -241,16 +240,16 @@ def apart(old: Stop, new: Stop) -> Apart:
 
 
 class Reader:
-    """Reads versions of a dataset by branch and number; those of late are kept."""
+    """Reads versions of a dataset by branch and number; recent handles are cached."""
 
     def __init__(self, ds: LanceDataset) -> None:
         self._base = copy(ds)
         self.home = ds.branch
-        self._base._scan_defaults = {}  # of a part of the rows no number would be right
+        self._base._scan_defaults = {}  # a default filter would make the row counts wrong
         self.forget()
 
     def forget(self) -> None:
-        """Read anew from now on, what branches and tags there are as well."""
+        """Drop cached handles, and reload the lists of branches and tags."""
         self.handle = lru_cache(_KEPT)(self.fresh)
         self.branches = (MAIN, *self._base.branches.names())
         self.tags: Mapping[str, Place] | None = self._tags()
@@ -262,28 +261,28 @@ class Reader:
         return {name: (tag["branch"] or MAIN, tag["version"]) for name, tag in pairs}
 
     def fresh(self, place: Place) -> LanceDataset:
-        """Return a handle that nobody else has, and that may move; `handle` gives one that is kept.
+        """Return a new handle, which the caller can move; `handle` returns a cached one instead.
 
-        Raises VersionNotFoundError, BranchNotFoundError: it is gone.
+        Raises VersionNotFoundError, BranchNotFoundError: the version or branch was removed.
         """
         return self._base.checkout_version(place)
 
     def stop(self, place: Place) -> Stop:
-        """Return a version.
+        """Return a version with its cached handle and its tags.
 
-        Raises VersionNotFoundError, BranchNotFoundError: it is gone.
+        Raises VersionNotFoundError, BranchNotFoundError: the version or branch was removed.
         """
         tags = self.tags
         at = None if tags is None else tuple(sorted(n for n, to in tags.items() if to == place))
         return Stop(self.handle(place), at)
 
     def listed(self, branch: str, version: int | None = None) -> Event:
-        """Return the event that leads to a version of a branch, by default its newest."""
+        """List a branch, and return the event that selects a version, by default the newest."""
         versions = self._versions(branch)
         return lambda state: state.switch(branch, versions, version)
 
     def newest(self, branch: str) -> int:
-        """Return the newest version of a branch, as it is now."""
+        """Return the newest version number of a branch, read from storage."""
         return self._base.checkout_version((branch, None)).version
 
     def _versions(self, branch: str) -> tuple[int, ...]:
@@ -292,9 +291,9 @@ class Reader:
         return at.versions().numbers
 
     def start(self, page_rows: int) -> ExplorerState:
-        """Return the state in which an explorer begins: where the handle is."""
+        """Return the initial state of an explorer, at the handle's version."""
         branch, versions = self.home, self._versions(self.home)
-        there = bisect_right(versions, self._base.version)  # it may be cleaned up since
+        there = bisect_right(versions, self._base.version)  # a cleanup can have removed it
         return ExplorerState(
             branch=branch,
             versions=versions,

@@ -1,7 +1,7 @@
-"""The widgets of an explorer: they send events, and show the cards of the state that comes of it.
+"""Widgets of an explorer: they send events, and show the cards of the resulting state.
 
-What reads is done beside the kernel's messages, the newest alone: manifests at once, rows when the
-slider rests.  Nothing that happens in a callback is raised.
+A background thread does the reads, for the newest request only.  It reads manifests at once, and
+rows when the slider has come to rest.  Callbacks show exceptions and never raise them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lancekit._notebook.render.controls import Confirmed, Latest, button, drawn,
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.render.words import clean
 
-#: how long a stop is rested at before its rows are read; and how often that is looked at
+#: seconds without a new selection before rows are read, and between two checks for one
 _REST, _TICK = 0.15, 0.02
 _VIEWS: tuple[tuple[str, View, str], ...] = (
     ("rows", "rows", "a page of the rows"),
@@ -40,7 +40,7 @@ _VIEWS: tuple[tuple[str, View, str], ...] = (
     ("change", "change", "restore, tag, branch or promote"),
 )
 _WAYS = (("lowest first", True), ("highest first", False))
-# no wider than cards without wide tables: the slider stays where it is from version to version
+# the width of cards without wide tables, so that the slider does not move between versions
 _ROW = {"flex_flow": "row wrap", "align_items": "center", "max_width": "min(100%, 62em)"}
 _STYLE = {"description_width": "initial"}
 
@@ -48,11 +48,11 @@ W = TypeVar("W", bound=w.Widget)
 
 
 class Shell:
-    """The widgets of an explorer; `widget` holds all of them."""
+    """The widgets of an explorer, all inside of `widget`."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
-        self._lock = threading.RLock()  # the state is changed by who presses, and by who read
+        self._lock = threading.RLock()  # widget callbacks and reader threads change the state
         self._is_syncing = False
         self._shown = Latest[ExplorerState](self._show, self._failed)
         self._led = Latest[Callable[[], Event]](self._lead, self._failed)
@@ -91,7 +91,7 @@ class Shell:
     # ---- the controls
 
     def _where(self) -> None:
-        """Make what leads to a stop."""
+        """Build the controls that select a version."""
         self.branch = self._made(w.Dropdown, "branch", "the branch whose versions are shown")
         self.tag = self._made(w.Dropdown, "tag", "go to a tag")
         self.refresh = self._button(
@@ -104,8 +104,8 @@ class Shell:
             self._button("▶", "next version", lambda state: state.move(1)),
             self._button("▶|", "newest version", lambda state: state.end(newest=True)),
         ]
-        # its handle has no name: the style takes it from Tab and readers, which have the number
-        # beside it, until the pointer has clicked on it
+        # the handle of a slider has no label, so the style hides it from Tab and screen readers
+        # until it is clicked; they use the number field next to it
         self.slider = w.IntSlider(
             readout=False,
             tooltip="slide through the versions",
@@ -124,7 +124,7 @@ class Shell:
         self._on(self.tag, self._go)
 
     def _what(self) -> None:
-        """Make what says what is shown of a stop."""
+        """Build the controls of the views."""
         self.views = w.ToggleButtons(
             options=[(text, view) for text, view, _ in _VIEWS],
             tooltips=[about for _, _, about in _VIEWS],
@@ -168,7 +168,7 @@ class Shell:
 
     def _text(self, name: str, about: str, kind: type[w.Text] = w.Text) -> w.Text:
         made = self._made(kind, name, about)
-        # what does not fit would be cut without a sign
+        # a front end cuts a longer placeholder without an ellipsis
         made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]
         made.layout.flex, made.layout.min_width = "1 1 12em", "10em"
         return made
@@ -178,26 +178,26 @@ class Shell:
 
     def _on(self, control: w.Widget, act: Callable[[Any], object]) -> None:
         def changed(change: dict[str, object]) -> None:
-            with self._lock:  # else what somebody does while another thread syncs would be lost
+            with self._lock:  # else an action during another thread's sync would be lost
                 if not self._is_syncing:
                     act(change["new"])
 
         control.observe(changed, "value")
 
-    # ---- what somebody does
+    # ---- the user's actions
 
     def send(self, event: Event) -> None:
-        """Take an event, and show what comes of it."""
+        """Apply an event to the state, and show the result."""
         with self._lock:
             before = self._visit.state
             self._visit.send(event)
             if self._visit.state.place != before.place:
-                self.change.clear()  # a plan is of its stop
+                self.change.clear()  # a plan is valid only for its version
             self._sync()
             self._shown.ask(self._visit.state)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until all is shown; return whether it came to that."""
+        """Wait until everything is shown; return False after a timeout."""
         return self.change.wait(seconds) and self._led.wait(seconds) and self._shown.wait(seconds)
 
     def _go(self, place: tuple[str, int | None] | None) -> None:
@@ -215,7 +215,7 @@ class Shell:
         self.send(lambda state: state.summarize(name))
 
     def _rechosen(self, kind: str) -> None:
-        self.change.clear()  # a plan, or why there is none, is of its kind
+        self.change.clear()  # a plan or its error belongs to the previous kind of change
         self._chosen(kind)
 
     def _chosen(self, kind: str) -> None:
@@ -230,17 +230,17 @@ class Shell:
         self.send(self._visit.refreshed())
         return result
 
-    # ---- what is shown
+    # ---- display
 
     def _sync(self) -> None:
-        """Make the controls say what the state says."""
+        """Set the values of all controls from the state."""
         state, reader = self._visit.state, self._visit.reader
         self._is_syncing = True
         try:
             for control in (self.slider, self.version):
                 _bound(control, state.versions[0], state.versions[-1])
                 control.value = state.version
-            # one that is gone is there until it is left
+            # a deleted branch stays in the list while it is selected
             self.branch.options = list(dict.fromkeys([*reader.branches, state.branch]))
             self.branch.value = state.branch
             tags = reader.tags or {}
@@ -254,7 +254,7 @@ class Shell:
             self._steps[0].disabled = self._steps[1].disabled = state.before is None
             newest = state.version == state.versions[-1]
             self._steps[2].disabled = self._steps[3].disabled = newest
-            # the newest version is not restored
+            # restoring the newest version has no effect, so it is not offered
             changes = [kind for kind in CHANGES if not (newest and kind == "restore")]
             if self.kind.options != tuple(changes):
                 kept = self.kind.value if self.kind.value in changes else changes[0]
@@ -281,14 +281,14 @@ class Shell:
         self._say(f"reading version {state.version} …")
         try:
             shown, said = self._visit.view(state, found, overtaken), "is shown"
-        except Exception as error:  # the stop itself is there
+        except Exception as error:  # the version's own card is shown already
             shown, said = error, "is there, but not what was asked of it"
         if shown is not None:
             self.pane.value = drawn(shown)
         self._say("stopped" if shown is None else f"version {state.version} {said}")
 
     def _rests(self, state: ExplorerState, overtaken: Callable[[], bool]) -> bool:
-        """Return whether nobody goes on at once: only then is more read than manifests."""
+        """Return True if no newer request comes for a moment: only then are rows read."""
         if state.view in ("schema", "change"):
             return not overtaken()
         until = time.monotonic() + _REST
@@ -307,7 +307,7 @@ class Shell:
 
 
 def _bound(control: w.IntSlider | w.BoundedIntText, low: int, high: int) -> None:
-    """Set the ends of a control; each is checked against the other as it is set."""
+    """Set both ends of a control, in the order in which each new end is valid."""
     if high >= control.min:
         control.max, control.min = high, low
     else:

@@ -1,6 +1,6 @@
-"""Where an explorer stands, and how each thing that a person does changes that.
+"""State of an explorer, and the events that change it.
 
-Nothing is read here: a state is made of numbers, names and texts, and its methods are pure.
+A state has only numbers, names and texts.  Its methods are pure and read nothing.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-#: a branch and a version of it
+#: a branch and a version number
 Place: TypeAlias = tuple[str, int]
-#: what is shown of a stop, below what its manifest says of it
+#: view of the selected version, shown below its manifest's metadata
 View = Literal["rows", "schema", "column", "compare", "change"]
-#: sorted rows are kept while all are looked at: pages end here
+#: pages of sorted rows end here, since a sort keeps all rows up to the page in memory
 MOST_SORTED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerState:
-    """Where an explorer stands; methods return where it stands after what somebody did.
+    """The selected version and its view; methods return the state after a user's event.
 
-    What leads nowhere leaves it where it was.
+    An event without a possible target returns the same selection.
 
-    branch, versions: the branch, and its versions, ascending; gaps are versions that were cleaned
-        up.
-    version: the one that is looked at.
-    home: the branch of the handle that the explorer was made from.
-    pinned: what it is compared with; ``None`` for the version before.
-    view: what is shown of it.
-    filter, order, page, page_rows: which rows: an SQL condition, or none; a column and whether it
-        ascends; which page.
-    column: whose summary is wanted, if any.
-    is_asked: whether somebody asked for what takes reading all rows, as it is now.
+    branch, versions: the branch and its version numbers, ascending, without cleaned-up versions.
+    version: the selected version.
+    home: the branch of the handle from which the explorer was made.
+    pinned: the version for comparison; ``None`` for the previous version.
+    view: the view of the selected version.
+    filter, order: the rows: an SQL condition or ``""``, and a column with True for ascending.
+    page, page_rows: the number of the page, from 0, and its rows.
+    column: the column to summarize, or ``""``.
+    is_asked: True if the user has confirmed a read of all rows for this state.
 
     Examples
     --------
@@ -57,96 +56,96 @@ class ExplorerState:
 
     @property
     def place(self) -> Place:
-        """The stop."""
+        """Branch and number of the selected version."""
         return self.branch, self.version
 
     @property
     def before(self) -> Place | None:
-        """The version before on the branch, if it is there."""
+        """The previous version on the branch; ``None`` for the oldest."""
         at = bisect_left(self.versions, self.version)
         return (self.branch, self.versions[at - 1]) if at else None
 
     @property
     def against(self) -> Place | None:
-        """What the stop is compared with."""
+        """The version for comparison: the pinned one, or the previous version."""
         return self.pinned or self.before
 
     @property
     def start(self) -> int:
-        """How many rows come before the page."""
+        """The number of rows before the page."""
         return self.page * self.page_rows
 
     @property
     def is_plain(self) -> bool:
-        """Whether the page is one of the rows as they lie."""
+        """True if the rows are neither filtered nor sorted."""
         return not self.filter and self.order is None
 
     def go(self, version: int) -> ExplorerState:
-        """Go to a version; where it is gone, to the next one on the way there."""
+        """Select a version; if it was cleaned up, the next existing one in that direction."""
         return self._at(self._next(version))
 
     def move(self, by: int) -> ExplorerState:
-        """Go so many versions on, or back."""
+        """Select the version ``by`` steps ahead; a negative number goes back."""
         at = bisect_left(self.versions, self.version) + by
         return self._at(self.versions[min(max(at, 0), len(self.versions) - 1)])
 
     def end(self, *, newest: bool) -> ExplorerState:
-        """Go to the newest version that is known, or to the oldest."""
+        """Select the newest listed version, or the oldest."""
         return self._at(self.versions[-1 if newest else 0])
 
     def switch(
         self, branch: str, versions: tuple[int, ...], version: int | None = None
     ) -> ExplorerState:
-        """Go to a branch, as it was just listed, and a version of it, by default the newest."""
+        """Select a branch by its current list of versions, at a version, by default the newest."""
         there = replace(self, branch=branch, versions=versions, version=versions[-1])
         goal = versions[-1] if version is None else there._next(version)
         stays = (branch, goal) == self.place
         return replace(self, versions=versions) if stays else there._at(goal)
 
     def pin(self, *, on: bool = True) -> ExplorerState:
-        """Compare with this stop from now on, or with the version before again."""
+        """Pin the selected version for comparisons, or compare with the previous version again."""
         return replace(self, pinned=self.place if on else None, is_asked=False)
 
     def look(self, view: View) -> ExplorerState:
-        """Show something else of the stop."""
+        """Switch the view of the selected version."""
         return replace(self, view=view, is_asked=False)
 
     def where(self, condition: str) -> ExplorerState:
-        """Show the rows that meet a condition; all for none."""
+        """Filter the rows by an SQL condition; ``""`` shows all rows."""
         return replace(self, filter=condition.strip(), view="rows", page=0, is_asked=False)
 
     def sort(self, column: str, ascending: bool | None = None) -> ExplorerState:
-        """Sort by a column, by none if it has no name; without a direction turn it round."""
+        """Sort by a column, or not at all for ``""``; without a direction toggle the order."""
         if ascending is None:
             ascending = self.order != (column, True)
         order = (column, ascending) if column else None
         return replace(self, order=order, view="rows", page=0, is_asked=False)
 
     def turn(self, by: int) -> ExplorerState:
-        """Show the page that comes so many pages later, or before."""
+        """Turn ``by`` pages ahead; a negative number goes back."""
         page = self.page + by
         if self.order is not None:
             page = min(page, MOST_SORTED // self.page_rows - 1)
         return replace(self, page=max(page, 0))
 
     def summarize(self, column: str) -> ExplorerState:
-        """Tell what the values of a column are like."""
+        """Show the statistics of a column's values."""
         return replace(self, column=column, view="column", is_asked=bool(column))
 
     def ask(self) -> ExplorerState:
-        """Read what takes reading all rows."""
+        """Confirm a read of all rows."""
         return replace(self, is_asked=True)
 
     def _at(self, version: int) -> ExplorerState:
         return replace(self, version=version, page=0, is_asked=False)
 
     def _next(self, version: int) -> int:
-        """Return a version, or where it is gone the next one that is there on the way to it."""
+        """Return a version; if it was cleaned up, the next existing one in that direction."""
         versions = self.versions
         if version >= self.version:
             return versions[min(bisect_left(versions, version), len(versions) - 1)]
         return versions[max(bisect_right(versions, version) - 1, 0)]
 
 
-#: what somebody did: a method of a state, with its arguments
+#: an action of the user: a method of a state, with its arguments
 Event: TypeAlias = Callable[[ExplorerState], ExplorerState]

@@ -1,4 +1,4 @@
-"""What is shown of a stop: cards made of a state and of what was read, and the code for each."""
+"""Cards of an explorer, built from its state and the data read, and the code of each view."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from lancekit._pipeline.diff.statistics import (
     plain,
 )
 
-#: versions that a strip names on each side of the stop; columns that a schema lists
+#: versions of a strip on each side of the selected one, and columns of a schema card
 _BESIDE, _COLUMNS = 3, 50
-#: the characters of a whole bar
+#: characters of a full bar
 _BAR = 10
 _TIMES, _MINUS = "\u00d7", "\u2212"
 
 
-# ---- the stop
+# ---- the selected version
 
 
 def stop_card(
     name: str, state: ExplorerState, stop: Stop, told: Apart | None, now: datetime
 ) -> Card:
-    """Return what manifests say of a stop, and of what it is compared with."""
+    """Return the card of the selected version and of its differences, from manifests alone."""
     version = stop.version
     rows = f" ({signed(told.rows)})" if told else ""
     columns = f" ({signed(told.columns)})" if told and told.columns else ""
@@ -79,7 +79,7 @@ def stop_card(
 
 
 def strip(state: ExplorerState) -> str:
-    """Return the versions around a stop, in a line.
+    """Return the version numbers around the selected one in a line.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def strip(state: ExplorerState) -> str:
     versions = state.versions
     at = bisect_left(versions, state.version)
     first, last = max(at - _BESIDE, 0), min(at + _BESIDE + 1, len(versions))
-    # dots in the place of a single version would be longer than its number
+    # an ellipsis would take more room than the single number that it replaces
     first, last = 0 if first == 2 else first, last + (len(versions) - last == 2) * 2
     shown = [f"[{v}]" if v == state.version else str(v) for v in versions[first:last]]
     before = [str(versions[0]), "…"][: min(first, 2)]
@@ -132,7 +132,7 @@ def _bytes(number: int) -> str:
 
 
 def page_card(state: ExplorerState, page: Page) -> Card:
-    """Return a page of rows, which says of how many."""
+    """Return the card of a page of rows."""
     way = [f"where {clean(state.filter)}"] if state.filter else []
     if state.order:
         column, ascending = state.order
@@ -157,7 +157,7 @@ def page_card(state: ExplorerState, page: Page) -> Card:
 
 
 def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | None:
-    """Return what was found of a page, or what it would take."""
+    """Return the card of a page, or of its expected cost if it was not read; ``None`` for none."""
     if not isinstance(found, Reads):
         return None if found is None else page_card(state, found)
     return Card(
@@ -169,7 +169,7 @@ def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | Non
 
 
 def unread_card(kind: str, what: str) -> Card:
-    """Return what stands in the place of what is read when somebody asks."""
+    """Return the card of a view that waits for the user's input."""
     return Card(kind=kind, title=what, headline=())
 
 
@@ -177,7 +177,7 @@ def unread_card(kind: str, what: str) -> Card:
 
 
 def schema_card(stop: Stop, told: Apart | None) -> Card:
-    """Return the columns, those first that the other side has in another way or not at all."""
+    """Return the card of the schema; dropped and changed columns come first."""
     fields = stop.handle._snapshot.manifest.schema.fields
     marks = dict(_marks(told.schema)) if told else {}
     ordered = sorted(fields, key=lambda field: field.name not in marks)
@@ -211,7 +211,7 @@ def _marks(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
 
 
 def summary_card(summary: _Summary) -> Card:
-    """Return what the values of a column are like."""
+    """Return the card of a column's value statistics."""
     found = summary.statistics
     nulls = plural(found.nulls, "row") + (
         f", {share(found.nulls / found.rows)}" if found.rows else ""
@@ -268,11 +268,11 @@ def _bars(
     )
 
 
-# ---- two stops
+# ---- comparison of two versions
 
 
 def compare_card(new: Stop, told: Apart) -> Card:
-    """Return two stops side by side, as far as manifests tell."""
+    """Return the card of two versions side by side, from their manifests."""
     old = told.old
     a, b = old.version, new.version
     sides: tuple[tuple[str, str, str, str], ...] = (
@@ -311,7 +311,7 @@ def compare_card(new: Stop, told: Apart) -> Card:
 
 
 def code_of(state: ExplorerState) -> str:
-    """Return the code that gives what a state shows.
+    """Return the code that returns the object shown in a state.
 
     Examples
     --------
@@ -336,7 +336,7 @@ def code_of(state: ExplorerState) -> str:
 
 
 def opened(home: str, place: Place) -> str:
-    """Return the code for a handle at a stop, made from one on a branch."""
+    """Return the code that opens a version from a handle on branch ``home``."""
     reference = str(place[1]) if place[0] == home else _literal(place)
     return f"ds.checkout_version({reference})"
 
@@ -350,21 +350,21 @@ def _ordering(name: str, ascending: bool) -> str:
     return path if ascending else f"lk.ColumnOrdering({path}, ascending=False)"
 
 
-# ---- what the values of a column are like: all of them are looked at, none is guessed
+# ---- statistics of a column's values, from all rows and never from a sample
 
-#: bars of a histogram; the most frequent values; and of how many different ones these are known
+#: bars of a histogram, frequent values shown, and the most distinct values that are counted
 BINS, TOP, _MOST_COUNTED = 16, 8, 1 << 16
-#: small batches are looked at so many rows at a time
+#: small batches are combined to this number of rows
 _TOGETHER = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """What the values of a column are like.
+    """Statistics of a column's values.
 
-    `top` has the most frequent values and how many there are of each, the first the most frequent;
-    it is ``None`` where there are too many different ones to count.  `others` are values that no
-    bar has: NaN and infinite ones.
+    `top` has the most frequent values and their counts, the most frequent first.  It is ``None`` if
+    there are too many distinct values to count.  `others` counts NaN and infinite values, which are
+    in no bar.
     """
 
     column: str
@@ -376,17 +376,17 @@ class _Summary:
 
 
 class _OvertakenError(Exception):
-    """Somebody wants something else."""
+    """A newer request waits, so the current read ends."""
 
 
 def read_summary(
     handle: LanceDataset, column: str, overtaken: Callable[[], bool]
 ) -> _Summary | None:
-    """Return what a column's values are like; ``None`` if somebody wants something else meanwhile.
+    """Return the statistics of a column; ``None`` if ``overtaken`` returns True during the read.
 
-    The column is read once, and once more for the bars of numbers with very many different values.
+    The column is read once, and again for the histogram of numbers with too many distinct values.
 
-    Raises ColumnNotFoundError: there is no such column.
+    Raises ColumnNotFoundError: unknown column.
     """
     path = show_path([column])
 

@@ -1,4 +1,4 @@
-"""A visit to a dataset: where it stands, what is shown there, and what is done from there."""
+"""The explorer's model without widgets: its state, the reads for it, and the cards of a state."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from lancekit._notebook.render.models import Card
 from lancekit.errors import NotFoundError
 from lancekit.options import options
 
-#: tells whether somebody wants something else already
+#: returns True once a newer request waits
 Overtaken: TypeAlias = Callable[[], bool]
-#: a stop, and in what it differs from another
+#: the selected version, and its differences from the version for comparison
 Found: TypeAlias = tuple[Stop, Apart | None]
 
 
@@ -38,11 +38,11 @@ def _never() -> bool:
 
 
 class Visit:
-    """Where somebody stands among the versions of a dataset, and the cards of that.
+    """The state of an explorer of one dataset, and the cards of that state.
 
-    state: where it stands.
-    reader: what reads versions.
-    name: what the dataset is called.
+    state: the current state.
+    reader: reads versions and references.
+    name: the name of the dataset.
     """
 
     def __init__(self, ds: LanceDataset, at: Ref | None = None, against: Ref | None = None) -> None:
@@ -57,25 +57,25 @@ class Visit:
             self.state = replace(self.state, pinned=(other.branch, other.version))
 
     def send(self, event: Event) -> None:
-        """Do what somebody did."""
+        """Apply a user's event to the state."""
         self.state = event(self.state)
 
-    # ---- what is shown of a state; the widgets ask beside the kernel's messages
+    # ---- cards of a state; widgets call these methods in a background thread
 
     def stops(self, state: ExplorerState) -> Found:
-        """Return the stop, and in what it differs from what it is compared with."""
+        """Return the selected version, and its differences from the version for comparison."""
         stop, old = self.reader.stop(state.place), None
         if state.against is not None:
-            with suppress(NotFoundError):  # what was cleaned up since; the stop itself is there
+            with suppress(NotFoundError):  # a cleanup can have removed the pinned version
                 old = self.reader.stop(state.against)
         return stop, None if old is None else apart(old, stop)
 
     def head(self, state: ExplorerState, found: Found, now: datetime) -> Card:
-        """Return the card of the stop."""
+        """Return the card of the selected version."""
         return stop_card(self.name, state, *found, now)
 
     def view(self, state: ExplorerState, found: Found, overtaken: Overtaken = _never) -> object:
-        """Return what a state shows below, which has a card; ``None`` if it was overtaken."""
+        """Return the object with a card that a state's view shows; ``None`` if cancelled."""
         stop, told = found
         match state.view:
             case "rows":
@@ -102,10 +102,10 @@ class Visit:
         if not state.is_asked:
             return compare_card(stop, told)
         diff = stop.handle.diff(told.old.handle)
-        _ = diff.counts  # rows are read here, and not when it is drawn
+        _ = diff.counts  # reads the rows here, in the background thread, and not in rendering
         return diff
 
     def refreshed(self) -> Event:
-        """Look anew which versions, branches and tags there are; return the event that says so."""
+        """Reload versions, branches and tags; return the event that updates the state."""
         self.reader.forget()
         return self.reader.listed(*self.state.place)

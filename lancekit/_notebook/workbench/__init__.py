@@ -1,4 +1,4 @@
-"""Workbenches: changes that are put together by clicks, looked at, applied and taken back."""
+"""Workbenches: changes that a user composes by clicks, previews, applies and undoes."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 def open_merge(
     builder: MergeInsertBuilder, data: object, schema: pa.Schema | None = None
 ) -> MergeBench:
-    """Return the workbench of a merge-insert, and the first preview, unless Spark makes that."""
+    """Return the workbench of a merge-insert, with a first preview unless that needs Spark."""
     return MergeBench(builder, data, schema, _MergePanel)
 
 
 def open_branches(plan: BranchMergePlan) -> BranchBench:
-    """Return the workbench of a merge of branches."""
+    """Return the workbench of a branch merge."""
     return BranchBench(plan, _BranchPanel)
 
 
-# ---- the widgets of the workbench of a merge of branches
+# ---- widgets of the workbench of a branch merge
 
 
 class _BranchPanel:
@@ -71,7 +71,7 @@ class _BranchPanel:
         self._bench.turn(self._bench.start // PAGE + by)
 
     def draw(self) -> None:
-        """Show the state of the bench."""
+        """Update the widgets from the bench's state."""
         state, plan = self._bench.state, self._bench.plan
         chosen(self._every, state.chosen.every)
         rows = self._bench.shown()
@@ -103,7 +103,7 @@ class _BranchPanel:
         return f"{said}; pick a side for the others" if left else said
 
     def _build(self, rows: list[ConflictedRow]) -> None:
-        """Make the widgets of other conflicts."""
+        """Build the widgets for a new page of conflicts."""
         import ipywidgets
 
         self._drawn, plan = rows, self._bench.plan
@@ -146,9 +146,9 @@ def _num_conflicts(plan: BranchMergePlan | None) -> int:
     return 0 if plan is None else plan.num_conflicts + len(plan.conflicts.by_column)
 
 
-# ---- the widgets of a merge-insert's workbench
+# ---- widgets of the workbench of a merge-insert
 
-#: which texts a rule asks for, and in which case; what stands in them at first
+#: by text field: the rule and the case that need it, its label, and its placeholder
 _TEXTS = {
     "condition": ("matched", "update if", "update if", "source.price > target.price"),
     "expr": ("lacked", "delete if", "delete if", "price > 10"),
@@ -204,7 +204,7 @@ class _MergePanel:
         self._bench.choose(replace(self._bench.state.chosen, **changes))
 
     def draw(self) -> None:
-        """Show the state of the bench."""
+        """Update the widgets from the bench's state."""
         state = self._bench.state
         rules = state.chosen
         chosen(self._on, rules.on)

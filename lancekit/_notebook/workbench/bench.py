@@ -1,7 +1,7 @@
-"""A workbench: what happens is a step of its state, and some states ask for work.
+"""Base of workbenches: events change an immutable state, and some phases start work.
 
-Previews are made beside the kernel's messages, one at a time; changes within one, so that the next
-cell finds the dataset as it is then.
+Previews run one at a time in a background thread.  Changes run in the kernel's main thread, so that
+the next cell sees the changed dataset.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lancekit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     import ipywidgets as w
 
-#: what is chosen, plans, results; values of a list
+#: choices, plans, values of a list, results
 C = TypeVar("C")
 P = TypeVar("P")
 T = TypeVar("T")
@@ -37,7 +37,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Panel(Protocol):
-    """The widgets of a workbench, all in a `box`, which `draw` has show its state."""
+    """The widgets of a workbench in a `box`; `draw` updates them from its state."""
 
     box: w.VBox
 
@@ -45,11 +45,11 @@ class Panel(Protocol):
 
 
 class Bench(Interactive, Generic[C, P, R]):
-    """Choices that are previewed, applied and taken back; subclasses know of what.
+    """A workbench that previews, applies and undoes choices; subclasses define the operation.
 
-    chosen: what is chosen at first.
-    panel: makes the widgets.
-    on_demand: whether previews are made only when somebody asks.
+    chosen: the initial choices.
+    panel: builds the widgets.
+    on_demand: True if previews are made only on request.
     """
 
     def __init__(
@@ -63,75 +63,75 @@ class Bench(Interactive, Generic[C, P, R]):
         self._lock = threading.RLock()
         self._previews = Latest[C](lambda chosen, _: self._look(chosen), self._broken)
 
-    # ---- what subclasses know
+    # ---- the operation, defined by subclasses
 
     @abstractmethod
     def _preview(self, chosen: C) -> P:
-        """Return a plan; nothing is written."""
+        """Return the plan of some choices; nothing is written."""
 
     @abstractmethod
     def _moved(self, plan: P) -> str:
-        """Return what happened since a plan was made that it does not know of, if anything."""
+        """Return a notice of commits that are newer than a plan, else ``""``."""
 
     @abstractmethod
     def _read(self, plan: P) -> int:
-        """Return the version that a plan would change."""
+        """Return the version on which a plan is based."""
 
     @abstractmethod
     def _apply(self, plan: P) -> R:
-        """Do what a plan says, and return the result."""
+        """Apply a plan, and return its result."""
 
     @abstractmethod
     def _take_back(self, result: R) -> str:
-        """Take a result back, and say what that made."""
+        """Undo a result, and return a notice about the new version."""
 
     def _drop(self, plan: P) -> None:
-        """Let go of what a plan holds that is not needed any more."""
+        """Release the resources of a plan that is not needed any more."""
 
-    # ---- what happens
+    # ---- events
 
     def choose(self, chosen: C) -> None:
-        """Choose something else."""
+        """Replace the choices."""
         self._send(lambda state: state.choose(chosen))
 
     def look(self) -> None:
-        """Ask for a preview."""
+        """Request a preview."""
         self._send(lambda state: state.look())
 
     def turn(self, page: int) -> None:
-        """Show another part of a long list."""
+        """Show another page of a long list."""
         self._step(lambda state: state.turn(page))
 
     @property
     def can_apply(self) -> bool:
-        """Whether what is shown is chosen, and can be done."""
+        """True if the shown plan matches the choices and can be applied."""
         return self.state.can_apply
 
     @property
     def hindrance(self) -> str:
-        """What to tell who wants to apply what cannot be."""
+        """The reason why nothing can be applied now."""
         return "There is no preview to apply."
 
     def apply(self) -> None:
-        """Do what is shown, unless others wrote since: then what it would do now is shown."""
+        """Apply the shown plan; if others committed since, show a new plan instead."""
         if self.can_apply:
             self._send(lambda state: state.apply())
         else:
             self._step(lambda state: state.said(self.hindrance))
 
     def undo(self) -> None:
-        """Take back what was done last, unless others wrote since."""
+        """Undo the last result; refused if others committed since."""
         if self.state.can_undo:
             self._send(lambda state: state.undo())
         else:
             self._step(lambda state: state.said("There is nothing to undo."))
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until no preview is being made; return whether it came to that."""
+        """Wait until no preview is being made; return False after a timeout."""
         return self._previews.wait(seconds)
 
     def _step(self, event: Event[C, P, R]) -> bool:
-        """Take a step, and show what came of it; return whether anything did."""
+        """Apply an event to the state, and redraw; return True if the state changed."""
         with self._lock:
             before, self.state = self.state, event(self.state)
             if before.plan is not None and before.plan is not self.state.plan:
@@ -140,7 +140,7 @@ class Bench(Interactive, Generic[C, P, R]):
             return self.state is not before
 
     def _send(self, event: Event[C, P, R]) -> None:
-        """Take a step, and do the work that it asks for."""
+        """Apply an event to the state, and start the work of the new phase."""
         if not self._step(event):
             return
         state = self.state
@@ -157,7 +157,7 @@ class Bench(Interactive, Generic[C, P, R]):
             event = work()
         except KeyboardInterrupt:
             self._refuse(InvalidArgumentError("It was stopped.", hint="Look at ds.versions()."))
-        except Exception as error:  # nobody could catch it
+        except Exception as error:  # no caller could catch it
             self._refuse(error)
         else:
             self._send(event)
@@ -196,16 +196,16 @@ class Bench(Interactive, Generic[C, P, R]):
                 self._drop(plan)
 
     def _broken(self, error: Exception) -> None:
-        """Show what went wrong with showing; there is nothing better to be done."""
+        """Show an error of the display itself; a second error is ignored."""
         with suppress(Exception):
             self._refuse(error)
 
 
 def taken_back(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
-    """Take the newest version of a line back, and return the new one, for a handle to move.
+    """Undo the newest version of a branch, and return the new snapshot for a handle to move to.
 
-    Raises InvalidArgumentError: others have written since, which it names.
-    Raises RetryableConflictError: they do so now.
+    Raises InvalidArgumentError: other writers have committed since (the error names the versions).
+    Raises RetryableConflictError: another writer commits at the same time.
     """
     newer, names = named_versions(History(location), version)
     if newer:
@@ -218,11 +218,11 @@ def taken_back(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
     return undo_version(load_snapshot(location, version)), None
 
 
-# ---- widgets that both workbenches have: a row of choices, buttons, what is said of the state
+# ---- widgets of both workbenches: choices, buttons, status
 
 
 def layout(width: str = "340px") -> dict[str, object]:
-    """Return how widgets with a label look: below each other where there is no room."""
+    """Return style and layout of widgets with a label; narrow pages show them in one column."""
     import ipywidgets
 
     return {
@@ -234,9 +234,9 @@ def layout(width: str = "340px") -> dict[str, object]:
 
 
 def picker(label: str, options: Iterable[tuple[str, T]], choose: Callable[[T], None]) -> w.Dropdown:
-    """Return a list to pick from; whoever picks has ``choose`` called.
+    """Return a dropdown that calls ``choose`` with each new value.
 
-    A list has a label that is read aloud, which radio buttons of ipywidgets lack.
+    Screen readers read its label aloud; radio buttons of ipywidgets have no such label.
     """
     import ipywidgets
 
@@ -246,7 +246,7 @@ def picker(label: str, options: Iterable[tuple[str, T]], choose: Callable[[T], N
 
 
 def side_by_side(*widgets: w.Widget) -> w.HBox:
-    """Return widgets in a line that wraps."""
+    """Return widgets in a row that wraps."""
     import ipywidgets
 
     line = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", max_width="100%")
@@ -254,23 +254,23 @@ def side_by_side(*widgets: w.Widget) -> w.HBox:
 
 
 def chosen(widget: w.ValueWidget, value: object) -> None:
-    """Show a choice, of which nobody is to be told that does not have another one."""
+    """Set a widget's value if it differs, so that observers see only real changes."""
     if widget.value != value:
         widget.value = value
 
 
 def shown_if(widget: w.DOMWidget, condition: bool) -> None:
-    """Show a widget, or hide it."""
+    """Show a widget if a condition is True, else hide it."""
     display = None if condition else "none"
     if widget.layout.display != display:
         widget.layout.display = display
 
 
 class Shell(Generic[C, P, R]):
-    """What stands below the choices: the code, the buttons, what happened, what came of it.
+    """Widgets below the choices: code, buttons, status and result.
 
-    bench: what the buttons do.
-    verb: what *apply* is called here.
+    bench: the workbench that the buttons control.
+    verb: text of the *apply* button.
     """
 
     def __init__(self, bench: Bench[C, P, R], verb: str) -> None:
@@ -283,17 +283,17 @@ class Shell(Generic[C, P, R]):
         self.status, self.result, self.code = markup(), markup(), markup()
 
     def box(self, *parts: w.Widget) -> w.VBox:
-        """Return all of it, below the choices and above what is previewed."""
+        """Return the panel: choices first, then these widgets, then the views of the preview."""
         choices, *views = parts
         return panel(choices, self.code, self._buttons, self.status, self.result, *views)
 
     def draw(self, code: str, said: str, where: str) -> None:
-        """Show a state: its code, what a preview says, and to which version it would go."""
+        """Show the bench's state: code, the preview's numbers, and the target version."""
         state = self._bench.state
         result = state.result if state.can_undo else None
         self.code.value = render_code(code)
         self.apply.description = f"{self._verb} {where}".strip()
-        # no button that was pressed is disabled or hidden: it would lose the focus
+        # disabling or hiding a pressed button would take the focus away from it
         self.apply.button_style = "primary" if self._bench.can_apply else ""
         if result is not None:
             shown_if(self.undo, True)
@@ -321,7 +321,7 @@ def _status(state: State[C, P, R], said: str) -> str:
 
 
 def _drawn(value: object) -> str:
-    """Return the card of what has one, also of a conflict, and what other errors say."""
+    """Return the card of an object or conflict, or the message of another error, as HTML."""
     if isinstance(value, Displayed):
         return drawn(card(value, datetime.now(UTC)))
     return drawn(value)

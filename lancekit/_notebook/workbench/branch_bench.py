@@ -1,4 +1,4 @@
-"""The workbench of a merge of branches: a side for each conflict, by row, by column or for all."""
+"""The workbench of a branch merge: pick a side for conflicts by row, by column or for all."""
 
 from __future__ import annotations
 
@@ -22,55 +22,55 @@ from lancekit._versions.listing import list_versions
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import options
 
-#: conflicts that are shown at a time
+#: conflicts of a page
 PAGE = 5
 
 
 class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     """A merge of one branch into another; `BranchMergePlan.interactive` makes it.
 
-    plan: the merge, and what was said of its conflicts before.
-    panel: makes the widgets.
+    plan: the merge, with the sides that its conflicts have already.
+    panel: builds the widgets.
     """
 
     def __init__(self, plan: BranchMergePlan, panel: Callable[[BranchBench], Panel]) -> None:
         super().__init__(picks_of(plan), panel)
         self.state = replace(self.state, phase="ready", plan=plan)
-        #: the newest plan: after the merge, too, the code is that of one
+        #: the newest plan, also after the merge: the code is made from it
         self._newest = plan
         self._shown: dict[int, tuple[BranchMergePlan, list[ConflictedRow]]] = {}
 
     @property
     def code(self) -> str:
-        """The call that does what is chosen."""
+        """The call that merges with the chosen sides."""
         return code_of(self._newest, self.state.chosen)
 
     @property
     def can_apply(self) -> bool:
-        """Whether every conflict has a side, too."""
+        """True if the preview matches the choices and every conflict has a side."""
         plan = self.state.plan
         return super().can_apply and plan is not None and not plan.num_unsettled
 
     @property
     def hindrance(self) -> str:
-        """What to tell who wants to merge what cannot be."""
+        """The reason why the plan cannot be merged now."""
         left = self.state.can_apply
         return "Pick a side for the other conflicts first." if left else super().hindrance
 
     @property
     def plan(self) -> BranchMergePlan | None:
-        """The newest plan, also if one of other choices failed; none after the merge."""
+        """The newest plan, also after a preview failed; ``None`` after the merge."""
         return None if self.state.phase == "done" else self._newest
 
     @property
     def start(self) -> int:
-        """How many conflicts come before those that are shown."""
+        """The number of conflicts before the shown page."""
         plan = self.plan
         pages = 1 if plan is None else max(-(-plan.num_conflicts // PAGE), 1)
         return min(self.state.page, pages - 1) * PAGE
 
     def shown(self) -> list[ConflictedRow]:
-        """Return the conflicts that are shown; they are read once for a plan."""
+        """Return the conflicts of the shown page; they are read once for a plan."""
         plan, start = self.plan, self.start
         if plan is None:
             return []
@@ -81,7 +81,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         return self._shown[start][1]
 
     def view(self, now: datetime, *, why: bool = True) -> Card:
-        """Return what is shown of the plan, and ``why`` there is none."""
+        """Return the card of the plan; without one, ``why`` puts the error into the headline."""
         state, plan = self.state, self.state.plan
         if plan is None:
             error = state.error if why else None
@@ -96,7 +96,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
             tables=tuple(_unfit_table(plan.conflicts)),
         )
 
-    # ---- what a workbench asks for
+    # ---- the operation
 
     def _preview(self, chosen: Picks) -> BranchMergePlan:
         self._newest = self._newest.resolved(sides_of(chosen))
@@ -131,7 +131,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         )
         return f"Taken back: {where} has the rows of {there}."
 
-    # ---- how it is shown
+    # ---- display
 
     def _card(self, now: datetime) -> Card:
         card, plan, rows = self.view(now), self.plan, self.shown()
@@ -145,9 +145,9 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         return f"BranchBench({' into '.join((self._newest.theirs[0], self._newest.ours[0]))})"
 
 
-# ---- what the workbench of a merge of branches shows: each conflict, and what would become of it
+# ---- tables of conflicts, with the resulting values
 
-#: what became of the row: by ours, then by theirs
+#: by kind of conflict: the changes of both sides in words
 _KINDS = {
     "update/update": "both changed it",
     "insert/insert": "both inserted it",
@@ -159,7 +159,7 @@ _UNDECIDED = "? pick a side"
 
 
 def conflict_table(row: ConflictedRow, picks: Picks) -> Table:
-    """Return one conflict: of each column what it was, is on both sides, and would become."""
+    """Return the table of a conflict: each column's base value, both sides' values, the result."""
     names = row.columns[: options.display_columns]
     more = len(row.columns) - len(names)
     return Table(
@@ -185,7 +185,7 @@ def _shown(values: Mapping[str, object] | None, name: str, without: str = "delet
 
 
 def _conflicts_table(rows: Sequence[ConflictedRow], picks: Picks, start: int, total: int) -> Table:
-    """Return several conflicts in one table: the static twin of theirs."""
+    """Return several conflicts in one table, for the static twin."""
     lines: list[Row] = []
     for row in rows:
         for one in conflict_table(row, picks).rows:
@@ -201,7 +201,7 @@ def _conflicts_table(rows: Sequence[ConflictedRow], picks: Picks, start: int, to
 
 
 def _unfit_table(conflicts: Conflicts) -> Iterator[Table]:
-    """Yield the columns of which each side made something else, if there are any."""
+    """Yield a table of the columns that both sides changed differently, if there are any."""
     if conflicts.by_column:
         yield Table(
             caption="Conflicts of columns",

@@ -1,4 +1,4 @@
-"""The workbench of a merge-insert: keys and rules by clicks, and what they would do."""
+"""The workbench of a merge-insert: choose keys and rules, and preview their effect."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _State: TypeAlias = State[Rules, MergePlan, MergeResult]
 
 
 class MergeBench(Bench[Rules, MergePlan, MergeResult]):
-    """A merge-insert of held rows; `MergeInsertBuilder.interactive` makes it.
+    """A merge-insert of buffered source rows; `MergeInsertBuilder.interactive` returns one.
 
-    builder: what was said of the merge before.
-    data, schema: the source, as of `MergeInsertBuilder.execute`.
-    panel: makes the widgets.
+    builder: the merge with its rules so far.
+    data, schema: the source, as in `MergeInsertBuilder.execute`.
+    panel: builds the widgets.
     """
 
     def __init__(
@@ -67,23 +67,23 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that can be keys: those of both sides, and what was given."""
+        """The columns that can be keys: columns of both sides, and the chosen keys."""
         names = self.schema.names
         both = [name for name in self.held.schema.names if name in names]
         return tuple(dict.fromkeys([*both, *self.state.chosen.on]))
 
     @property
     def schema(self) -> pa.Schema:
-        """The dataset's columns."""
+        """The Arrow schema of the dataset."""
         return self._handle._snapshot.row_schema
 
     @property
     def code(self) -> str:
-        """The call that does what is chosen."""
+        """The call that merges by the chosen rules."""
         return code_of(self._builder, self.state.chosen, self._rows)
 
     def view(self, now: datetime, *, why: bool = True) -> Card:
-        """Return what is shown of the preview, and ``why`` there is none."""
+        """Return the card of the preview; without one, ``why`` puts the error into the headline."""
         state = self.state
         rules, plan = state.chosen, state.plan
         odd, differing = self.held.odd(rules.on), drift(self.held.schema, self.schema)
@@ -108,7 +108,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
             tables=tables,
         )
 
-    # ---- what a workbench asks for
+    # ---- the operation
 
     def _preview(self, chosen: Rules) -> MergePlan:
         handle = self._handle
@@ -141,7 +141,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     def _drop(self, plan: MergePlan) -> None:
         plan.close()
 
-    # ---- how it is shown
+    # ---- display
 
     def _card(self, now: datetime) -> Card:
         card = self.view(now)
@@ -151,7 +151,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         return f"MergeBench({self._handle.uri!r})"
 
 
-# ---- what is odd about the source: its keys
+# ---- problems with the source's keys
 
 
 def _nulls(odd: Odd, state: _State) -> str:
@@ -187,7 +187,7 @@ def _repeated_table(odd: Odd, rules: Rules) -> Iterator[Table]:
         )
 
 
-# ---- columns
+# ---- schema drift
 
 
 def _drift_in_words(differing: tuple[_Drift, ...]) -> str:
@@ -227,19 +227,19 @@ def _fate(one: _Drift, rules: Rules) -> str:
 
 
 def code_fact(code: str) -> Fact:
-    """Return the code that does what is chosen."""
+    """Return a fact with the code of the chosen operation."""
     return Fact("code", code, code=True)
 
 
-# ---- the rows of a merge's source, held for as long as rules are chosen; what is odd about them
+# ---- the source of a merge, buffered while rules are chosen, and problems with its keys
 
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """What is odd about the keys of a source.
+    """Problems with the keys of a source.
 
-    nulls: how many rows have a null in the key.
-    repeated: some keys that occur more than once.
+    nulls: the number of rows with a null in the key.
+    repeated: some of the keys that occur more than once.
     """
 
     nulls: int = 0
@@ -248,12 +248,12 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A merge's source.
+    """The source of a merge, readable several times.
 
-    rows: what every preview and the merge are given.
-    schema: its columns.
-    on_demand: whether a look at it is work on Spark.
-    cast: what the rows are still to be cast to.
+    rows: the source for every preview and for the merge.
+    schema: the schema of the source.
+    on_demand: True if a preview needs Spark.
+    cast: the schema to which the rows still have to be cast.
     """
 
     rows: object
@@ -263,7 +263,7 @@ class _Held:
     _odd: dict[tuple[str, ...], Odd] = field(default_factory=dict)
 
     def odd(self, on: tuple[str, ...]) -> Odd:
-        """Return what is odd about a key; nothing is known of rows that are not in memory."""
+        """Return the problems of a key; for rows that are not in memory, none are known."""
         if on not in self._odd:
             table = self.rows if isinstance(self.rows, pa.Table) else None
             there = {top_of(name) if name not in self.schema.names else name for name in on}
@@ -273,11 +273,11 @@ class _Held:
 
 
 def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
-    """Hold rows: those in memory as an Arrow table, others as they are.
+    """Buffer source rows as an Arrow table; Spark and replayable file sources stay unread.
 
     data, schema, like: as in `open_source`.
 
-    Raises InvalidTypeError, SchemaMismatchError: as of `open_source`.
+    Raises InvalidTypeError, SchemaMismatchError: as in `open_source`.
     """
     on_demand = choose_source(data, is_frame=is_spark_dataframe(data)).engine == "spark"
     if on_demand or (is_replayable(data) and not in_memory(data)):
@@ -300,13 +300,13 @@ def _odd(rows: pa.Table, on: tuple[str, ...]) -> Odd:
     except DuplicateKeysError as error:
         repeated = tuple(error.context["keys"])
     except (pa.ArrowException, TypeError):
-        pass  # of this type there are no keys, which a preview says better
+        pass  # the type cannot be a key: the preview's error explains it better
     return Odd(int(nulls.sum()), repeated)
 
 
 @dataclass(frozen=True, slots=True)
 class _Drift:
-    """A column that source and dataset do not have alike; what is not there has no type."""
+    """A column that differs between source and dataset; a missing column has the type ``None``."""
 
     column: str
     source: pa.DataType | None
@@ -314,14 +314,14 @@ class _Drift:
 
     @property
     def fits(self) -> bool:
-        """Whether a merge can do with it."""
+        """True if a merge accepts the difference."""
         if self.source is None or self.dataset is None:
             return self.source is None
         return find_rule(self.source, self.dataset) is not None
 
 
 def drift(source: pa.Schema, dataset: pa.Schema) -> tuple[_Drift, ...]:
-    """Return the columns that differ: first those of the source, then what it lacks."""
+    """Return the columns that differ: columns of the source first, then columns it lacks."""
     kinds = {field_.name: field_.type for field_ in dataset}
     given = dict(reversed([(field_.name, field_.type) for field_ in source]))
 

@@ -1,4 +1,4 @@
-"""The sides of conflicts as they are clicked, the argument that says the same, and its code."""
+"""Sides picked for conflicts, the equivalent ``conflicts=`` argument, and the code of the call."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from lancekit._operations.lineage.conflicts import ConflictedRow, Named, Sides
 K = TypeVar("K")
 Side: TypeAlias = Literal["fail", "ours", "theirs"]
 
-#: the sides, by what they are called
+#: by label: the side
 SIDES: Mapping[str, Side] = {"ours": "ours", "theirs": "theirs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picks:
-    """Whose values count: of a row, else of a column, else of all; ``"fail"`` is nobody's."""
+    """The picked side by row, else by column, else for all; ``"fail"`` stands for no side."""
 
     every: Side = "fail"
     columns: tuple[tuple[str, str], ...] = ()
     rows: tuple[tuple[object, str], ...] = ()
 
     def with_column(self, name: str, side: str) -> Picks:
-        """Pick a side for a column; none, ``""``, leaves it to what counts for all."""
+        """Pick a side for a column; ``""`` removes the pick, so that the side for all counts."""
         return replace(self, columns=_with(self.columns, name, side))
 
     def with_row(self, key: object, side: str) -> Picks:
-        """Pick a side for a row; none, ``""``, leaves it to those of the columns."""
+        """Pick a side for a row; ``""`` removes the pick, so that the sides of columns count."""
         return replace(self, rows=_with(self.rows, key, side))
 
     def of(self, row: ConflictedRow, column: str) -> str:
-        """Return the side whose value counts, ``"fail"`` if nobody picked one."""
+        """Return the side that provides a value, ``"fail"`` if none is picked."""
         found = dict(self.rows).get(key_of(row))
         if found is None and row.ours is not None and row.theirs is not None:
             found = dict(self.columns).get(column)
@@ -48,14 +48,14 @@ def _with(pairs: tuple[tuple[K, str], ...], key: K, side: str) -> tuple[tuple[K,
 
 
 def key_of(row: ConflictedRow) -> object:
-    """Return what `Sides` call a row: its key, a tuple if that has several columns."""
+    """Return the key of a row in `Sides.rows`: a value, or a tuple for several key columns."""
     values = tuple(row.key.values())
     return values if len(values) > 1 else values[0]
 
 
 def picks_of(plan: BranchMergePlan) -> Picks:
-    """Return what a plan was made with; a function's rows cannot be clicked on."""
-    given = plan._rules.conflicts
+    """Return the picks of a plan's ``conflicts=``; none for a function, which lists no rows."""
+    given = plan._how.conflicts
     if callable(given):
         return Picks()
     sides = given if isinstance(given, Sides) else Sides(given)
@@ -65,15 +65,15 @@ def picks_of(plan: BranchMergePlan) -> Picks:
 
 
 def sides_of(picks: Picks) -> Named:
-    """Return what ``conflicts=`` is."""
+    """Return the ``conflicts=`` argument that is equivalent to some picks."""
     if not (picks.columns or picks.rows):
         return picks.every
     return Sides(picks.every, columns=dict(picks.columns), rows=dict(picks.rows))  # type: ignore[arg-type]
 
 
 def code_of(plan: BranchMergePlan, picks: Picks) -> str:
-    """Return the code that does the merge of a plan with these sides."""
-    how = plan._rules
+    """Return the code of a plan's merge with the picked sides."""
+    how = plan._how
     arguments = {
         "into": plan.ours[0],
         **({} if how.on is None else {"on": list(how.on)}),
@@ -95,14 +95,14 @@ def _spelled(picks: Picks) -> str:
     return called("lk.Sides", *every, **{name: one for name, one in named.items() if one})
 
 
-# ---- calls as code that can be copied: strange strings are spelled out, secrets are gone
+# ---- calls as code for copying: unprintable characters are escaped, credentials removed
 
-#: how long a line may be
+#: characters of a line
 _WIDTH = 100
 
 
 def spelled(value: object) -> str:
-    """Return a value as Python spells it.
+    """Return a value as a Python literal.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def called(name: str, *arguments: object, **named: object) -> str:
 
 
 def chained(first: str, calls: Sequence[str]) -> str:
-    """Return calls one after the other, in one line if that is not too long.
+    """Return chained calls, in one line if it is short enough.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The rules of a merge-insert as they are clicked, and the calls that say the same."""
+"""Rules of a merge-insert as chosen by clicks, and the equivalent builder calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lancekit._operations.common.retry import RetryPolicy
 
 
 class Choice(NamedTuple):
-    """What a rule is called, and what it can be: each by what that is called."""
+    """The label of a rule, and its options by their labels."""
 
     label: str
     options: Mapping[str, str]
 
 
-#: by the field of `Rules`
+#: by field of `Rules`: its choices
 CHOICES: Mapping[str, Choice] = {
     "matched": Choice(
         "matched rows",
@@ -49,10 +49,10 @@ CHOICES: Mapping[str, Choice] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is to become of which rows; `CHOICES` has what each rule can be.
+    """The rules for matched, new, missing and duplicate rows; `CHOICES` has their options.
 
-    `condition`, `expr` and `largest` are what *update if*, *delete if* and *keep the largest* ask
-    for besides: SQL, and a column of the source.
+    `condition` and `expr` are the SQL of *update if* and *delete if*; `largest` is the source
+    column of *keep the largest*.
     """
 
     on: tuple[str, ...]
@@ -66,7 +66,7 @@ class Rules:
 
 
 def rules_of(builder: MergeInsertBuilder, on: tuple[str, ...]) -> Rules:
-    """Return the rules that a builder has; if it has none yet, those of an upsert."""
+    """Return the rules of a builder; for a builder without rules, the rules of an upsert."""
     found = builder._clauses
     twice = "largest" if found.dedupe_by else found.dedupe or "refuse"
     rules = Rules(on=on, twice=twice, largest=found.dedupe_by or "")
@@ -93,7 +93,7 @@ class Call(NamedTuple):
 
 
 def _calls(rules: Rules) -> Iterator[Call]:
-    """Yield what a builder is told."""
+    """Yield the builder calls that set some rules."""
     calls = {
         "update": Call("when_matched_update_all"),
         "update if": Call("when_matched_update_all", (rules.condition,)),
@@ -113,9 +113,9 @@ def _calls(rules: Rules) -> Iterator[Call]:
 
 
 def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
-    """Return a builder with other rules; how it works stays.
+    """Return a copy of a builder with other rules and the same settings.
 
-    Raises PredicateError, InvalidArgumentError: a rule asks for something that is not there.
+    Raises PredicateError, InvalidArgumentError: a rule lacks its condition or column.
     """
     made = copy(builder)._with(
         on=rules.on,
@@ -133,7 +133,7 @@ def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
 
 
 def _settings(builder: MergeInsertBuilder) -> Iterator[Call]:
-    """Yield the calls that a builder got besides those of rules."""
+    """Yield the builder calls of settings that are no rules."""
     clauses, policy, usual = builder._clauses, builder._policy, RetryPolicy()
     files = clauses.files
     if clauses.rewrite_columns:
@@ -155,7 +155,7 @@ def _settings(builder: MergeInsertBuilder) -> Iterator[Call]:
 
 
 def code_of(builder: MergeInsertBuilder, rules: Rules, rows: str = "df") -> str:
-    """Return the code that does what is chosen; ``rows`` is what the source is called in it.
+    """Return the code of a merge by some rules; ``rows`` is the source's name in the code.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What a workbench goes through: choices are previewed, a preview is applied, that is taken back.
+"""State machine of a workbench: choices are previewed, a preview is applied, its result undone.
 
-A state and what happened, which is a method of it, give the next state.  What is chosen (rules of
-a merge, sides of conflicts), plans and results are not looked at here.
+Each event is a method of the state, and returns the next state.  The machine does not inspect
+choices (rules of a merge, sides of conflicts), plans or results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 
 class Result(Protocol):
-    """What is said of a result: the version it made, and that which it was done on."""
+    """A result with the version that it committed, and the version that it read."""
 
     @property
     def version(self) -> int: ...
@@ -24,23 +24,23 @@ C = TypeVar("C")
 P = TypeVar("P")
 R = TypeVar("R", bound=Result)
 
-#: *waiting* for somebody to ask for a preview, *looking* at what would happen, *ready* to apply
-#: what is shown, *failed* to make a preview or to apply it, and what is done after that
+#: *waiting* for a request to preview, *looking*: making the preview, *ready* to apply it, *failed*
+#: to make or to apply it, *applying* it, *done*: applied, and *undoing* the result
 Phase = Literal["waiting", "looking", "ready", "failed", "applying", "done", "undoing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Generic[C, P, R]):
-    """Where a workbench is; what does not fit that changes nothing.
+    """The state of a workbench; an event that does not fit its phase returns the same state.
 
-    chosen: what was clicked.
-    phase: what is being done, or can be.
-    on_demand: whether previews are made only when somebody asks.
-    plan: the newest preview; of other choices while a newer one is made.
-    result: what was applied last, and not taken back.
-    error: what went wrong last.
-    notice: a line on what happened.
-    page: which part of a long list is shown.
+    chosen: the choices.
+    phase: the current activity, or the possible next one.
+    on_demand: True if previews are made only on request.
+    plan: the newest preview; while a newer one is made, the preview of earlier choices.
+    result: the last applied result that was not undone.
+    error: the last error.
+    notice: a line about the last event.
+    page: the shown page of a long list.
     """
 
     chosen: C
@@ -54,79 +54,79 @@ class State(Generic[C, P, R]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the dataset is being changed, so that nothing else can be asked for."""
+        """True while the dataset is being changed, when other events are ignored."""
         return self.phase in {"applying", "undoing"}
 
     @property
     def can_apply(self) -> bool:
-        """Whether what is shown is a preview of what is chosen."""
+        """True if the shown plan is the preview of the current choices."""
         return self.phase == "ready"
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a result to be taken back."""
+        """True if there is a result to undo."""
         return self.result is not None and not self.is_busy
 
     def choose(self, chosen: C) -> State[C, P, R]:
-        """Choose something else."""
+        """Replace the choices."""
         if self.is_busy or chosen == self.chosen:
             return self
         return replace(self, chosen=chosen, phase=self._first, error=None, notice="")
 
     def look(self) -> State[C, P, R]:
-        """Ask for a preview."""
+        """Request a preview."""
         return self if self.is_busy else replace(self, phase="looking", error=None, notice="")
 
     def turn(self, page: int) -> State[C, P, R]:
-        """Turn to a page."""
+        """Show another page."""
         return replace(self, page=max(page, 0))
 
     def said(self, notice: str) -> State[C, P, R]:
-        """Say something that asks for no work."""
+        """Show a notice; the phase stays."""
         return replace(self, notice=notice)
 
     def previewed(self, chosen: C, plan: P) -> State[C, P, R]:
-        """Take the preview of what was chosen."""
+        """Store the preview of some choices, unless they have changed."""
         if self.phase != "looking" or chosen != self.chosen:
             return self
         return replace(self, phase="ready", plan=plan, error=None)
 
     def failed(self, chosen: C, error: Exception) -> State[C, P, R]:
-        """Note why there is no preview of what was chosen."""
+        """Store the error of a preview of some choices, unless they have changed."""
         if self.phase != "looking" or chosen != self.chosen:
             return self
         return replace(self, phase="failed", plan=None, error=error)
 
     def apply(self) -> State[C, P, R]:
-        """Ask for what is shown to be done."""
+        """Request that the shown plan is applied."""
         return replace(self, phase="applying", notice="") if self.can_apply else self
 
     def moved(self, plan: P, notice: str) -> State[C, P, R]:
-        """Take a newer preview, since others wrote; it has to be seen before it is applied."""
+        """Store a newer preview after others committed; the user must see it before applying."""
         return replace(self, phase="ready", plan=plan, notice=notice)
 
     def applied(self, result: R, notice: str = "") -> State[C, P, R]:
-        """Take the result."""
+        """Store the result of an applied plan."""
         return replace(self, phase="done", plan=None, result=result, error=None, notice=notice)
 
     def undo(self) -> State[C, P, R]:
-        """Ask for the result to be taken back."""
+        """Request that the result is undone."""
         return replace(self, phase="undoing", error=None, notice="") if self.can_undo else self
 
     def undone(self, notice: str) -> State[C, P, R]:
-        """Note that the result is taken back."""
+        """Remove the result after it was undone."""
         return replace(self, phase=self._first, plan=None, result=None, notice=notice)
 
     def refused(self, error: Exception) -> State[C, P, R]:
-        """Note why it was not applied, or not taken back."""
+        """Store the error of applying a plan or of undoing a result."""
         phase: Phase = "done" if self.phase == "undoing" else "failed"
         return replace(self, phase=phase, plan=None, error=error)
 
     @property
     def _first(self) -> Phase:
-        """The phase in which something new is chosen."""
+        """The phase after a change of choices."""
         return "waiting" if self.on_demand else "looking"
 
 
-#: what happened: a method of a state, with its arguments
+#: an event: a method of a state, with its arguments
 Event: TypeAlias = Callable[[State[C, P, R]], State[C, P, R]]
