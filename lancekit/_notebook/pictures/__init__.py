@@ -1,6 +1,6 @@
-"""Pictures of datasets: models of metadata, drawn by matplotlib or as SVG, and told in text.
+"""Pictures of datasets: metadata drawn by matplotlib or as SVG, with an equivalent text.
 
-`PICTURES` has a function for each; it takes a handle (or a diff) and gives a `Picture`.
+`PICTURES` maps each kind to a function that takes a handle (or a diff) and returns a `Picture`.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ PICTURES: Mapping[str, Callable[..., Picture]] = {
 
 
 def draw(kind: str, subject: object, **how: object) -> Picture:
-    """Return the picture of a kind."""
+    """Return the picture of a handle or a diff; ``kind`` is a key of `PICTURES`."""
     return PICTURES[kind](subject, **how)

@@ -1,7 +1,7 @@
-"""Column statistics of two versions: the distributions, and the columns that drifted.
+"""Value distributions of columns in two versions, and the columns that drifted.
 
-All rows of each side are read if that takes no longer than a moment.  Else figures come from blocks
-of rows that are spread evenly, and are marked as estimates.
+All rows of each side are read if that takes only a moment.  Otherwise the numbers are estimates
+from evenly spread blocks of rows, and marked as such.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lancekit._pipeline.diff.statistics import as_numbers, even_edges, has_range
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: columns that are compared if none are named, and those that are drawn, drifted ones first
+#: columns compared by default, and columns drawn, drifted ones first
 _READ, _DRAWN = 24, 9
 _ACROSS = 3
 _NAME = 20
@@ -38,7 +38,7 @@ _NAME = 20
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The rows that were read of a version, and how many rows it has."""
+    """The rows read from a version, its total number of rows, and its reference."""
 
     table: pa.Table
     total: int
@@ -65,7 +65,7 @@ def columns_picture(
     measure: str = "psi",
     ax: Axes | None = None,
 ) -> Picture:
-    """Return how the values of columns are distributed in two versions."""
+    """Return the picture of columns' value distributions in two versions."""
     pairs, unread = _pairs(old, new, columns)
     sides = [
         _read(handle, [pair[at] for pair in pairs], sample) for at, handle in enumerate((old, new))
@@ -104,7 +104,7 @@ def columns_picture(
     return drawn(
         title, _alt(found, caption, max(about)), _text(title, found, caption, about), paint,
         heights=[1.0] * down, columns=across,
-        inches=(6.2, 1.0 + 1.75 * down), ax=ax,  # of one column, too: its words need the room
+        inches=(6.2, 1.0 + 1.75 * down), ax=ax,  # as wide for one column: its caption needs it
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def _wrapped(text: str) -> str:
 def _pairs(
     old: LanceDataset, new: LanceDataset, columns: Sequence[str] | None
 ) -> tuple[list[tuple[str, str]], int]:
-    """Return the names of the columns on both sides, and how many more could be compared."""
+    """Return (old, new) column names to compare, and the number of further comparable columns."""
     before = old._snapshot.manifest.schema.fields
     by_id = (
         {field.id: field for field in before} if old._location.root == new._location.root else {}
@@ -131,7 +131,7 @@ def _pairs(
     by_name = {field.name: field for field in before}
     pairs = []
     wanted: Sequence[str] | None = columns
-    if wanted is not None:  # a name that is not there is an error of the reader's
+    if wanted is not None:  # the scanner raises the error for an unknown column
         wanted = new.scanner(columns=list(wanted)).projected_schema.names
     for field in new._snapshot.manifest.schema.fields:
         twin = by_id.get(field.id) or by_name.get(field.name)
@@ -191,7 +191,7 @@ def _draw(axes: Axes, one: _Compared, canvas: Canvas, about: str) -> None:
 
 
 def _draw_values(axes: Axes, one: _Compared, canvas: Canvas) -> None:
-    """Draw a pair of bars for each value, the old side's above."""
+    """Draw a pair of bars for each value, the old side above the new one."""
     blue, red = canvas.colours.series[:2]
     old, new = (
         [(0.0, y + shift, float(share), 0.36) for y, share in enumerate(side)]
@@ -227,7 +227,7 @@ def _day(seconds: float) -> str:
         return "beyond all years"
 
 
-# ---- words
+# ---- text
 
 
 def _alt(found: Sequence[_Compared], caption: str, about: str) -> str:
@@ -256,35 +256,34 @@ def _text(title: str, found: Sequence[_Compared], caption: str, about: tuple[str
     return "\n".join([title, *(f"  {line}" for line in in_columns(rows)), *more, f"  {caption}"])
 
 
-# ---- by how much the values of two sides differ: two measures, each with a value from which it
-# counts
+# ---- drift measures, each with a threshold
 #
-# *Population stability index*: both sides in the same classes, tenths of the old side or its most
-# frequent values; the sum of (new share - old share) x log(new share / old share).  *Kolmogorov and
-# Smirnov*: the largest distance between the two cumulative shares.
+# *Population stability index*: the sum of (new share - old share) x log(new share / old share) over
+# classes that both sides share: tenths of the old side, or its most frequent values.
+# *Kolmogorov-Smirnov*: the largest distance between the two cumulative shares.
 
 Shares: TypeAlias = npt.NDArray[np.float64]
 Pair: TypeAlias = tuple[float, float]
 
-#: measures by their name: what they are called, and from when a column counts as drifted
+#: by measure: its name, and the threshold from which a column counts as drifted
 _MEASURES: Mapping[str, tuple[str, float]] = {
     "psi": ("population stability index", 0.2),
     "ks": ("Kolmogorov-Smirnov distance", 0.1),
 }
-#: bars of a drawing, values of the old side and of the new that have one, classes of the index
+#: bars of a histogram, frequent values of the old side, more of the new side, classes of the index
 _BARS, _NAMED, _NEW, _CLASSES = 24, 6, 2, 10
-#: the least share that a class is taken to have, and the least part of a value in a sample
+#: the least share of a class, and the fraction of a row that an empty class of a sample counts as
 _LEAST, _HALF = 1e-4, 0.5
-#: numbers beyond it have no bar: sums of ends are finite
+#: no bar ends beyond this number, so that sums of ends are finite
 _HIGHEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A column's values on both sides, as shares of bars, and by how much they differ.
+    """The distributions of a column on both sides as shares of bars, and its drift.
 
-    ``edges`` are the ends of the bars of numbers and times, ``names`` the values of others; the
-    shares of nulls stand apart.
+    ``edges`` has the ends of the bars of numbers and times, ``names`` the values of other types.
+    ``nulls`` has the shares of nulls, which are in no bar.
     """
 
     name: str
@@ -299,14 +298,14 @@ class _Compared:
 
     @property
     def drifted(self) -> bool:
-        """Whether the measure is above its threshold."""
+        """True if the measure reaches its threshold."""
         return self.value >= _MEASURES[self.measure][1]
 
 
 def stability_index(old: Shares, new: Shares, least: float = _LEAST) -> float:
     """Return the population stability index of shares in the same classes.
 
-    A class without values is taken to have the share ``least``.
+    An empty class counts with the share ``least``.
 
     Examples
     --------
@@ -335,9 +334,9 @@ def kolmogorov_smirnov(old: Shares, new: Shares) -> float:
 def compare(
     name: str, old: pa.ChunkedArray, new: pa.ChunkedArray, measure: str
 ) -> _Compared | None:
-    """Return how a column differs; ``None`` for values that have neither order nor equality here.
+    """Return the drift of a column; ``None`` for types that have neither bins nor countable values.
 
-    measure: ``"psi"`` or ``"ks"``; of values that are no numbers or times it is the first.
+    measure: ``"psi"`` or ``"ks"``; values other than numbers and times always use ``"psi"``.
     """
     nulls = ak.null_count(old) / max(len(old), 1), ak.null_count(new) / max(len(new), 1)
     numbers = _numbers(old), _numbers(new)
@@ -361,7 +360,7 @@ def _of_numbers(
 def _of_values(
     name: str, old: dict[object, int], new: dict[object, int], nulls: Pair, kind: pa.DataType
 ) -> _Compared:
-    """Return how values without order differ; rare ones are one class."""
+    """Return the drift of values without order; rare values share one class."""
     names = sorted(old, key=lambda value: -old[value])[:_NAMED]
     names += sorted(new.keys() - set(names), key=lambda value: -new[value])[:_NEW]
     rest = ("others",) if (old.keys() | new.keys()) - set(names) else ()
@@ -379,17 +378,17 @@ def _of_values(
 
 
 def _least(old: int, new: int) -> float:
-    """Return what a class without values counts: less than one value of the smaller sample."""
+    """Return the share of an empty class: less than one value of the smaller sample."""
     return max(_LEAST, _HALF / max(min(old, new), 1))
 
 
 def _index(old: Shares, new: Shares, nulls: Pair) -> float:
-    """Return the index over tenths of the old side.
+    """Return the population stability index over tenths of the old side.
 
-    A value that fills a tenth is a class of its own, and so are nulls, and what lies below the old
-    side's lowest value and above its highest.
+    Further classes: each value that fills a tenth, nulls, new values below the old minimum, new
+    values above the old maximum.
     """
-    old, new = old / 4, new / 4  # whose differences are finite
+    old, new = old / 4, new / 4  # a quarter, so that differences are finite
     tenths = np.quantile(old, np.arange(_CLASSES + 1) / _CLASSES) if len(old) else np.zeros(1)
     often = tenths[1:][tenths[1:] == tenths[:-1]]
     ends = np.nextafter([*often, tenths[-1]], np.inf)
@@ -402,12 +401,12 @@ def _index(old: Shares, new: Shares, nulls: Pair) -> float:
 
 
 def _bars(old: Shares, new: Shares) -> Shares:
-    """Return the ends of bars: from the lowest to the highest value, without far outliers."""
+    """Return the edges of bars from the lowest to the highest value, without far outliers."""
     both = np.concatenate([old, new])
     if not len(both):
         return np.array([0.0, 1.0])
     low, high = float(both.min()), float(both.max())
-    some = np.quantile(both / 4, [0.005, 0.995])  # whose difference is finite
+    some = np.quantile(both / 4, [0.005, 0.995])  # a quarter, so that the difference is finite
     wide = max(float(some[1] - some[0]), 1e-300)
     low, high = max(low, float(some[0]) * 4 - wide), min(high, float(some[1]) * 4 + wide)
     if not high > low:
@@ -428,7 +427,7 @@ def _numbers(values: pa.ChunkedArray) -> Shares | None:
 
 
 def _counted(values: pa.ChunkedArray) -> dict[object, int] | None:
-    """Return how often each value stands."""
+    """Return the count of each value; ``None`` for types that cannot be counted."""
     try:
         there: pa.Array = ak.combine_chunks(ak.drop_null(values))
         if not isinstance(there, pa.DictionaryArray):

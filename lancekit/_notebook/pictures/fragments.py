@@ -1,4 +1,4 @@
-"""The map of a version's fragments: size, deletions, files, indices, and what a compaction does."""
+"""The map of a version's fragments: sizes, deletions, files, index cover and compaction plan."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Shares: TypeAlias = npt.NDArray[np.float64]
 
-#: more fragments than this are drawn several to a column
+#: the largest number of columns; more fragments share columns
 _BINS = 160
-#: indices and groups of columns that have a row of their own
+#: strips of indices, and of groups of columns; characters of a name
 _ROWS, _NAME = 6, 22
 
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """A row of the map: what each fragment is, from 0 (nothing); `said` sums it up."""
+    """A strip of the map: the kind of each fragment (0 for none), and a summary in words."""
 
     name: str
     kinds: Numbers
@@ -71,7 +71,7 @@ class _Map:
 
 
 def fragments_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
-    """Return the map of the fragments of a handle's version; only its manifest is read."""
+    """Return the map of the fragments of a handle's version; it reads only the manifest."""
     snapshot = ds._snapshot
     found = _map(snapshot)
     title = f"Fragments of {place_of(ds).name}, {ref(ds.branch, ds.version)}"
@@ -102,7 +102,7 @@ def _below(number: int) -> str:
     return f"fragments, in their order; {count(-(-number // _BINS))} to a column, their mean"
 
 
-# ---- what there is
+# ---- reading
 
 
 def _map(snapshot: Snapshot) -> _Map:
@@ -122,7 +122,7 @@ def _map(snapshot: Snapshot) -> _Map:
 
 
 def _bytes(fragment: Fragment) -> float:
-    # what a manifest says of sizes may be larger than any number of an array
+    # sizes in a manifest can be larger than an int64
     return float(sum(file.size_bytes or 0 for file in fragment.files))
 
 
@@ -139,7 +139,10 @@ def _cover(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, ...]:
 
 
 def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ...]]:
-    """Return which fragments a compaction puts together: 1 and 2 by turns, 3 kept for an index."""
+    """Return the strip of a compaction, and notes.
+
+    Tasks alternate between kinds 1 and 2.  Kind 3 is a fragment that the plan leaves to an index.
+    """
     kinds, name = np.zeros(len(ids), np.int64), "compaction"
     try:
         options = CompactionOptions.parse({}, snapshot.manifest.config)
@@ -163,7 +166,7 @@ def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ..
 
 
 def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
-    """Return in which file of each fragment columns are: 1 the first, 0 in none."""
+    """Return strips of columns with the number of their data file in each fragment (0 for none)."""
     fields = snapshot.manifest.schema.fields
     kinds: dict[tuple[tuple[int, ...], ...], int] = {}
     which = np.array(
@@ -203,7 +206,7 @@ def _below_of(field: LanceField) -> list[LanceField]:
 
 
 def _edges(number: int) -> Numbers:
-    """Return where columns begin, and the end: one for each fragment, or for several."""
+    """Return the edges of the drawn columns: one column for each fragment, or for several."""
     step = max(-(-number // _BINS), 1)
     return np.append(np.arange(0, number, step), number)
 
@@ -282,7 +285,7 @@ def _draw_strips(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> Non
 
 
 def _runs(share: Shares, edges: Numbers, y: float) -> list[tuple[float, float, float, float]]:
-    """Return boxes, one for each run of columns of the same share, which is their height."""
+    """Return a box for each run of columns with the same share; the share is its height."""
     out = []
     starts = [0, *(np.flatnonzero(np.diff(share)) + 1).tolist(), len(share)]
     for first, end in pairwise(starts):
@@ -293,7 +296,7 @@ def _runs(share: Shares, edges: Numbers, y: float) -> list[tuple[float, float, f
     return out
 
 
-# ---- words
+# ---- text
 
 
 def _alt(found: _Map) -> str:

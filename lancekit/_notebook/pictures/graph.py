@@ -16,7 +16,7 @@ from lancekit._picture import Picture
 
 
 def graph_picture(ds: LanceDataset, *, clones: Sequence[LanceDataset] = ()) -> Picture:
-    """Return the graph of a dataset; no data file is read, and few manifests."""
+    """Return the graph of a dataset's branches; it reads a few manifests and no data files."""
     lanes = lanes_of(graph_of(ds, clones))
     graph, alt = lanes.graph, _alt(lanes)
     return Picture(
@@ -50,7 +50,7 @@ def _alt(lanes: _Lanes) -> str:
     return " ".join([*sentences, *(f"{note}." for note in graph.notes)])
 
 
-# ---- the graph of branches as SVG, made by hand: circles, lines, and words beside them
+# ---- the graph of branches as SVG: circles, lines and labels
 
 _ROW, _COLUMN, _MARGIN, _HEAD = 26, 20, 18, 44
 _RADIUS, _BEND = 5.5, 10
@@ -58,7 +58,7 @@ _COLOURS = 6
 
 
 def render_svg(lanes: _Lanes, title: str, alt: str) -> str:
-    """Return the drawing of a graph."""
+    """Return the SVG of a graph."""
     left = _MARGIN + (lanes.width - 1) * _COLUMN + 20
     words = [_words(lanes, row.node, left, _y(at)) for at, row in enumerate(lanes.rows)]
     right = max((end for end, _ in words), default=0)
@@ -91,7 +91,7 @@ def _colour(track: int) -> str:
 
 
 def _tracks(lanes: _Lanes) -> Iterator[Markup]:
-    """Yield the lines between versions of the same track; a run is dotted."""
+    """Yield the edges between adjacent versions of a track; edges of a run are dotted."""
     for track, column in enumerate(lanes.columns):
         own = [(at, row.node) for at, row in enumerate(lanes.rows) if row.node.track == track]
         for (top, upper), (bottom, lower) in pairwise(own):
@@ -114,7 +114,7 @@ def _link(lanes: _Lanes, link: Link) -> Markup:
         if x0 == x1:
             path = f"M{x0:g} {y0:g}V{y1:g}"
         colour = _colour(link.upper[0])
-    else:  # from the merge's version to that of the other track
+    else:  # from the version of the merge to the merged version of the other track
         below = y0 + _ROW
         path = f"M{x0:g} {y0:g}C{x0:g} {below:g} {x1:g} {y0:g} {x1:g} {min(below, y1):g}V{y1:g}"
         colour = _colour(link.lower[0])
@@ -130,7 +130,7 @@ def _mark(row: _Row, y: float) -> Markup:
 
 
 def _words(lanes: _Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
-    """Return what stands beside a version, and about where it ends."""
+    """Return the label of a version, and the approximate x coordinate of its right end."""
     name = "" if node.is_run else _label(lanes, node)
     parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (_said(node), "quiet")]
     shown = [(text, kind) for text, kind in parts if text]
@@ -142,7 +142,7 @@ def _words(lanes: _Lanes, node: Node, x: float, y: float) -> tuple[float, Markup
 
 
 def _legend(lanes: _Lanes, y: float) -> tuple[list[Markup], float]:
-    """Return what the lines between tracks mean, of those that there are."""
+    """Return the legend of the dashed edges of clones, if there are any, and its right end."""
     if all(link.kind != "clone" for link in lanes.graph.links):
         return [], 0
     path = element("path", d=f"M12 {y + 8:g}h26", class_="edge dashed", stroke="var(--quiet)")
@@ -150,20 +150,20 @@ def _legend(lanes: _Lanes, y: float) -> tuple[list[Markup], float]:
     return [path, words], 44 + width_of("clone", 11)
 
 
-# ---- the graph of branches for terminals, as lanes, and as a mermaid diagram
+# ---- the graph of branches as text lanes for terminals, and as a mermaid diagram
 
-#: what a mermaid label may hold as it is
+#: characters of a mermaid label that need no escape, besides letters and digits
 _PLAIN = frozenset(" -_.,/()+·▸…")
 _ARROWS = {"fork": "-->", "merge": "==>", "fast-forward": "==>", "clone": "-.->"}
 
 
 def _label(lanes: _Lanes, node: Node) -> str:
-    """Return what a version is called: versions of two branches may have the same number."""
+    """Return a version's reference; the branch is necessary, since branches share numbers."""
     return f"{lanes.graph.tracks[node.track].name}:{node.last}"
 
 
 def _said(node: Node) -> str:
-    """Return what is said of a version besides its name and its tags."""
+    """Return the words of a version besides its name and tags."""
     return " · ".join(node.words)
 
 
@@ -171,7 +171,7 @@ def _said(node: Node) -> str:
 
 
 def render_text(lanes: _Lanes, title: str) -> str:
-    """Return the graph in lines."""
+    """Return the graph as lines of text."""
     lines = [f"{title}; heads first"]
     for at, row in enumerate(lanes.rows):
         lines += _forks(lanes, at)
@@ -195,7 +195,7 @@ def _lane(lanes: _Lanes, at: int, row: _Row, mark: str) -> str:
 
 
 def _open(lanes: _Lanes, at: int, *, above: bool = False) -> set[int]:
-    """Return the columns through which a track goes at a row, or between it and the one above."""
+    """Return the columns with a track between a row and the next one, or above the row."""
     return {
         column
         for column, (top, bottom) in zip(lanes.columns, lanes.spans, strict=True)
@@ -204,7 +204,7 @@ def _open(lanes: _Lanes, at: int, *, above: bool = False) -> set[int]:
 
 
 def _forks(lanes: _Lanes, at: int) -> Iterator[str]:
-    """Yield the line in which tracks end that begin at the version of a row."""
+    """Yield the line that joins the tracks forked from a row's version to it, if there are any."""
     own = lanes.rows[at].column
     ends = {
         lanes.columns[link.upper[0]]: link.kind
@@ -259,12 +259,12 @@ def _escaped(text: str) -> str:
     )
 
 
-# ---- in which order the versions of a graph stand, and in which column: heads first
+# ---- layout of a graph: the row and the column of each version, heads first
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A node, and the column it stands in."""
+    """A node with its column."""
 
     node: Node
     column: int
@@ -272,10 +272,10 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """The rows of a drawing from the top, and which row a version stands in.
+    """The layout of a graph: its rows from the top, and the row of each version in ``at``.
 
-    ``spans`` are the first and the last row of each column's tracks: from the head to where the
-    track begins, in another one.
+    ``spans`` has the first and the last row of each track: from its head to the version of another
+    track at which it starts.
     """
 
     graph: Graph
@@ -286,18 +286,18 @@ class _Lanes:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return max(self.columns, default=0) + 1
 
     def ends(self, link: Link) -> tuple[int, int]:
-        """Return the rows of a link's upper and lower end."""
+        """Return the rows of both ends of a link."""
         return self.at[link.upper], self.at[link.lower]
 
 
 def lanes_of(graph: Graph) -> _Lanes:
-    """Return the rows and columns of a graph.
+    """Return the layout of a graph.
 
-    A version stands above all that it comes from, and a branch right above where it forks.
+    A version is above all its ancestors, and a branch directly above its fork.
     """
     nodes = _ordered(graph)
     at = {(node.track, node.last): row for row, node in enumerate(nodes)}
@@ -316,14 +316,14 @@ def lanes_of(graph: Graph) -> _Lanes:
 
 
 def _ordered(graph: Graph) -> list[Node]:
-    """Return the nodes from main's head down; what comes from one stands right above it."""
+    """Return the nodes in drawing order: a node's descendants come directly before it."""
     nodes = {(node.track, node.last): node for node in graph.nodes}
     above = dict[tuple[int, int], list[tuple[int, int]]]()
     for upper, lower in [*(link.ends for link in graph.links), *_steps(list(nodes))]:
         above.setdefault(lower, []).append(upper)
     order = dict[tuple[int, int], Node]()
     for start in nodes:
-        path = {start: None}  # references that were made by hand may go round in circles
+        path = {start: None}  # hand-written reference files can form cycles
         while path:
             key = next(reversed(path))
             waits = (one for one in above.get(key, ()) if one not in order and one not in path)
@@ -343,7 +343,7 @@ def _steps(keys: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], t
 
 
 def _columns(spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Return a column for each track: the first that is free from its head to its start."""
+    """Return a column for each track: the first free one over its span."""
     taken: list[list[tuple[int, int]]] = []
     found = [0] * len(spans)
     for track in sorted(range(len(spans)), key=lambda track: (track > 0, spans[track])):

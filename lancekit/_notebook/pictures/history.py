@@ -1,4 +1,4 @@
-"""The picture of a history: how rows and bytes grew, and what each version did."""
+"""Pictures of a history (rows, bytes and operations by version) and of a diff."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABEL = 24
-#: one colour and mark for each line; further branches are in the graph
+#: branches that are drawn, each with its colour and mark; the graph shows further ones
 _LINES = len(MARKS)
-#: in the panel of operations the newest of so many have a row
+#: operations that have a row of their own
 _OPERATIONS = 8
-#: tags whose names are written, the newest
+#: newest tags that are labelled
 _TAGS = 12
 
 
@@ -70,7 +70,7 @@ def history_picture(
     show: Sequence[str] = ("rows", "bytes", "operations"),
     ax: Axes | None = None,
 ) -> Picture:
-    """Return the newest versions of each line, or versions spread over all of them."""
+    """Return the picture of each branch's newest versions, or of evenly spread versions."""
     lines, left = _lines(ds, limit, spread)
     name = place_of(ds).name
     title, alt = f"History of {name}", _alt(lines, left)
@@ -96,11 +96,11 @@ def history_picture(
 
 
 def _lines(ds: LanceDataset, limit: int, spread: bool) -> tuple[list[_Line], int]:
-    """Return main and the branches in the order of their forks, and how many are left out."""
+    """Return main and the branches in the order of their forks, and the number left out."""
     branches = ds.branches.list_ordered("asc")
     wanted: list[tuple[str, str | None, int]] = [(MAIN, None, 0)]
     wanted += [(name, b["parent_branch"] or MAIN, b["parent_version"]) for name, b in branches]
-    # the handle's own first, should there be more than can be told apart
+    # main and the handle's branch come first, so that the limit never leaves them out
     wanted.sort(key=lambda line: (line[0] != MAIN, line[0] != ds.branch))
     found = []
     for name, parent, fork in wanted[:_LINES]:
@@ -122,7 +122,7 @@ def _chosen(total: int, limit: int, spread: bool) -> slice | list[int]:
 
 
 def _words(lines: Sequence[_Line]) -> list[str]:
-    """Return the words of operations, operations that change rows first."""
+    """Return the words of the drawn operations; operations that change rows come first."""
     versions = [version for line in lines for version in line.versions]
     order = [*OPERATIONS, *(version.operation for version in versions)]
     versions.sort(key=lambda v: (is_quiet(v.operation), order.index(v.operation)))
@@ -174,7 +174,7 @@ def _rows(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> N
 
 
 def _columns(lines: Sequence[_Line]) -> int:
-    """Return how many names of lines stand beside each other."""
+    """Return the number of legend columns that fit the longest branch name."""
     longest = max(min(len(line.name), _LABEL) for line in lines)
     return min(len(lines), max(72 // (longest + 8), 1))
 
@@ -209,7 +209,7 @@ def _operations(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas
             some = [
                 v for v in line.versions if is_quiet(v.operation) is quiet and _word(v) in words
             ]
-            # lines stand one above the other, a little
+            # a small offset separates the branches of one row
             y = [words.index(_word(v)) + 0.16 * (at - (len(lines) - 1) / 2) for v in some]
             axes.plot(
                 [where(v) for v in some], y, MARKS[at], color=canvas.colours.series[at],
@@ -246,7 +246,7 @@ def _abscissa(canvas: Canvas, over: str, lines: Sequence[_Line], where: Where) -
 _PANELS = {"rows": _rows, "bytes": _bytes, "operations": _operations}
 
 
-# ---- words
+# ---- text
 
 
 def _shown(line: _Line) -> str:
@@ -303,15 +303,15 @@ def _text(title: str, lines: Sequence[_Line], left: int) -> str:
     return "\n".join([title, *(f"  {line}" for line in columns(rows, 56)), *more])
 
 
-# ---- A diff by column: which columns changed, in how many rows
+# ---- a diff by column: the changed columns, and their numbers of changed rows
 
-#: columns that have a bar of their own, those that changed most; cells of the strip
+#: columns with a bar (most changed first), cells of the strip, characters of a name
 _BARS, _CELLS, _NAME = 12, 100, 24
 _STEPS = 5
 
 
 def diff_picture(diff: DatasetDiff, *, ax: Axes | None = None) -> Picture:
-    """Return how many rows and which columns changed; the rows are compared for it."""
+    """Return the picture of a diff's changed rows and columns; this compares the rows."""
     counts, cells = diff.counts, diff.columns
     rows = {
         "inserted": counts.inserted,
@@ -357,7 +357,7 @@ def _sign(name: str) -> str:
 
 
 def _draw_strip(axes: Axes, cells: Sequence[int], updated: int, canvas: Canvas) -> None:
-    """Draw all columns in their order, the stronger the more of the updated rows changed there."""
+    """Draw a strip of all columns; opacity is the share of updated rows that changed there."""
     step = max(-(-len(cells) // _CELLS), 1)
     edges = np.append(np.arange(0, len(cells), step), len(cells))
     top = [max(cells[a:b], default=0) / max(updated, 1) for a, b in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Key filters of commits: how full they are, how often they err, and what two have in common."""
+"""Pictures of commits' key filters: fill, false-positive rate, and common keys of two filters."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 Shares: TypeAlias = npt.NDArray[np.float64]
 
-#: the newest versions that are looked through for filters
+#: the number of newest versions that are searched for filters
 _LOOKED = 50
-#: how full a block is, in steps; each has a strength of its colour
+#: upper bounds of the fill of a block, one for each opacity
 _STEPS = (0.0, 0.02, 0.08, 0.2, 0.4, 0.7)
 _BLOCKS = BITMAP_BYTES // BLOCK_BYTES
 _WORD_BITS = 32
@@ -43,9 +43,10 @@ _RARE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class FilterFacts:
-    """A filter, by its blocks: how full each is; how many keys there are, and how often it errs.
+    """A key filter: the fill of its blocks, its number of keys, and its false-positive rate.
 
-    An exact set never errs; its keys are counted by the block that a Bloom filter puts them in.
+    An exact set has no false positives.  Its keys are counted by the block in which a Bloom filter
+    would store them.
     """
 
     name: str
@@ -56,7 +57,7 @@ class FilterFacts:
 
     @property
     def said(self) -> str:
-        """What it is, in words."""
+        """The description of the filter in words."""
         if self.exact:
             return f"exact, {plural(self.keys, 'key')}, never errs"
         if not len(self.fill):
@@ -66,10 +67,10 @@ class FilterFacts:
 
 
 def facts_of(name: str, found: KeyFilter) -> FilterFacts:
-    """Return what there is to be said of a filter.
+    """Return the number of keys, the fill and the false-positive rate of a filter.
 
-    The estimates are of what is in it: of each word of a block, how many keys set so many of its
-    bits; and the chance that all eight bits of a key that is not there are set.
+    For a Bloom filter both numbers are estimates.  The number of keys follows from the share of set
+    bits in each word.  The rate is the probability that all eight bits of an absent key are set.
     """
     if isinstance(found, ExactKeySet):
         block, _ = bit_places(found.hashes, _BLOCKS)
@@ -79,7 +80,7 @@ def facts_of(name: str, found: KeyFilter) -> FilterFacts:
         return FilterFacts(name, False, 0, np.zeros(0), 1.0)
     words = np.frombuffer(found.bitmap, "<u4").reshape(-1, 8)
     share = np.bitwise_count(words).astype(np.float64) / _WORD_BITS
-    # a full word could be of any number of keys
+    # any number of keys can fill a word, so a full word counts half a bit less
     each = np.log1p(-np.minimum(share, 1 - 0.5 / _WORD_BITS)) / np.log1p(-1 / _WORD_BITS)
     keys = round(float(each.mean(axis=1).sum()))
     return FilterFacts(name, False, keys, share.mean(axis=1), float(share.prod(axis=1).mean()))
@@ -92,7 +93,7 @@ def key_filters_picture(
     theirs: int | str | Transaction | None = None,
     ax: Axes | None = None,
 ) -> Picture:
-    """Return the filters of two commits; by default of the newest that have some."""
+    """Return the picture of two commits' key filters, by default of the two newest filters."""
     found = [_filter_of(ds, one) for one in (mine, theirs) if one is not None]
     if not found:
         found = _newest(ds)
@@ -126,7 +127,7 @@ def key_filters_picture(
     )  # fmt: skip
 
 
-# ---- what there is
+# ---- reading
 
 
 def _filter_of(ds: LanceDataset, of: int | str | Transaction) -> tuple[str, KeyFilter]:

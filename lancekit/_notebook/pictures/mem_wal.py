@@ -1,4 +1,4 @@
-"""Write-ahead logs: shards, their writers, their generations, and what the table lacks of them."""
+"""The picture of a table's shards: writers, generations, logs and the rows still to be merged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from lancekit._picture import Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: shards that have a row, those that lag the most, and generations of each, the newest
+#: shards drawn (those with the most rows to merge), newest generations of each, characters of an id
 _SHARDS, _GENERATIONS, _ID = 20, 24, 8
 _KEY = "left: filled: merged; hatched: to be merged; outlined: the log"
 
 
 def mem_wal_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
-    """Return the shards of a table as they are now; their manifests are read, and no rows."""
+    """Return the picture of a table's current shards; it reads their manifests and no rows."""
     every = ds.mem_wal_shards()
     shards = sorted(every, key=lambda one: (-_lag(one), -one.log_entries, one.shard_id))[:_SHARDS]
     title = f"Write-ahead logs of {place_of(ds).name}, {ref(ds.branch, ds.version)}"
@@ -62,7 +62,7 @@ def _bar(one: ShardInfo) -> str:
 
 
 def _lag(one: ShardInfo) -> int:
-    """Return the rows that wait; of generations that do not tell theirs, one each."""
+    """Return the rows to be merged; a generation of unknown size counts as one row."""
     return sum(1 if g.rows is None else g.rows for g in one.unmerged_generations)
 
 
@@ -115,7 +115,7 @@ def _draw_lag(axes: Axes, shards: Sequence[ShardInfo], canvas: Canvas) -> None:
 
 
 def _ends(shards: Sequence[ShardInfo]) -> tuple[int, int]:
-    """Return the lowest and the highest generation that is drawn."""
+    """Return the lowest and the highest generation to draw."""
     high = max((one.current_generation - (not one.log_entries) for one in shards), default=1)
     low = min((g.number for one in shards for g in one.unmerged_generations), default=1)
     if any(one.merged_generation for one in shards):

@@ -1,7 +1,7 @@
-"""The graph of a dataset's lines: which versions are worth a place of their own, and what is run.
+"""The graph of a dataset's branches: versions drawn as nodes, runs of other versions, and links.
 
-Names and numbers come of listings, of the files of references, and of few manifests: those of the
-versions that are drawn, and those that tell which of them was a merge (`refs_merges`).
+Names and numbers come from listings, reference files and a few manifests.  These manifests are of
+drawn versions, or show which version was a merge (`merges_into`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from lancekit._versions.reference_files import branch_files, get_branch, list_br
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
 
-#: lines that are drawn, and versions that get a place of their own for their tags
+#: branches that are drawn, and tagged versions that get a node of their own
 _LINES, _TAGGED = 16, 24
-#: so few versions between two others are drawn one by one
+#: up to so many versions between two nodes are drawn as single nodes, more as a run
 _FEW = 2
-#: characters of a name, and tags of a version that are named
+#: characters of a name, and tags named at a version
 _NAME, _TAGS = 40, 3
-#: manifests of versions that are drawn are read up to so many bytes in all
+#: the largest number of bytes of manifests that are read
 _BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A version of a track, or a run of them; ``words`` are said of it, ``tags`` name it."""
+    """A version of a track, or a run of versions, with its words and its tags."""
 
     track: int
     first: int
@@ -47,13 +47,13 @@ class Node:
 
     @property
     def is_run(self) -> bool:
-        """Whether it stands for versions that are not drawn."""
+        """True if the node stands for several versions that are not drawn."""
         return self.count > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """From a version to an older one that it comes from: a fork, a merge, a clone."""
+    """A link from a version to an older one in its ancestry: a fork, a merge or a clone."""
 
     kind: str
     upper: tuple[int, int]
@@ -67,7 +67,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A line: main, a branch, a clone's main, or the place that the dataset was cloned from."""
+    """A track of the graph: main, a branch, a clone's main, or the source of a cloned dataset."""
 
     name: str
     versions: int
@@ -76,7 +76,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is drawn: tracks, the nodes of each from its head down, links, and what is left out."""
+    """A graph: tracks, the nodes of each from its head down, links, and notes on omissions."""
 
     name: str
     tracks: tuple[Track, ...]
@@ -86,14 +86,14 @@ class Graph:
 
     @property
     def title(self) -> str:
-        """What is drawn, in few words."""
+        """The numbers of branches and versions, and the dataset's name."""
         versions = plural(sum(track.versions for track in self.tracks), "version")
         lines = plural(sum(track.versions > 0 for track in self.tracks), "line")
         return f"{lines}, {versions} of {self.name}"
 
 
 def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
-    """Return the lines of a dataset and of clones of it, as they are now."""
+    """Return the graph of a dataset's current branches and of its given clones."""
     root = ds._location.on(None)
     branches, left = _branches(ds)
     locations = [root, *(root.on(name) for name in branches)]
@@ -138,11 +138,11 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
     return Graph(place_of(ds).name, tracks, tuple(told), tuple(links), (*notes, *untold))
 
 
-# ---- lines
+# ---- branches
 
 
 def _branches(ds: LanceDataset) -> tuple[dict[str, Branch], int]:
-    """Return the branches that are drawn, each behind its parent, and how many are not."""
+    """Return the branches to draw, each after its parent, and the number of the others."""
     root = ds._location.root
     files = branch_files(root)
     if len(files) <= REFS_READ:
@@ -173,7 +173,7 @@ def _chain(name: str | None, found: Mapping[str, Branch]) -> Iterator[str]:
 
 
 def _cloned(location: BranchLocation, reader: Reader) -> tuple[str, int] | None:
-    """Return the place and the version that a dataset is a clone of, as its first commit says."""
+    """Return location and version of a clone's source, from the dataset's first commit."""
     with suppress(LancekitError):
         first = reader.read(location, min(list_versions(location).versions))
         made = first.transaction.operation if first and first.transaction else None
@@ -199,7 +199,7 @@ def _merges(
 def _tags(
     ds: LanceDataset, locations: Sequence[BranchLocation]
 ) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
-    """Return the tags of each version that has some, and what is to be said of the others."""
+    """Return the tags by version, and notes on tags that are left out."""
     names, pairs = ds.tags._names_and_refs(REFS_READ)
     if pairs is None:
         return {}, [f"{plural(len(names), 'tag')}, too many to be read: ds.tags.list()"]
@@ -220,7 +220,7 @@ def _tags(
 
 
 def _marked(versions: Sequence[Sequence[int]], ends: Iterable[tuple[int, int]]) -> list[set[int]]:
-    """Return the versions of each track that get a place of their own."""
+    """Return the versions of each track that get a node of their own."""
     marked = [{max(own), min(own)} if own else set[int]() for own in versions]
     for track, version in ends:
         marked[track].add(version)
@@ -256,7 +256,7 @@ def _told(
     reader: Reader,
     here: tuple[int, int],
 ) -> Node:
-    """Return a node with what is to be said of it."""
+    """Return a node with its words: head, current handle, operation and commit message."""
     own = versions[node.track]
     if node.is_run:
         return replace(node, words=(plural(node.count, "version"),))
@@ -281,18 +281,18 @@ def _told(
     return replace(node, words=tuple(words))
 
 
-# ---- which versions of a line took in another line: found in few manifests of very many
+# ---- versions that merged another branch, found by few of very many manifests
 #
-# The config of a line's head says up to which version of which lines it has all; these numbers only
-# grow, so that the version which brought one is found by halves.
+# The config of a branch's head names the merged branches with the last merged version of each.
+# These numbers only grow along a branch, so a binary search finds the version of a merge.
 
-#: merges of one line into another that are looked for, the newest first
+#: the newest merges of one branch into another that are searched
 _MOST = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Version `into` of a line has all that branch `source` had up to version `of`."""
+    """Version `into` of a branch contains all changes of branch `source` up to version `of`."""
 
     kind: str
     source: str
@@ -301,14 +301,14 @@ class _Merge:
 
 
 class Reader:
-    """Reads versions, each once, and no more than so many; then it returns ``None``."""
+    """Reads and caches snapshots; after ``most`` reads it returns ``None`` for further ones."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._known: dict[tuple[BranchLocation, int], Snapshot] = {}
 
     def read(self, location: BranchLocation, version: int) -> Snapshot | None:
-        """Return a version; ``VersionNotFoundError`` if it is gone."""
+        """Return the snapshot of a version; ``VersionNotFoundError`` if it was cleaned up."""
         known = self._known.get((location, version))
         if known is not None or self._left <= 0:
             return known
@@ -320,7 +320,7 @@ class Reader:
 def merges_into(
     location: BranchLocation, versions: Sequence[int], reader: Reader
 ) -> Iterator[_Merge]:
-    """Yield the newest merges into a line; none where manifests are too large or too damaged."""
+    """Yield the newest merges into a branch; none if manifests are too large or damaged."""
     if not versions:
         return
     with suppress(LancekitError):
@@ -333,7 +333,7 @@ def merges_into(
 def _by(
     key: str, location: BranchLocation, versions: Sequence[int], reader: Reader
 ) -> Iterator[_Merge]:
-    """Yield the merges that left one mark, the newest first."""
+    """Yield the merges that one key of the config records, the newest first."""
     end = len(versions)
     for _ in range(_MOST):
         number, taken = _mark(reader.read(location, versions[end - 1]), key)
@@ -345,7 +345,7 @@ def _by(
         found = reader.read(location, versions[place])
         said = found.transaction.transaction_properties if found and found.transaction else {}
         source, _, version = said.get(f"{APPLIED}.theirs", "").rpartition("@")
-        if source and version == str(number):  # else it came along with another line's merge
+        if source and version == str(number):  # else a merge of another branch brought it along
             kind = "fast-forward" if taken else "merge"
             yield _Merge(kind, source, number, versions[place])
         end = place

@@ -1,8 +1,8 @@
-"""The one style of all figures: colours that are told apart, marks and dashes besides, two themes.
+"""The style of all pictures: distinguishable colours, marks, dashes and hatches, and two themes.
 
-matplotlib is imported when something is drawn.  A figure of ours has the colours of the light
-theme, each of which plays one part; its SVG has the variable of that part in its place
-(`style.css`), so that it is light or dark as what it stands in.
+matplotlib is imported when a picture is drawn.  Our figures use the colours of the light theme, one
+colour for each role.  Their SVG has a CSS variable for each role instead (`style.css`), so that it
+follows the theme of the page.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 MARKS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (6, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)), (0, (4, 1)), (0, (1, 2)))
-#: of straight lines: dots take a thousand bytes each
+#: straight lines only: each dot would take 1,000 bytes of SVG
 HATCHES = ("", "////", "\\\\\\\\", "||||", "xxxx", "----")
 _DPI = 100
 _POINTS = 72
-_TITLE = 50  # wider letters than most fonts have them fit
+_TITLE = 50  # characters; fits even in a font with wide letters
 _RC = {
     "font.size": 10.5,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "svg.fonttype": "none",  # letters stay letters: to be read, found and copied
+    "svg.fonttype": "none",  # text stays text, so that it can be read, searched and copied
     "svg.hashsalt": "lancekit",
     "hatch.linewidth": 0.8,
     "axes.formatter.useoffset": False,
@@ -48,7 +48,7 @@ _RC = {
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The colours of a theme by the part they play; ``series`` are six that are told apart."""
+    """The colours of a theme by role; ``series`` has six distinguishable colours."""
 
     text: str
     quiet: str
@@ -57,7 +57,7 @@ class Colours:
     series: tuple[str, ...]
 
     def parts(self) -> dict[str, str]:
-        """Return the variable of each colour."""
+        """Return the CSS variable of each colour."""
         named = {"text": self.text, "quiet": self.quiet, "line": self.line, "ground": self.ground}
         named |= {f"c{at}": colour for at, colour in enumerate(self.series)}
         return {colour: f"var(--{name})" for name, colour in named.items()}
@@ -75,7 +75,7 @@ DARK = Colours(
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """What to draw on: axes from the top, the colours to draw in, whether they are the user's."""
+    """The figure, its axes from the top, the colours, and True for axes given by the user."""
 
     figure: Figure | SubFigure
     axes: Sequence[Axes]
@@ -95,15 +95,16 @@ def drawn(
     share: bool = False,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Picture:
-    """Return a picture of what ``paint`` draws; of words alone where matplotlib is missing.
+    """Return a picture drawn by ``paint``; without matplotlib a picture of text alone.
 
-    title, alt, text: what it is, in few words; what it shows, in sentences; the same in lines.
-    paint: draws.
-    heights: the rows of axes, and how high each is beside the others.
-    columns: how many axes stand in a row.
-    inches: how wide and how high.
-    share: whether axes that stand in a column have one abscissa.
-    ax: the user's axes, one or several, which are drawn on instead.
+    title: the title in a few words.
+    alt, text: the content in sentences, and in lines.
+    paint: draws on a canvas.
+    heights: the relative heights of the rows of axes.
+    columns: the number of axes in a row.
+    inches: width and height of the figure.
+    share: True if the axes of a column share their x axis.
+    ax: the user's axes, one or several, to draw on instead of a new figure.
     """
     title = cut(title, _TITLE)
     said = f"{title}. {alt}"
@@ -140,18 +141,18 @@ def drawn(
 
 
 def several(ax: Axes | Sequence[Axes]) -> bool:
-    """Tell whether a user gave more than one axes: a list of them, or an array."""
+    """Return True if a user's ``ax`` is a list or array of axes, not a single one."""
     return hasattr(ax, "flat") or isinstance(ax, Sequence)
 
 
 def heading(figure: Figure, title: str) -> None:
-    """Write a figure's title, at its left."""
+    """Write a figure's title, aligned left."""
     figure.suptitle(title, x=0.012, ha="left", color=LIGHT.text, fontsize=12.5, weight="bold",
                     parse_math=False)  # fmt: skip
 
 
 def label(axes: Axes, words: str, colours: Colours) -> None:
-    """Write above axes what they show: level, so that it is read without turning the head."""
+    """Write the label of axes horizontally above them."""
     axes.set_title(words, loc="left", color=colours.quiet, fontsize=10, pad=4, parse_math=False)
 
 
@@ -160,11 +161,11 @@ def _plain(axes: Axes, colours: Colours) -> None:
     axes.spines["bottom"].set_color(colours.line)
     axes.tick_params(colors=colours.quiet, labelcolor=colours.text, length=0, labelsize=9.5)
     for text in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
-        text.set_parse_math(False)  # names are anyone's: a dollar sign must not start a formula
+        text.set_parse_math(False)  # a dollar sign in a user's name must not start a formula
 
 
 def count_axis(axis: Axis, bins: int = 4) -> None:
-    """Write whole numbers beside an axis, in groups of three digits."""
+    """Label an axis with whole numbers in groups of three digits."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: count(round(value))))
@@ -172,7 +173,7 @@ def count_axis(axis: Axis, bins: int = 4) -> None:
 
 
 def bytes_axis(axis: Axis, top: float, bins: int = 3) -> None:
-    """Write sizes beside an axis, at even numbers of a binary unit."""
+    """Label an axis with sizes, at round multiples of a binary unit."""
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
     unit = 1024 ** int(log(max(top, 1), 1024))
@@ -187,7 +188,7 @@ Boxes = Iterable[tuple[float, float, float, float]]
 
 
 def boxes(axes: Axes, found: Boxes, **look: object) -> None:
-    """Draw many rectangles (left, bottom, width, height) of one look as one path."""
+    """Draw rectangles (left, bottom, width, height) of the same style as one path."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -209,7 +210,7 @@ _TAG = re.compile(r"<[^>]*>")
 _NOTHING_SEEN = re.compile(
     r"<metadata>.*?</metadata>|<!--.*?-->|<style .*?</style>|<defs>\s*</defs>|<g/>", re.DOTALL
 )
-#: what the tags of matplotlib have that a drawing in a page can do without
+#: (pattern, replacement) for parts of matplotlib's tags that a picture in a page does not need
 _IN_TAGS = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
@@ -224,7 +225,7 @@ _IN_TAGS = tuple(
 
 
 def _saved(figure: Any, parts: Mapping[str, str]) -> tuple[float, float, str]:
-    """Return width, height and what is inside; variables stand for colours that play a part."""
+    """Return width, height and inner SVG of a figure, with CSS variables for the colours."""
     from matplotlib import rc_context
 
     out = StringIO()
@@ -252,7 +253,7 @@ def _svg(figure: object, parts: Mapping[str, str], title: str, alt: str) -> str:
 
 
 def _theme_of(axes: Axes) -> Colours:
-    """Return the colours that can be read on what is behind axes."""
+    """Return the theme that is readable on the background of axes."""
     from matplotlib.colors import to_rgba
 
     for face in (axes.get_facecolor(), axes.figure.get_facecolor()):
@@ -262,14 +263,14 @@ def _theme_of(axes: Axes) -> Colours:
     return LIGHT
 
 
-# ---- what all drawings in SVG have in common
+# ---- the frame of all SVG pictures
 
-#: nothing is narrower on a small screen: beyond it a drawing is scrolled, not shrunk
+#: minimum width in pixels: on a narrower screen a picture scrolls instead of shrinking
 _LEAST = 420
 
 
 def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) -> str:
-    """Return a whole drawing: its title and description first, for who does not see it."""
+    """Return a complete SVG with title and description for screen readers."""
     width, height = size
     return element(
         "svg",
@@ -290,18 +291,18 @@ def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) ->
 
 
 def width_of(text: str, size: float = 12) -> float:
-    """Return about how wide a text is, a little more rather than less; wide letters count twice."""
+    """Return an upper estimate of a text's width in pixels; wide letters count almost double."""
     return size * sum(0.6 if ord(letter) < 0x2E80 else 1.1 for letter in text)
 
 
-# ---- small drawings in letters: bars and lines of values
+# ---- text graphics: sparklines, bars and tables
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def sparkline(values: Sequence[float], most: int = 60) -> str:
-    """Return values as a line of blocks, the largest the highest; of many, evenly some.
+    """Return values as a line of block characters; many values are sampled evenly.
 
     Examples
     --------
@@ -315,7 +316,7 @@ def sparkline(values: Sequence[float], most: int = 60) -> str:
 
 
 def gauge(share: float, width: int = 20) -> str:
-    """Return a share as a bar.
+    """Return a share between 0 and 1 as a bar of ``width`` characters.
 
     Examples
     --------
@@ -328,7 +329,7 @@ def gauge(share: float, width: int = 20) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], most: int = 48) -> list[str]:
-    """Return rows of words as lines whose cells stand below each other."""
+    """Return rows of cells as lines with aligned columns."""
     shown = [[cut(cell, most) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
     return [
