@@ -1,9 +1,9 @@
-"""What a person sees: cards for the public objects, pictures, and what is worked with by clicks.
+"""User interface in notebooks: cards of public objects, pictures, the explorer and workbenches.
 
-`cards` turns an object into a model (`render.models`): what to show, bounded and redacted, read
-from public attributes and metadata only.  `render` makes text, HTML and widgets of models, and
-never touches the object.  `pictures`, `explorer` and `workbench` use both, and not each other; here
-is what the roof and IPython ask for.
+`cards` turns an object into a model (`render.models`) with bounded and redacted text.  It reads
+public attributes and metadata only.  `render` turns models into text, HTML and widgets, and never
+reads the object.  `pictures`, `explorer` and `workbench` use both, but not each other.  The
+functions below are the entry points for the roof and for IPython.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _RENDERERS: dict[str, Callable[[Card], str]] = {TEXT: render_text, HTML: render_
 
 
 def show(value: object, *kinds: str, now: datetime | None = None) -> dict[str, str]:
-    """Return an object's card as each of some MIME types; it is made once for all of them.
+    """Return an object's card in each of the given MIME types; the model is built once.
 
-    Ages are counted back from ``now`` (aware).
+    Ages are relative to ``now`` (aware).
     """
     made = card(value, now or datetime.now(UTC))
     return {kind: _RENDERERS[kind](made) for kind in kinds}
 
 
 def show_text(value: object, now: datetime | None = None) -> str:
-    """Return an object's card as text; ages are counted back from ``now`` (aware)."""
+    """Return an object's card as text; ages are relative to ``now`` (aware)."""
     return show(value, TEXT, now=now)[TEXT]
 
 
 def show_html(value: object, now: datetime | None = None) -> str:
-    """Return an object's card as HTML; ages are counted back from ``now`` (aware)."""
+    """Return an object's card as HTML; ages are relative to ``now`` (aware)."""
     return show(value, HTML, now=now)[HTML]

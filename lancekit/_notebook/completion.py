@@ -1,8 +1,8 @@
-"""Tab: columns, tags, branches, versions and indices, inside of strings, calls and brackets.
+"""Tab completion of columns, tags, branches, versions and indices in strings, calls and brackets.
 
-`complete` looks at the text before the cursor and at the handles among the user's variables.  It
-evaluates nothing, and reads no data: columns and indices are those of the version that a handle
-holds, and references are listed in a thread that nobody waits long for.
+`complete` uses the text before the cursor and the handles among the user's variables.  It evaluates
+no code and reads no data.  Columns and indices come from the handle's version.  A thread lists
+references, and completion waits for it only a moment.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "complete", "register", "unregister"]
 
-#: of longer texts, of deeper nesting and of longer calls only the end is looked at
+#: limits: characters of a text and brackets that are scanned from the end, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
 
-# what can be completed besides
+# further kinds of completion
 SQL, SIDES, INDICES = "sql", "sides", "indices"
 
-#: of any method: what an argument of that name holds
+#: kind of an argument by its name, for any method
 _BY_NAME = {
     **dict.fromkeys(
         ("columns", "column", "on", "read_columns", "primary_key", "dedupe_by"), COLUMNS
@@ -55,7 +55,7 @@ _BY_NAME = {
     "tag": TAGS,
     "branch": BRANCHES,
 }
-#: what the first argument of a method is
+#: kind of a method's first argument
 _FIRST = {
     **dict.fromkeys(
         ("checkout_version", "at", "diff", "changes", "delta", "explore", "plot.columns"), REFS
@@ -71,19 +71,19 @@ _FIRST = {
     **dict.fromkeys(("branches.delete", "branches.compare", "branches.merge"), BRANCHES),
     **dict.fromkeys(("branches.rebase", "branches.cherry_pick"), BRANCHES),
 }
-#: what the values of a dictionary are that is the first argument, or the one of that name
+#: kind of the values of a dictionary: the method's first argument, or the argument of that name
 _VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
-#: what the keys of a handle, and of what it gives, are
+#: kind of a key in brackets: of the handle itself, or of its attribute
 _BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
 def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Found | None:
-    """Return what may follow a text, ``None`` where nobody knows.
+    """Return the completions at the end of a text, or ``None``.
 
-    text, rest: a cell's text up to the cursor, and what stands behind it.
-    variables: those of the user.
+    text, rest: a cell's text before the cursor, and after it.
+    variables: the user's variables.
 
     Examples
     --------
@@ -102,12 +102,12 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Foun
     return _of_kind(place.kind, place.text, place.quote, handle)
 
 
-# ---- where the cursor is
+# ---- position of the cursor
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An argument or a key: of which variable, what it holds, and what is there of it."""
+    """The argument or key at the cursor: its root variable, kind, open quote and typed text."""
 
     root: str
     kind: str
@@ -143,14 +143,14 @@ def _place(text: str) -> _Place | None:
         kind = _kind(methods, named, first)
         if valued:
             kind = _VALUES.get(named or (methods[-1] if first else ""), kind)
-        # a tuple of a branch and a version
+        # a reference can be a tuple of a branch and a version
         kind = BRANCHES if kind == REFS and tuples else kind
         return _Place(callee[1], kind, quote, typed) if kind else None
     return None
 
 
 def _scan(text: str) -> tuple[str, int, list[int]]:
-    """Return the quote that is open at the end and where it began; the brackets that are open."""
+    """Return the quote that is open at the end, its start, and the positions of open brackets."""
     opened: list[int] = []
     quote, start, at = "", 0, 0
     while at < len(text):
@@ -162,7 +162,7 @@ def _scan(text: str) -> tuple[str, int, list[int]]:
                 at += len(quote) - 1
                 quote = ""
             elif char == "\n" and len(quote) == 1:
-                quote = ""  # it was not closed: what is below it stands for itself
+                quote = ""  # an unclosed quote ends with its line
         elif char in "\"'":
             quote = char * 3 if text.startswith(char * 3, at) else char
             start, at = at, at + len(quote) - 1
@@ -184,13 +184,13 @@ def _typed(text: str) -> str:
 
 
 def _keyword(before: str, typed: str) -> str:
-    """Return the name of the argument that ends a text, be it the start of a list."""
+    """Return the name of the keyword argument whose value starts at the end of a text."""
     found = _KEYWORD.search(before[: len(before) - len(typed)])
     return found[1] if found else ""
 
 
 def _has_comma(text: str) -> bool:
-    """Tell whether arguments are complete before the end of a text, which has brackets closed."""
+    """Return True if a text of arguments has a comma outside of strings and brackets."""
     return "," in re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text)
 
 
@@ -204,7 +204,7 @@ def _kind(methods: list[str], named: str, first: bool) -> str:
     return _FIRST.get(qualified, "")
 
 
-# ---- what there is
+# ---- completions
 
 
 def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found | None:
@@ -229,7 +229,7 @@ def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found |
 
 
 def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
-    """Return columns as the condition of a merge has them; a column's own name finds both."""
+    """Return ``source.`` and ``target.`` columns of a merge condition; a bare name matches both."""
     names = [f"{side}.{name}" for side in ("source", "target") for name in sql_columns(handle)]
     low = fragment.lower()
     alike = [name for name in names if name.partition(".")[2].lower().startswith(low)]
@@ -242,7 +242,7 @@ def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
 
 
 def register(shell: Shell) -> None:
-    """Give a shell of IPython 8.6 or newer the completions, once."""
+    """Register the completions with a shell of IPython 8.6 or newer, once."""
     try:
         from IPython.core.completer import SimpleCompletion, context_matcher
     except ImportError:
@@ -254,7 +254,7 @@ def register(shell: Shell) -> None:
         text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
         try:
             found = complete(text, shell.user_ns, context.full_text[len(text) :])
-        except Exception:  # a key of the keyboard raises nothing
+        except Exception:  # pressing Tab must not raise
             found = None
         if found is None:
             return {"completions": []}
@@ -270,13 +270,12 @@ def register(shell: Shell) -> None:
 
 
 def unregister(shell: Shell) -> None:
-    """Take the completions from a shell."""
+    """Remove the completions from a shell."""
     own = shell.Completer.custom_matchers
     own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]
 
 
-# ---- Tab behind `%lance` and in cells of SQL: words, tables, columns, tags, versions and
-# branches
+# ---- completions after `%lance` and in SQL cells: subcommands, tables, columns and references
 
 _WORD = re.compile(r"[\w./-]*\Z")
 _NAME = re.compile(r"[^\W\d]\w*\Z")
@@ -289,14 +288,14 @@ _AFTER_TABLE = re.compile(
     r"\b(from|join|into|update|using|table|history|describe|restore|optimize)\s+[^\s(]*\Z",
     re.IGNORECASE,
 )
-#: frames whose columns are in this process, by their packages
+#: by package: the class of data frames whose column names are in this process
 _FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
 
 
 def _complete_magic(
     rest: str, variables: Mapping[str, object], behind: str, *, cell: bool
 ) -> Found | None:
-    """Return what may follow a text behind ``%lance`` or ``%%lance``, and before `behind`."""
+    """Return the completions after ``%lance`` or ``%%lance``; `behind` follows the cursor."""
     if cell:
         line, newline, sql = rest.partition("\n")
         if newline:
@@ -324,7 +323,7 @@ def _complete_magic(
 
 
 def _in_sql_cell(sql: str, variables: Mapping[str, object], behind: str) -> Found | None:
-    """Return branches, tags, tables, or the columns of those that the statement names."""
+    """Return branches, tags, tables, or the columns of the tables that the statement names."""
     names = Names({}, variables)
     if at := _AT_BRANCH.search(sql):
         branches = _listed_of(names.find(at[1] or at[2]), BRANCHES)
@@ -334,7 +333,7 @@ def _in_sql_cell(sql: str, variables: Mapping[str, object], behind: str) -> Foun
         return _versions(at, names.find(at[1] or at[2]))
     found = _WORD.search(sql)
     fragment = (found[0] if found else "").rpartition(".")[2]
-    if sql.count("`") % 2:  # inside of one that is open
+    if sql.count("`") % 2:  # inside of an open backtick
         fragment = sql[sql.rindex("`") :]
     frames = (name for name, value in list(variables.items()) if _is_frame(name, value))
     known = sorted({*names.known(), *frames})
@@ -351,7 +350,7 @@ def _listed_of(handle: object, what: str) -> list[Any]:
 
 
 def _versions(at: re.Match[str], handle: object) -> Found | None:
-    """Return the tags in a quote; else the versions, of the branch that is held, and tags."""
+    """Return tags inside a quote; without a quote the versions of the handle's branch, and tags."""
     branch, quote, typed = at.groups()[2:]
     tags = _listed_of(handle, TAGS)
     if quote:
@@ -362,15 +361,15 @@ def _versions(at: re.Match[str], handle: object) -> Found | None:
 
 
 def _is_frame(name: str, value: object) -> bool:
-    """Tell whether a variable of the user's is a frame that statements take for a table."""
+    """Return True if a user's variable is a data frame or result that SQL can use as a table."""
     package = _package(value)
-    shown = not name.startswith("_")  # what a shell keeps of earlier cells
+    shown = not name.startswith("_")  # the shell's own variables: outputs of earlier cells
     is_frame = type(value).__name__ == _FRAMES.get(package, "DataFrame" * (package == "pyspark"))
     return shown and (is_frame or isinstance(value, SqlResult))
 
 
 def _columns_of(table: Any) -> Iterable[str]:
-    """Return columns as SQL has them; those of Spark's frames, which may have to ask, are not."""
+    """Return column names in SQL spelling; none for Spark frames, which could need a request."""
     if isinstance(table, LanceDataset):
         return sql_columns(table)
     if isinstance(table, SqlResult):
@@ -387,5 +386,5 @@ def _package(value: object) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name as it is, if it can stand so, or in backticks; a point is a part of it."""
+    """Return a plain name unchanged and any other in backticks; a dot is part of the name."""
     return name if _NAME.match(name) else quoted(name)

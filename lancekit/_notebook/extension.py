@@ -1,4 +1,4 @@
-"""What ``%load_ext lancekit`` gives a shell of IPython."""
+"""The IPython extension that ``%load_ext lancekit`` loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lancekit._notebook.magics import register_magics, unregister_magics
 
 
 def load(given: object) -> None:
-    """Give a shell the magics, completions and, if it is a notebook's, errors as HTML cards."""
+    """Install magics and completions in a shell, and in a notebook the HTML cards of errors."""
     shell = cast("Shell", given)
     register_magics(shell)
     completion.register(shell)
@@ -19,7 +19,7 @@ def load(given: object) -> None:
 
 
 def unload(given: object) -> None:
-    """Take all of this back; a handler of exceptions that came later stays."""
+    """Remove all of this again; an exception handler that was installed later stays."""
     shell = cast("Shell", given)
     unregister_magics(shell)
     completion.unregister(shell)

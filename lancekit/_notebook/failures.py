@@ -1,8 +1,8 @@
-"""An error in a cell as a short card: what, where, and the next step, not a traceback.
+"""Errors in notebook cells as short cards with message, location and next step, not tracebacks.
 
-`render` is what IPython asks, by ``_render_traceback_``, of errors of lancekit's and of interrupts
-of its calls.  The errors are what they are everywhere else, with the same causes; ``%lance tb``
-prints all of their traceback.  In a notebook that loaded the extension the card is HTML.
+IPython calls `render` (by ``_render_traceback_``) for errors of lancekit and for interrupts of its
+calls.  The exception objects and their causes do not change.  ``%lance tb`` prints the whole
+traceback.  In a notebook that loaded the extension the card is HTML.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from lancekit._notebook.render.models import Card, Fact
 from lancekit._notebook.render.words import clean, count, plural
 from lancekit.errors import LancekitError
 
-#: the most lines of a card that stands for a traceback
+#: the largest number of lines of a card that replaces a traceback
 LINES = 12
 _CAUSES = 3
 _SOURCE = 120
 _HERE = str(Path(__file__).parents[1])
-# frames of these are nobody's own code
+# frames of these folders are not user code
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _MAGIC = re.compile(r"get_ipython\(\)\.run_(cell|line)_magic\((['\"])(\w+)\2, *(['\"])(.*?)\4")
 _JVM = re.compile(r"^\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Caused by: )", re.MULTILINE)
 
 Frame = tuple[str, int]
 
-#: what has a card instead of a traceback; an interrupt stays one for all who wait for it
+#: exceptions with a card instead of a traceback; an interrupt is still raised as KeyboardInterrupt
 _KINDS = (LancekitError, KeyboardInterrupt)
 
-#: errors of which a card was just published
+#: errors whose card was published just now
 _published: list[BaseException] = []
 
 
 def render(error: BaseException) -> list[str]:
-    """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
+    """Return the text that IPython prints, as one item: not every ``%xmode`` separates items."""
     if any(error is one for one in _published):
-        return [type(error).__name__]  # its card, just above, says all
+        return [type(error).__name__]  # the card directly above has the details
     return [_text(error, _card(error, active_shell()))]
 
 
@@ -65,13 +65,13 @@ def publish(shell: object, error: BaseException) -> None:
 
 
 def install(shell: Shell) -> None:
-    """Have a notebook show errors of lancekit as HTML, unless another handler is there already."""
+    """Show errors of lancekit as HTML in a notebook, unless another handler is installed."""
     if hasattr(shell, "kernel") and not shell.custom_exceptions:
         shell.set_custom_exc(_KINDS, _handle)
 
 
 def uninstall(shell: Shell) -> None:
-    """Take that back, unless another handler came since."""
+    """Remove the exception handler, unless another one has replaced it."""
     if shell.custom_exceptions == _KINDS:
         shell.set_custom_exc((), None)
 
@@ -87,7 +87,7 @@ def _handle(
         try:
             publish(shell, error)
             _published.append(error)
-        except Exception:  # noqa: S110  # the lines below say it, too
+        except Exception:  # noqa: S110  # showtraceback below prints the error as text
             pass
     try:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
@@ -96,7 +96,7 @@ def _handle(
 
 
 def _text(error: BaseException, made: Card) -> str:
-    """Return a card as text; its first line looks like the last one of a traceback."""
+    """Return a card as text; its first line has the form of a traceback's last line."""
     name = type(error).__name__
     said = made.headline if made.title == name else (made.title, *made.headline)
     return render_text(replace(made, title=f"{name}: {'; '.join(said)}", headline=()))
@@ -118,16 +118,16 @@ def _card(error: BaseException, shell: object) -> Card:
 
 
 def _state(error: BaseException) -> str:
-    """Return what the note of an interrupt says."""
+    """Return the text of the notes that lancekit added to an interrupt."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(interrupts.PREFIX)]
     return " ".join(clean_line(note.removeprefix(interrupts.PREFIX), 400) for note in notes)
 
 
-# ---- where
+# ---- location
 
 
 def _where(error: BaseException, shell: object) -> list[Fact]:
-    """Return the user's own line: the last of a cell, and of a module if one is on the way."""
+    """Return the user's innermost line in a cell, and the innermost one in a module below it."""
     frames = list(_user_frames(error))
     cells = [frame for frame in frames if _cell_name(frame, shell)]
     if not frames:
@@ -140,7 +140,7 @@ def _where(error: BaseException, shell: object) -> list[Fact]:
 
 
 def _user_frames(error: BaseException) -> Iterator[Frame]:
-    """Return the frames of the user's own code on the way into lancekit."""
+    """Yield the frames of user code (file and line) above the first frame of lancekit."""
     for frame, line in walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         if file.startswith(_HERE):
@@ -170,7 +170,7 @@ def _spot(frame: Frame, shell: object, error: BaseException) -> str:
 
 
 def _line_of_sql(source: str, error: BaseException) -> tuple[int, str] | None:
-    """Return the number and text of the line below a cell magic that an error is about."""
+    """Return number and text of the line of a cell magic's SQL to which an error refers."""
     facts = error.context if isinstance(error, LancekitError) else {}
     sql, number = facts.get("sql"), facts.get("line")
     call = ast.parse(source, mode="eval").body
@@ -186,7 +186,7 @@ def _line_of_sql(source: str, error: BaseException) -> tuple[int, str] | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Return what an error came of, as tracebacks follow it."""
+    """Yield the causes and contexts of an error in the order of tracebacks."""
     seen = {id(error)}
     while True:
         hidden = error.__suppress_context__ or error.__cause__ is not None

@@ -1,4 +1,4 @@
-"""``%%lance`` and ``%lance``: statements and cards in a cell, thin over `lancekit.sql`."""
+"""IPython magics ``%%lance`` and ``%lance``: SQL statements and cards, thin over `lancekit.sql`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What stands behind ``%%lance``."""
+    """Flags of a ``%%lance`` line."""
 
     preview: bool = False
     name: str | None = None
@@ -60,26 +60,25 @@ class _Asked:
 
 
 def register_magics(shell: Shell) -> None:
-    """Give an IPython shell the magics."""
+    """Register the magics with an IPython shell."""
     shell.register_magic_function(
         lambda line, cell=None: lance(shell, line, cell), "line_cell", "lance"
     )
 
 
 def unregister_magics(shell: Shell) -> None:
-    """Take the magics from a shell."""
+    """Remove the magics from a shell."""
     for known in shell.magics_manager.magics.values():
         known.pop("lance", None)
 
 
 def lance(shell: Shell, line: str, cell: str | None = None) -> object:
-    """Run what stands behind ``%lance``, or the SQL of a cell.
+    """Run a ``%lance`` subcommand or statement, or the SQL of a ``%%lance`` cell.
 
-    shell: the IPython shell, whose variables are the names.
-    line, cell: the rest of the line, and the lines below it if there are some.
+    shell: the IPython shell, whose variables are table names in statements.
+    line, cell: the rest of the magic's line, and the lines below it (``None`` for a line magic).
 
-    Raises InvalidArgumentError: there is no such word or flag, or a value of one is none; the text
-        says what there is.
+    Raises InvalidArgumentError: unknown subcommand or flag, or invalid flag value.
     """
     if cell is not None:
         return _cell(shell, cell, _flags(line))
@@ -102,7 +101,7 @@ def lance(shell: Shell, line: str, cell: str | None = None) -> object:
 
 def _cell(shell: Shell, text: str, asked: _Asked) -> object:
     named = _NAMED.match(text)
-    # as many blanks as were cut, so that places in errors are those of the cell
+    # as many blanks as were cut, so that positions in errors are positions in the cell
     sql = " " * named.end() + text[named.end() :] if named else text
     if named and asked.name:
         raise _usage(f"The result is to be {asked.name}, and {named[1]} as well.")
@@ -116,16 +115,16 @@ def _cell(shell: Shell, text: str, asked: _Asked) -> object:
         include_mem_wal=asked.include_mem_wal,
     )
     if isinstance(found, SqlResult):
-        found.head(options.display_rows)  # on Spark a job, which who ran the cell asked for
+        found.head(options.display_rows)  # a Spark job can run now: the user executed the cell
     if name := named[1] if named else asked.name:
         shell.user_ns[name] = found
     return found
 
 
 def _flags(line: str) -> _Asked:
-    """Read what stands behind ``%%lance``: flags, each once, those with values as words of a shell.
+    """Parse the flags of a ``%%lance`` line with shell quoting; each flag can stand once.
 
-    Raises InvalidArgumentError: there is no such flag, or its value is none.
+    Raises InvalidArgumentError: unknown flag, or invalid value.
     """
     try:
         words = iter(shlex.split(line))
@@ -151,7 +150,7 @@ def _version(text: str) -> int | str | None:
     return int(text) if text.isdecimal() else text or None
 
 
-#: the flags of ``%%lance``: what each is, and its value of a word, ``None`` if that is none
+#: by flag of ``%%lance``: the field of the flags and the parser (``None`` for an invalid value)
 FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "--preview": ("preview", lambda _: True),
     "-o": ("name", lambda text: text if _NAME.match(text) else None),
@@ -159,7 +158,7 @@ FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "--at": ("at", _version),
     "--include-mem-wal": ("include_mem_wal", lambda _: True),
 }
-#: those without a value
+#: flags without a value
 _PLAIN = frozenset({"--preview", "--include-mem-wal"})
 _TAKES = {"name": "the name of a variable", "limit": "a number of rows", "at": "a version or a tag"}
 
@@ -169,7 +168,7 @@ def _usage(message: str) -> InvalidArgumentError:
 
 
 def _split(rest: str) -> list[str]:
-    """Return the name, which may be in quotes, and what stands behind it, unchanged."""
+    """Return the dataset name (possibly quoted), and the unparsed remainder if it is not empty."""
     found = re.match(r"\s*('(?:[^']|'')*'\S*|\S+)\s*(.*)$", rest, re.S)
     if found is None:
         raise _usage("The name of a dataset is missing.")
@@ -177,12 +176,12 @@ def _split(rest: str) -> list[str]:
 
 
 def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
-    """Return the handle that a name means, as statements read it.
+    """Resolve a dataset name to a handle by the rules of SQL statements.
 
-    Raises PredicateError: it is no name, or that of no dataset; the place is that in the line.
+    Raises PredicateError: invalid name, or no such dataset, with the position in the line.
     """
     if "/" in name and not any(mark in name for mark in "'`@"):
-        name = f"'{name}'"  # no name has a slash
+        name = f"'{name}'"  # a slash makes it a path
     before, line = "DESCRIBE HISTORY ", f"%lance {word} "
     text = before + name
     try:
@@ -199,7 +198,7 @@ def _no_query(tree: object, scope: Scope) -> NoReturn:
     raise scope.text.fail(tree, "this is no name of a dataset:")
 
 
-# ---- the words of %lance
+# ---- subcommands of %lance
 
 
 def _diff(ds: LanceDataset, arguments: Sequence[str]) -> object:
@@ -238,5 +237,5 @@ _WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], object]] = {
     "explain": _explain,
 }
 
-#: what may follow ``%lance``
+#: all subcommands of ``%lance``
 WORDS = (*_WORDS, "tb", "help")

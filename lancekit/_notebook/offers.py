@@ -1,4 +1,4 @@
-"""What Tab offers of a handle: its columns, and what a thread lists that nobody waits long for."""
+"""Names that Tab completion offers for a handle: columns, and references listed by a thread."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lancekit._api.lance_dataset import LanceDataset
 from lancekit._format.paths import parse_path, paths_by_id
 
 COLUMNS, REFS, TAGS, BRANCHES, VERSIONS = "columns", "refs", "tags", "branches", "versions"
-#: the most that is offered
+#: the largest number of completions
 MOST = 200
-#: how long references are waited for, and how long those that came are taken for new
+#: how long completion waits for the listing thread, and how long a cached listing is valid
 _WAIT_SECONDS, _KEEP_SECONDS = 0.1, 2.0
 _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
 _PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What may stand in the place of the end of the text, and what kind of thing it is."""
+    """Names that can replace the fragment at the end of a text, and their kind."""
 
     fragment: str
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Found:
 
 
 def identifier(typed: str) -> str:
-    """Return the start of a name, or of a path of names, that a text ends with."""
+    """Return the incomplete name, or path of names, at the end of a text."""
     found = _IDENTIFIER.search(typed)
     return found[0] if found else ""
 
@@ -45,10 +45,10 @@ def offer(
     quoted: bool = False,
     anywhere: bool = False,
 ) -> Found | None:
-    """Return the names that begin with a fragment, in a quote that they do not close.
+    """Return the names that begin with a fragment and do not close the surrounding quote.
 
-    quoted: whether the names have quotes of their own.
-    anywhere: whether they were chosen already.
+    quoted: True if the names are quoted already.
+    anywhere: True if the caller has filtered the names already.
     """
     low = fragment.lower()
     fit = [
@@ -61,7 +61,7 @@ def offer(
 
 
 def columns(handle: LanceDataset) -> Iterator[str]:
-    """Yield the columns of the version that is held, then the paths of fields inside of them."""
+    """Yield the columns of the handle's version, then the paths of nested fields."""
     schema = handle._snapshot.manifest.schema
     yield from schema.names
     top = {field.id for field in schema.fields}
@@ -69,14 +69,14 @@ def columns(handle: LanceDataset) -> Iterator[str]:
 
 
 def sql_columns(handle: LanceDataset) -> Iterator[str]:
-    """Yield them as SQL has them: the names of a path are quoted one by one."""
+    """Yield columns and nested fields in SQL spelling; each name of a path has its own quotes."""
     names = len(handle._snapshot.manifest.schema.names)
     for at, name in enumerate(columns(handle)):
         yield in_sql(name) if at < names else ".".join(map(in_sql, parse_path(name)))
 
 
 def in_sql(name: str) -> str:
-    """Return a name as SQL has it."""
+    """Return a name in SQL spelling, in backticks if necessary."""
     return name if _PLAIN.match(name) or name.startswith("`") else "`" + name + "`"
 
 
@@ -90,7 +90,7 @@ _asked: dict[tuple[str, str], threading.Thread] = {}
 
 
 def listed(handle: LanceDataset, what: str) -> list[Any]:
-    """Return the tags, branches or versions; what comes too late is there the next time."""
+    """Return the tags, branches or versions; a slow listing is cached for the next call."""
     key = handle._location.uri, what
     when, names = _known.get(key, (-_KEEP_SECONDS, []))
     if monotonic() - when < _KEEP_SECONDS:
@@ -99,7 +99,7 @@ def listed(handle: LanceDataset, what: str) -> list[Any]:
     def ask() -> None:
         try:
             found = _LISTINGS[what](handle)
-        except Exception:  # whatever is wrong is said where it is asked for
+        except Exception:  # the call that is being completed reports the error
             found = []
         _known[key] = monotonic(), found
 

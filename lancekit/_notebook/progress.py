@@ -1,4 +1,4 @@
-"""Progress bars: in a notebook one that vanishes, on a terminal a line that is wiped."""
+"""Progress display: a temporary bar in a notebook, an overwritten line on a terminal, log lines."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lancekit._notebook.render.words import count, duration
 from lancekit.progress import Progress, Show
 
 MARK = {"lancekit": "progress"}
-"""The metadata of a bar's output, by which a saved notebook can be rid of it."""
+"""Output metadata that marks a progress bar, so that a tool can strip it from a saved notebook."""
 
 LINE_SECONDS = 5.0
-"""How often a log, where no line can be wiped, gets a new one."""
+"""Seconds between two lines of a log, which cannot overwrite a line."""
 
 
 def make_bar(wanted: bool) -> Show | None:
-    """Return what shows progress to whoever looks on, or nothing.
+    """Return a progress display for a notebook, a terminal or a log; ``None`` for no display.
 
-    wanted: whether there shall be lines of text if this is neither a notebook nor a terminal.
+    wanted: True if lines of text are to be written outside of notebooks and terminals.
     """
     display = _notebook_display()
     if display is not None:
@@ -41,7 +41,7 @@ def _notebook_display() -> Callable[..., _Handle | None] | None:
 
 
 def _text(progress: Progress) -> str:
-    """Return what is going on, how far it is in rows or else in tasks, and the time left."""
+    """Return the activity, its progress in rows (in tasks if rows are unknown), and the time."""
     done, total = _counts(progress)
     unit = "rows" if progress.rows else "tasks"
     of = "" if total is None else f" of {count(total)}"
@@ -88,7 +88,7 @@ def _html(progress: Progress) -> str:
 def _terminal_line(progress: Progress) -> None:
     width = shutil.get_terminal_size().columns - 1
     text = "" if progress.finished else _text(progress)[:width]
-    # Erases the rest of the line, so that nothing of a longer one stays.
+    # \x1b[K erases the rest of a longer previous line
     sys.stderr.write(f"\r{text}\x1b[K")
     sys.stderr.flush()
 

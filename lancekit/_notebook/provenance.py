@@ -1,4 +1,4 @@
-"""Which notebook and cell code runs in."""
+"""The notebook and the cell that are running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"In\[(\d+)\]")
 
 
 def find() -> Provenance | None:
-    """Return the cell that runs, with its text; in threads of a kernel its notebook alone."""
+    """Return the running cell with its source text; in threads of a kernel only the notebook."""
     shell = active_shell()
     number = None if shell is None else _running(shell)
     if shell is None or number is None:
@@ -24,7 +24,7 @@ def find() -> Provenance | None:
 
 
 def _running(shell: Shell) -> int | None:
-    """Return the number of the cell whose code, not what it defined, is furthest out."""
+    """Return the number of the outermost cell on the stack: it calls functions of other cells."""
     frame, found = sys._getframe(), None
     while frame.f_back:
         frame = frame.f_back
@@ -35,7 +35,7 @@ def _running(shell: Shell) -> int | None:
 
 
 def _notebook(shell: Shell) -> str:
-    # VS Code tells the kernel, and servers of Jupyter the process
+    # VS Code sets a variable in the kernel, Jupyter servers set one in the process environment
     path = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or ""
     return PurePath(str(path).replace("\\", "/")).name
 
