@@ -15,7 +15,7 @@ from benchmarks.display import VERSIONS, as_version, milliseconds, print_all
 from lancekit._notebook.explorer.shell import Shell
 from lancekit._notebook.explorer.state import ExplorerState
 from lancekit._notebook.explorer.visit import Visit
-from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.controls import as_html
 
 __all__ = ["measurements"]
 
@@ -41,7 +41,7 @@ def tall(folder: Path) -> lk.LanceDataset:
 
 
 def _look(visit: Visit, state: ExplorerState) -> None:
-    drawn(visit.view(state, visit.stops(state)))
+    as_html(visit.view(state, visit.stops(state)))
 
 
 def measurements(folder: Path) -> Iterator[tuple[str, float]]:
@@ -54,7 +54,7 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
     def stepped() -> None:
         visit.send(lambda state: state.move(-1))
         found = visit.stops(visit.state)
-        drawn(visit.head(visit.state, found, now))
+        as_html(visit.head(visit.state, found, now))
 
     def shown() -> None:
         shell = Shell(Visit(ds))
@@ -65,11 +65,11 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
     yield "the card", milliseconds(lambda: ds.explore()._repr_mimebundle_())
     yield "the widget, with a page of rows", milliseconds(shown)
     for name, wanted in (
-        ("a page of rows", visit.state.look("rows")),
+        ("a page of rows", visit.state.show("rows")),
         ("a page of what a filter selects", visit.state.where("x > 990")),
         ("a page of all rows in order", visit.state.sort("x", ascending=False)),
         ("the summary of a column", visit.state.summarize("x")),
-        ("two stops side by side", visit.state.look("compare")),
+        ("two stops side by side", visit.state.show("compare")),
     ):
         yield name, milliseconds(partial(_look, visit, wanted))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._interrupts import Shell
-from lancekit._notebook.magics import FLAGS, WORDS
+from lancekit._notebook.magics import FLAGS, SUBCOMMANDS
 from lancekit._notebook.offers import (
     BRANCHES,
     COLUMNS,
@@ -22,10 +22,10 @@ from lancekit._notebook.offers import (
     REFS,
     TAGS,
     VERSIONS,
-    Found,
+    Completions,
+    cached_listing,
     columns,
     identifier,
-    listed,
     offer,
     sql_columns,
 )
@@ -36,7 +36,7 @@ from lancekit._statements.tables import Names
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-__all__ = ["Found", "complete", "register", "unregister"]
+__all__ = ["Completions", "complete", "register", "unregister"]
 
 #: limits: characters of a text and brackets that are scanned from the end, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
@@ -79,7 +79,7 @@ _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$"
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
-def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Found | None:
+def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Completions | None:
     """Return the completions at the end of a text, or ``None``.
 
     text, rest: a cell's text before the cursor, and after it.
@@ -207,34 +207,34 @@ def _kind(methods: list[str], named: str, first: bool) -> str:
 # ---- completions
 
 
-def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found | None:
+def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Completions | None:
     if kind == SQL and quote:
         return offer(identifier(typed), sql_columns(handle), quote, COLUMNS)
     if kind == SIDES and quote:
         return _of_sides(identifier(typed), quote, handle)
     if kind == REFS and not quote:
-        versions = [str(number) for number in reversed(listed(handle, VERSIONS))]
-        tags = [f'"{tag}"' for tag in listed(handle, TAGS)] if not typed else []
+        versions = [str(number) for number in reversed(cached_listing(handle, VERSIONS))]
+        tags = [f'"{tag}"' for tag in cached_listing(handle, TAGS)] if not typed else []
         return offer(typed, [*versions[:20], *tags], '"', kind, quoted=True)
     if not quote:
         return None
     names: Mapping[str, Callable[[], Iterable[str]]] = {
         COLUMNS: lambda: columns(handle),
         INDICES: lambda: handle.index_columns,
-        REFS: lambda: listed(handle, TAGS),
-        TAGS: lambda: listed(handle, TAGS),
-        BRANCHES: lambda: listed(handle, BRANCHES),
+        REFS: lambda: cached_listing(handle, TAGS),
+        TAGS: lambda: cached_listing(handle, TAGS),
+        BRANCHES: lambda: cached_listing(handle, BRANCHES),
     }
     return offer(typed, names[kind](), quote, kind) if kind in names else None
 
 
-def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Found | None:
+def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Completions | None:
     """Return ``source.`` and ``target.`` columns of a merge condition; a bare name matches both."""
     names = [f"{side}.{name}" for side in ("source", "target") for name in sql_columns(handle)]
     low = fragment.lower()
-    alike = [name for name in names if name.partition(".")[2].lower().startswith(low)]
+    matching = [name for name in names if name.partition(".")[2].lower().startswith(low)]
     return offer(fragment, names, quote, COLUMNS) or offer(
-        fragment, alike, quote, COLUMNS, anywhere=True
+        fragment, matching, quote, COLUMNS, anywhere=True
     )
 
 
@@ -293,42 +293,42 @@ _FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
 
 
 def _complete_magic(
-    rest: str, variables: Mapping[str, object], behind: str, *, cell: bool
-) -> Found | None:
-    """Return the completions after ``%lance`` or ``%%lance``; `behind` follows the cursor."""
+    rest: str, variables: Mapping[str, object], after: str, *, cell: bool
+) -> Completions | None:
+    """Return the completions after ``%lance`` or ``%%lance``; `after` follows the cursor."""
     if cell:
         line, newline, sql = rest.partition("\n")
         if newline:
-            return _in_sql_cell(sql, variables, behind)
+            return _in_sql_cell(sql, variables, after)
         return offer(line.rpartition(" ")[2], FLAGS, '"', "flag", quoted=True)
     word, blank, arguments = rest.lstrip().partition(" ")
     if not blank:
-        return offer(word, WORDS, '"', "word") if rest[:1] == " " else None
-    if word not in WORDS:
-        return _in_sql_cell(rest, variables, behind)
+        return offer(word, SUBCOMMANDS, '"', "word") if rest[:1] == " " else None
+    if word not in SUBCOMMANDS:
+        return _in_sql_cell(rest, variables, after)
     name, blank, more = arguments.lstrip().partition(" ")
     handle = Names({}, variables).find(name.partition("@")[0])
     if not blank:
         _, at, typed = name.partition("@")
         if at and isinstance(handle, LanceDataset):
-            return offer(typed, listed(handle, BRANCHES), "'", BRANCHES)
+            return offer(typed, cached_listing(handle, BRANCHES), "'", BRANCHES)
         return offer(name, Names({}, variables).known(), "'", "table")
     if not isinstance(handle, LanceDataset):
         return None
     if word == "diff":
-        return offer(more.rpartition(" ")[2], listed(handle, TAGS), "'", TAGS)
+        return offer(more.rpartition(" ")[2], cached_listing(handle, TAGS), "'", TAGS)
     if word not in ("blame", "explain"):
         return None
     return offer(identifier(more), sql_columns(handle), "'", COLUMNS)
 
 
-def _in_sql_cell(sql: str, variables: Mapping[str, object], behind: str) -> Found | None:
+def _in_sql_cell(sql: str, variables: Mapping[str, object], after: str) -> Completions | None:
     """Return branches, tags, tables, or the columns of the tables that the statement names."""
     names = Names({}, variables)
     if at := _AT_BRANCH.search(sql):
-        branches = _listed_of(names.find(at[1] or at[2]), BRANCHES)
-        alike = [name for name in branches if name.startswith(at[3].strip("`"))]
-        return offer(at[3], map(_quoted, alike), "\0", BRANCHES, anywhere=True)
+        branches = _listing_of(names.find(at[1] or at[2]), BRANCHES)
+        matching = [name for name in branches if name.startswith(at[3].strip("`"))]
+        return offer(at[3], map(_quoted, matching), "\0", BRANCHES, anywhere=True)
     if at := _AT_VERSION.search(sql):
         return _versions(at, names.find(at[1] or at[2]))
     found = _WORD.search(sql)
@@ -339,23 +339,23 @@ def _in_sql_cell(sql: str, variables: Mapping[str, object], behind: str) -> Foun
     known = sorted({*names.known(), *frames})
     if _AFTER_TABLE.search(sql):
         return offer(fragment, known, "\0", "table")
-    said = {word.lower() for word in re.findall(r"\w+", sql + " " + behind.partition(";")[0])}
-    tables = [names.find(name) for name in known if name.lower() in said]
+    words = {word.lower() for word in re.findall(r"\w+", sql + " " + after.partition(";")[0])}
+    tables = [names.find(name) for name in known if name.lower() in words]
     columns = dict.fromkeys(column for table in tables for column in _columns_of(table))
     return offer(fragment, [*columns, *known], "\0", COLUMNS)
 
 
-def _listed_of(handle: object, what: str) -> list[Any]:
-    return listed(handle, what) if isinstance(handle, LanceDataset) else []
+def _listing_of(handle: object, what: str) -> list[Any]:
+    return cached_listing(handle, what) if isinstance(handle, LanceDataset) else []
 
 
-def _versions(at: re.Match[str], handle: object) -> Found | None:
+def _versions(at: re.Match[str], handle: object) -> Completions | None:
     """Return tags inside a quote; without a quote the versions of the handle's branch, and tags."""
     branch, quote, typed = at.groups()[2:]
-    tags = _listed_of(handle, TAGS)
+    tags = _listing_of(handle, TAGS)
     if quote:
         return offer(typed, tags, quote, TAGS)
-    numbers = [] if branch else [str(n) for n in reversed(_listed_of(handle, VERSIONS))]
+    numbers = [] if branch else [str(n) for n in reversed(_listing_of(handle, VERSIONS))]
     quoted = [f"'{tag}'" for tag in tags] if not typed else []
     return offer(typed, [*numbers[:20], *quoted], quote or "\0", REFS, quoted=True)
 

@@ -83,7 +83,7 @@ def _handle(
     trace: TracebackType,
     tb_offset: int | None = None,
 ) -> None:
-    if isinstance(error, LancekitError) or _state(error):  # other interrupts are not ours
+    if isinstance(error, LancekitError) or _notes(error):  # other interrupts are not ours
         try:
             publish(shell, error)
             _published.append(error)
@@ -98,26 +98,26 @@ def _handle(
 def _text(error: BaseException, made: Card) -> str:
     """Return a card as text; its first line has the form of a traceback's last line."""
     name = type(error).__name__
-    said = made.headline if made.title == name else (made.title, *made.headline)
-    return render_text(replace(made, title=f"{name}: {'; '.join(said)}", headline=()))
+    parts = made.headline if made.title == name else (made.title, *made.headline)
+    return render_text(replace(made, title=f"{name}: {'; '.join(parts)}", headline=()))
 
 
 def _card(error: BaseException, shell: object) -> Card:
     if isinstance(error, LancekitError):
         made = card(error, datetime.now(UTC))
     else:
-        made = Card(kind="Interrupted", title=type(error).__name__, headline=(_state(error),))
-    said = [fact for fact in made.facts if fact.label != "next"]
+        made = Card(kind="Interrupted", title=type(error).__name__, headline=(_notes(error),))
+    details = [fact for fact in made.facts if fact.label != "next"]
     steps = [fact for fact in made.facts if fact.label == "next"]
-    end = [*_where(error, shell), *steps, *_causes(error, shell), _whole(error, shell)]
+    end = [*_locations(error, shell), *steps, *_causes(error, shell), _traceback_hint(error, shell)]
     room = LINES - 1 - len(end)
-    if len(said) > room:
-        more = len(said) - room + 1
-        said = [*said[: room - 1], Fact("", f"... and {plural(more, 'line')} more")]
-    return replace(made, facts=(*said, *end))
+    if len(details) > room:
+        more = len(details) - room + 1
+        details = [*details[: room - 1], Fact("", f"... and {plural(more, 'line')} more")]
+    return replace(made, facts=(*details, *end))
 
 
-def _state(error: BaseException) -> str:
+def _notes(error: BaseException) -> str:
     """Return the text of the notes that lancekit added to an interrupt."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(interrupts.PREFIX)]
     return " ".join(clean_line(note.removeprefix(interrupts.PREFIX), 400) for note in notes)
@@ -126,16 +126,16 @@ def _state(error: BaseException) -> str:
 # ---- location
 
 
-def _where(error: BaseException, shell: object) -> list[Fact]:
+def _locations(error: BaseException, shell: object) -> list[Fact]:
     """Return the user's innermost line in a cell, and the innermost one in a module below it."""
     frames = list(_user_frames(error))
     cells = [frame for frame in frames if _cell_name(frame, shell)]
     if not frames:
         return []
     first = (cells or frames)[-1]
-    facts = [Fact("where", _spot(first, shell, error), code=True)]
+    facts = [Fact("where", _location(first, shell, error), code=True)]
     if frames[-1] is not first:
-        facts.append(Fact("through", _spot(frames[-1], shell, error), code=True))
+        facts.append(Fact("through", _location(frames[-1], shell, error), code=True))
     return facts
 
 
@@ -157,7 +157,7 @@ def _cell_name(frame: Frame, shell: object) -> str:
     return " ".join(found) if found else ""
 
 
-def _spot(frame: Frame, shell: object, error: BaseException) -> str:
+def _location(frame: Frame, shell: object, error: BaseException) -> str:
     file, line = frame
     source = linecache.getline(file, line).strip()
     if magic := _MAGIC.match(source):
@@ -207,15 +207,15 @@ def _causes(error: BaseException, shell: object) -> list[Fact]:
 
 
 def _cause(error: BaseException, shell: object) -> str:
-    said = f"{type(error).__name__}: {first_line(error)}"
+    text = f"{type(error).__name__}: {first_line(error)}"
     cells = [frame for frame in _user_frames(error) if _cell_name(frame, shell)]
     if cells:
-        said += f" ({_cell_name(cells[-1], shell)}, line {cells[-1][1]})"
+        text += f" ({_cell_name(cells[-1], shell)}, line {cells[-1][1]})"
     lines = len(_JVM.findall(str(error)))
-    return said + (f" ({plural(lines, 'line')} of the JVM left out)" if lines else "")
+    return text + (f" ({plural(lines, 'line')} of the JVM left out)" if lines else "")
 
 
-def _whole(error: BaseException, shell: object) -> Fact:
+def _traceback_hint(error: BaseException, shell: object) -> Fact:
     frames = sum(len(list(walk_tb(one.__traceback__))) for one in (error, *_chain(error)))
     magics = getattr(getattr(shell, "magics_manager", None), "magics", {})
     loaded = "" if "lance" in magics.get("line", ()) else "%load_ext lancekit, then "

@@ -49,7 +49,7 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Flags:
     """Flags of a ``%%lance`` line."""
 
     preview: bool = False
@@ -86,42 +86,42 @@ def lance(shell: Shell, line: str, cell: str | None = None) -> object:
     if word == "tb":
         _traceback()
         return None
-    if word in _WORDS:
+    if word in _SUBCOMMANDS:
         name, *arguments = _split(rest)
-        return _WORDS[word](_handle(shell, word, name), arguments)
+        return _SUBCOMMANDS[word](_handle(shell, word, name), arguments)
     if word in ("", "help"):
         print(_USAGE)
         return None
     if not _NAMED.match(line) and word.upper() not in BEGINNINGS and word[:1] not in "(-/":
-        close = difflib.get_close_matches(word.lower(), WORDS, 1)
+        close = difflib.get_close_matches(word.lower(), SUBCOMMANDS, 1)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise _usage(f"%lance has no word {clean(word)!r}, and no statement begins so.{meant}")
-    return _cell(shell, line, _Asked())
+    return _cell(shell, line, _Flags())
 
 
-def _cell(shell: Shell, text: str, asked: _Asked) -> object:
+def _cell(shell: Shell, text: str, flags: _Flags) -> object:
     named = _NAMED.match(text)
     # as many blanks as were cut, so that positions in errors are positions in the cell
     sql = " " * named.end() + text[named.end() :] if named else text
-    if named and asked.name:
-        raise _usage(f"The result is to be {asked.name}, and {named[1]} as well.")
+    if named and flags.name:
+        raise _usage(f"The result is to be {flags.name}, and {named[1]} as well.")
     names = Names({}, shell.user_ns)
     found = run_statements(
         sql,
         names,
-        preview=asked.preview,
-        limit=asked.limit,
-        at=asked.at,
-        include_mem_wal=asked.include_mem_wal,
+        preview=flags.preview,
+        limit=flags.limit,
+        at=flags.at,
+        include_mem_wal=flags.include_mem_wal,
     )
     if isinstance(found, SqlResult):
         found.head(options.display_rows)  # a Spark job can run now: the user executed the cell
-    if name := named[1] if named else asked.name:
+    if name := named[1] if named else flags.name:
         shell.user_ns[name] = found
     return found
 
 
-def _flags(line: str) -> _Asked:
+def _flags(line: str) -> _Flags:
     """Parse the flags of a ``%%lance`` line with shell quoting; each flag can stand once.
 
     Raises InvalidArgumentError: unknown flag, or invalid value.
@@ -133,17 +133,17 @@ def _flags(line: str) -> _Asked:
     found = dict[str, Any]()
     for word in words:
         flag, equals, value = word.partition("=")
-        if flag not in FLAGS or (flag in _PLAIN and equals):
+        if flag not in FLAGS or (flag in _SWITCHES and equals):
             raise _usage(f"%%lance has no {clean(word)!r}.")
         name, read = FLAGS[flag]
         if name in found:
             raise _usage(f"%%lance has {flag} twice.")
-        if flag not in _PLAIN and not equals:
+        if flag not in _SWITCHES and not equals:
             value = next(words, "")
         found[name] = read(value)
         if found[name] is None:
-            raise _usage(f"{flag} takes {_TAKES[name]}, and {clean(value)!r} is none.")
-    return _Asked(**found)
+            raise _usage(f"{flag} takes {_VALUE[name]}, and {clean(value)!r} is none.")
+    return _Flags(**found)
 
 
 def _version(text: str) -> int | str | None:
@@ -159,8 +159,8 @@ FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "--include-mem-wal": ("include_mem_wal", lambda _: True),
 }
 #: flags without a value
-_PLAIN = frozenset({"--preview", "--include-mem-wal"})
-_TAKES = {"name": "the name of a variable", "limit": "a number of rows", "at": "a version or a tag"}
+_SWITCHES = frozenset({"--preview", "--include-mem-wal"})
+_VALUE = {"name": "the name of a variable", "limit": "a number of rows", "at": "a version or a tag"}
 
 
 def _usage(message: str) -> InvalidArgumentError:
@@ -190,8 +190,8 @@ def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
         return handle_of(tree.this, scope)
     except PredicateError as error:
         place = max(error.context.get("position", 0) - len(before), 0) + len(line)
-        said = error.message.partition("\n")[0]
-        raise failure(line + name, said, place, error.hint or "") from None
+        message = error.message.partition("\n")[0]
+        raise failure(line + name, message, place, error.hint or "") from None
 
 
 def _no_query(tree: object, scope: Scope) -> NoReturn:
@@ -228,7 +228,7 @@ def _traceback() -> None:
         print("".join(traceback.format_exception(error)), end="")
 
 
-_WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], object]] = {
+_SUBCOMMANDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], object]] = {
     "history": lambda ds, _: ds.versions(),
     "diff": _diff,
     "branches": lambda ds, _: ds.branches,
@@ -238,4 +238,4 @@ _WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], object]] = {
 }
 
 #: all subcommands of ``%lance``
-WORDS = (*_WORDS, "tb", "help")
+SUBCOMMANDS = (*_SUBCOMMANDS, "tb", "help")

@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Completions:
     """Names that can replace the fragment at the end of a text, and their kind."""
 
     fragment: str
@@ -44,7 +44,7 @@ def offer(
     *,
     quoted: bool = False,
     anywhere: bool = False,
-) -> Found | None:
+) -> Completions | None:
     """Return the names that begin with a fragment and do not close the surrounding quote.
 
     quoted: True if the names are quoted already.
@@ -57,7 +57,7 @@ def offer(
         if (anywhere or name.lower().startswith(low)) and name.isprintable() and "\\" not in name
         if quoted or quote[0] not in name
     ]
-    return Found(fragment, tuple(fit[:MOST]), kind) if fit else None
+    return Completions(fragment, tuple(fit[:MOST]), kind) if fit else None
 
 
 def columns(handle: LanceDataset) -> Iterator[str]:
@@ -85,27 +85,27 @@ _LISTINGS: Mapping[str, Callable[[LanceDataset], list[object]]] = {
     BRANCHES: lambda handle: list(handle.branches.names()),
     VERSIONS: lambda handle: list(handle.versions().numbers),
 }
-_known: dict[tuple[str, str], tuple[float, list[object]]] = {}
-_asked: dict[tuple[str, str], threading.Thread] = {}
+_cache: dict[tuple[str, str], tuple[float, list[object]]] = {}
+_threads: dict[tuple[str, str], threading.Thread] = {}
 
 
-def listed(handle: LanceDataset, what: str) -> list[Any]:
+def cached_listing(handle: LanceDataset, what: str) -> list[Any]:
     """Return the tags, branches or versions; a slow listing is cached for the next call."""
     key = handle._location.uri, what
-    when, names = _known.get(key, (-_KEEP_SECONDS, []))
+    when, names = _cache.get(key, (-_KEEP_SECONDS, []))
     if monotonic() - when < _KEEP_SECONDS:
         return names
 
-    def ask() -> None:
+    def list_names() -> None:
         try:
             found = _LISTINGS[what](handle)
         except Exception:  # the call that is being completed reports the error
             found = []
-        _known[key] = monotonic(), found
+        _cache[key] = monotonic(), found
 
-    running = _asked.get(key)
+    running = _threads.get(key)
     if running is None or not running.is_alive():
-        running = _asked[key] = threading.Thread(target=ask, daemon=True)
+        running = _threads[key] = threading.Thread(target=list_names, daemon=True)
         running.start()
     running.join(_WAIT_SECONDS)
-    return _known.get(key, (0.0, names))[1]
+    return _cache.get(key, (0.0, names))[1]

@@ -134,7 +134,7 @@ FRAMES = {
 
 @pytest.fixture
 def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(offers, "_known", {})
+    monkeypatch.setattr(offers, "_cache", {})
     # However busy the machine is: listings are waited for, and good for as long as a test takes.
     monkeypatch.setattr(offers, "_WAIT_SECONDS", 20)
     monkeypatch.setattr(offers, "_KEEP_SECONDS", 600)
@@ -227,8 +227,8 @@ def test_a_slow_store_is_not_waited_for(ds: Any, monkeypatch: pytest.MonkeyPatch
         assert complete('ds.tags.delete("', {"ds": opened}) is None
         assert complete('ds.tags.delete("', {"ds": opened}) is None
         answers.set()
-        for asked in offers._asked.values():
-            asked.join()
+        for thread in offers._threads.values():
+            thread.join()
         assert complete('ds.tags.delete("', {"ds": opened}).names == ("jan",)  # type: ignore[union-attr]
 
 

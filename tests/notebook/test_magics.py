@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.magics import _USAGE, _WORDS, WORDS
+from lancekit._notebook.magics import _SUBCOMMANDS, _USAGE, SUBCOMMANDS
 from lancekit.errors import InvalidArgumentError, PredicateError
 from tests.support.shells import ipython
 
@@ -97,7 +97,7 @@ def test_mistakes_and_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> No
     assert caught.value.context["position"] == len("kept << SELECT ")
     shell.run_line_magic("lance", "help")
     said = capsys.readouterr().out
-    assert all(f"%lance {word} " in said for word in _WORDS)
+    assert all(f"%lance {word} " in said for word in _SUBCOMMANDS)
     assert said.strip() == _USAGE
     shell.run_cell("lk_nosuch_name")
     capsys.readouterr()
@@ -174,7 +174,7 @@ def test_a_word_that_is_none_tells_which_there_are(shell: Any, capsys: Any) -> N
         shell.run_line_magic("lance", "nonsense")
     shell.run_line_magic("lance", "")
     said = capsys.readouterr().out
-    for word in WORDS:
+    for word in SUBCOMMANDS:
         (line,) = (line for line in said.splitlines() if line.startswith(f"%lance {word} "))
         assert line in str(one.value)
         assert len(line.split("  ")[-1]) > 3

@@ -27,20 +27,20 @@ from lancekit.options import options
 _NEXT, _LAST = ("├\u00a0", "│\u00a0"), ("└\u00a0", "\u00a0\u00a0")
 
 
-def explanation_card(told: Explanation, _now: datetime) -> Card:
+def explanation_card(plan: Explanation, _now: datetime) -> Card:
     return Card(
         kind="Explanation",
-        title=f"{clean(told.operation)} of {ref(told.branch, told.version)}",
+        title=f"{clean(plan.operation)} of {ref(plan.branch, plan.version)}",
         headline=(
-            f"would run {ENGINES.get(told.engine, told.engine)}",
-            f"reads about {size(told.reads.bytes)}" if told.reads else "reads no rows",
-            f"commits {', '.join(told.commits)}" if told.commits else "commits nothing",
+            f"would run {ENGINES.get(plan.engine, plan.engine)}",
+            f"reads about {size(plan.reads.bytes)}" if plan.reads else "reads no rows",
+            f"commits {', '.join(plan.commits)}" if plan.commits else "commits nothing",
         ),
         facts=(
-            *facts(("because", clean(told.why))),
-            *_labelled("plan", _lines(told.plan) if told.plan else ()),
-            *facts(("writes", written(told.writes) or "nothing but metadata" * bool(told.commits))),
-            *_labelled("note", map(clean, told.notes)),
+            *facts(("because", clean(plan.why))),
+            *_labelled("plan", _lines(plan.plan) if plan.plan else ()),
+            *facts(("writes", written(plan.writes) or "nothing but metadata" * bool(plan.commits))),
+            *_labelled("note", map(clean, plan.notes)),
         ),
     )
 
@@ -68,15 +68,15 @@ def _columns(reads: Reads) -> str:
 
 def _lines(node: PlanNode, before: str = "", below: str = "") -> Iterator[str]:
     """Yield a line for each node of a plan, a node before its inputs."""
-    told = clean(node.does)
+    text = clean(node.does)
     if (amount := node.reads) is not None:
         parts = (
             _columns(amount),
-            f"{told} {_rows(amount)}".lstrip(),
+            f"{text} {_rows(amount)}".lstrip(),
             f"about {size(amount.bytes)}",
         )
-        told = " · ".join(filter(None, parts))
-    yield f"{before}{node.name}  {told}".rstrip()
+        text = " · ".join(filter(None, parts))
+    yield f"{before}{node.name}  {text}".rstrip()
     for at, one in enumerate(node.inputs, start=1):
         corner, bar = _LAST if at == len(node.inputs) else _NEXT
         yield from _lines(one, below + corner, below + bar)
@@ -114,7 +114,7 @@ def _run(code: str) -> Fact:
 def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
     scan, names = scanner._scan, scanner._scan.request.schema.names
     predicate, search = scan.request.predicate, scan.search
-    fragments, chosen = len(scanner._snapshot.manifest.fragments), len(scan.sources)
+    fragments, scanned = len(scanner._snapshot.manifest.fragments), len(scan.sources)
     order = (f"{o.column_name}{'' if o.ascending else ' descending'}" for o in scanner._order)
     return Card(
         kind="Scan",
@@ -131,7 +131,7 @@ def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
                 ("order", listing(order, options.display_columns)),
                 ("limit", "" if scan.limit is None else count(scan.limit)),
                 ("offset", count(scan.offset) if scan.offset else ""),
-                ("fragments", f"{count(chosen)} of {count(fragments)}"),
+                ("fragments", f"{count(scanned)} of {count(fragments)}"),
                 ("batches", f"of {plural(scan.request.batch_rows, 'row')} at most"),
             ),
             Fact("what it costs", ".explain()", code=True),
@@ -141,17 +141,17 @@ def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
 
 
 def scanner_builder_card(builder: ScannerBuilder, _now: datetime) -> Card:
-    said = [(clean(name), shown(value, 200)) for name, value in builder._arguments.items()]
+    settings = [(clean(name), shown(value, 200)) for name, value in builder._arguments.items()]
     return Card(
         kind="Scan builder",
         title=f"scan of {_of(builder._ds._snapshot)}, being set up",
-        headline=(plural(len(said), "setting"),),
-        facts=(*facts(*said[: options.display_columns]), _run(".to_scanner().to_table()")),
+        headline=(plural(len(settings), "setting"),),
+        facts=(*facts(*settings[: options.display_columns]), _run(".to_scanner().to_table()")),
     )
 
 
 def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
-    asked, columns = scanner._arguments, scanner._columns
+    arguments, columns = scanner._arguments, scanner._columns
     return Card(
         kind="Scan with shards",
         title=f"scan of {_of(scanner._snapshot)} and its shards",
@@ -159,9 +159,9 @@ def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
         facts=(
             *facts(
                 ("columns", listing(columns or ["all"], options.display_columns)),
-                ("where", clean(str(asked.filter)) if asked.filter is not None else ""),
-                ("limit", "" if asked.limit is None else count(asked.limit)),
-                ("offset", count(asked.offset) if asked.offset else ""),
+                ("where", clean(str(arguments.filter)) if arguments.filter is not None else ""),
+                ("limit", "" if arguments.limit is None else count(arguments.limit)),
+                ("offset", count(arguments.offset) if arguments.offset else ""),
             ),
             _run(".to_table()"),
         ),
@@ -231,7 +231,7 @@ _VALUE = 120
 
 
 def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
-    told = plan.explanation
+    explained = plan.explanation
     twice = plan.num_duplicate_rows
     return Card(
         kind="Merge plan",
@@ -260,11 +260,11 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
                     if twice is None
                     else _plan_rows(twice, "source row", "left out"),
                 ),
-                ("runs", ENGINES.get(told.engine, told.engine)),
-                ("because", clean(told.why)),
+                ("runs", ENGINES.get(explained.engine, explained.engine)),
+                ("because", clean(explained.why)),
             ),
-            *read_facts(told.reads),
-            *facts(("writes", written(told.writes))),
+            *read_facts(explained.reads),
+            *facts(("writes", written(explained.writes))),
             Fact("apply", "plan.apply()", code=True),
         ),
         tables=(

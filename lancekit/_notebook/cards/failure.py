@@ -14,15 +14,15 @@ from lancekit._notebook.render.words import clean, listing, plural
 from lancekit.errors import CommitConflictError, LancekitError
 
 #: the context of an error by name
-_Known: TypeAlias = Mapping[str, Any]
+_Context: TypeAlias = Mapping[str, Any]
 #: the longest line of an error's text on a card
 _CHARACTERS = 400
 
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, safe to display."""
-    said = error.message if isinstance(error, LancekitError) else str(error)
-    return clean_line(said.strip().partition("\n")[0], _CHARACTERS)
+    message = error.message if isinstance(error, LancekitError) else str(error)
+    return clean_line(message.strip().partition("\n")[0], _CHARACTERS)
 
 
 def failure_card(error: LancekitError, _now: datetime) -> Card:
@@ -45,7 +45,7 @@ def failure_card(error: LancekitError, _now: datetime) -> Card:
 def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     """Return the card of a conflict; facts that are not in the error's context are left out."""
     context = error.context
-    evidence: _Known = context.get("evidence") or {}
+    evidence: _Context = context.get("evidence") or {}
     code = str(context.get("code") or "")
     return Card(
         kind="Conflict",
@@ -67,7 +67,7 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     )
 
 
-def _title(context: _Known) -> str:
+def _title(context: _Context) -> str:
     words = [OPERATIONS.get(str(context.get(side)), ("",))[0] for side in ("mine", "theirs")]
     if not all(words) or context.get("version") is None:
         return "another writer was first"
@@ -91,17 +91,17 @@ def _sentence(text: str) -> str:
     return clean(text[:1].upper() + text[1:]).rstrip(".")
 
 
-def _names(name: str) -> Callable[[_Known], str]:
+def _names(name: str) -> Callable[[_Context], str]:
     return lambda evidence: listing(map(str, evidence.get(name, ())), NAMES)
 
 
-def _rows(evidence: _Known) -> str:
+def _rows(evidence: _Context) -> str:
     addresses: Sequence[int] = evidence.get("rows", ())
     named = (f"{offset} of fragment {id_}" for id_, offset in map(row_address.parts, addresses))
     return listing(named, NAMES)
 
 
-def _keys(evidence: _Known) -> str:
+def _keys(evidence: _Context) -> str:
     hashes: Sequence[int] = evidence.get("keys", ())
     if not hashes:
         return ""
@@ -109,11 +109,11 @@ def _keys(evidence: _Known) -> str:
     return f"{sure}: hashes {listing((f'{h:016x}' for h in hashes), NAMES)}"
 
 
-def _generations(evidence: _Known) -> str:
+def _generations(evidence: _Context) -> str:
     return listing((f"{shard}: {n}" for shard, n in evidence.get("generations", ())), NAMES)
 
 
-_WHERE: Mapping[str, Callable[[_Known], str]] = {
+_WHERE: Mapping[str, Callable[[_Context], str]] = {
     "fragments": _names("fragments"),
     "rows": _rows,
     "columns": _names("columns"),

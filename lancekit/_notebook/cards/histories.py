@@ -21,7 +21,7 @@ from lancekit._notebook.cards.common import (
     when_and_age,
 )
 from lancekit._notebook.render.models import Card, Fact, Row, Table
-from lancekit._notebook.render.words import cell, clean, count, listing, moment, plural, told
+from lancekit._notebook.render.words import cell, clean, count, key_text, listing, moment, plural
 from lancekit.options import options
 
 _COLUMNS = (*COMMIT_COLUMNS, *titled("row", "change", "column", "before", "after"))
@@ -37,7 +37,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
     unsure = [change for change in history if change.before not in {change.version - 1, None}]
     return Card(
         kind="Row history",
-        title=told(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
+        title=key_text(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
         headline=(plural(len(history), "change"), clean(history.branch)),
         facts=facts(
             (
@@ -65,7 +65,7 @@ def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
     """Yield a table row for each of the first ``most`` changed values, and one for all others."""
     facts_: tuple[str, ...] = (
         *commit_cells(change),
-        told(change.key) if named else "",
+        key_text(change.key) if named else "",
         change.kind,
     )
     cells = list(change.cells.items()) or [("", (None, None))]
@@ -163,14 +163,14 @@ def _row(change: ColumnChange) -> Row:
         (
             *commit_cells(change),
             change.kind,
-            _said(change.old_name, change.old_type),
-            _said(change.name, change.type),
+            _column_text(change.old_name, change.old_type),
+            _column_text(change.name, change.type),
             *_statistics(change),
         )
     )
 
 
-def _said(name: str | None, kind: object) -> str:
+def _column_text(name: str | None, kind: object) -> str:
     return "" if name is None else f"{clean(name)} {clean(str(kind))}"
 
 
@@ -284,4 +284,4 @@ def _cells(row: ChangedRow) -> Iterator[Row]:
         ends = ("", cell(after)) if row.change == "insert" else (cell(before), cell(after))
         if row.change == "delete":
             ends = (ends[0], "")
-        yield Row((row.change, told(row.key), clean(name), *ends))
+        yield Row((row.change, key_text(row.key), clean(name), *ends))

@@ -92,13 +92,13 @@ def update_card(result: UpdateResult, _now: datetime) -> Card:
 
 
 def _change_card(
-    kind: str, title: str, result: DeleteResult | UpdateResult, *told: tuple[str, str]
+    kind: str, title: str, result: DeleteResult | UpdateResult, *details: tuple[str, str]
 ) -> Card:
     return Card(
         kind=kind,
         title=title,
         headline=(ref(result.branch, result.version), _seconds(result.duration)),
-        facts=(*facts(*told, *_how_it_ran(result)), *_undo(result)),
+        facts=(*facts(*details, *_how_it_ran(result)), *_undo(result)),
     )
 
 
@@ -111,7 +111,7 @@ def _how_it_ran(
 
 def apply_card(result: ApplyResult, _now: datetime) -> Card:
     landed = result.version != result.read_version
-    title = f"{_DOINGS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
+    title = f"{_VERBS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
     return Card(
         kind="Changes",
         title=title if landed else f"nothing to do for {ref(result.branch, result.version)}",
@@ -151,7 +151,7 @@ def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
         yield label, listing(names, NAMES)
 
 
-_DOINGS = {
+_VERBS = {
     "apply": "applied to",
     "revert": "reverted on",
     "cherry-pick": "picked onto",
@@ -355,10 +355,10 @@ def named_versions(history: History, after: int) -> tuple[int, str]:
 
 
 def _named(version: Version) -> str:
-    said = f": {version.message}" if version.message else ""
+    message = f": {version.message}" if version.message else ""
     return (
         f"{version.version} ({operation(version).strip('()')} by "
-        f"{version.writer or 'an unnamed writer'}{said})"
+        f"{version.writer or 'an unnamed writer'}{message})"
     )
 
 

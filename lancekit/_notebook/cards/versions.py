@@ -248,7 +248,7 @@ def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
 def _commit(version: int, transaction: Transaction | None) -> Row:
     if transaction is None:
         return Row((str(version), "not recorded", "", ""))
-    what = "; ".join(f"{label} {said}" for label, said in _parts(transaction.operation))
+    what = "; ".join(f"{label} {text}" for label, text in _parts(transaction.operation))
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
     cells = (str(version), _word(transaction), what, clean(message))
     return Row(cells, quiet=is_quiet(type(transaction.operation).__name__))
@@ -300,8 +300,8 @@ def _bases(bases: Sequence[BasePath]) -> str:
 def _changes(update: UpdateMap) -> str:
     changed = {k: v for k, v in update.updates.items() if v is not None}
     gone = [k for k, v in update.updates.items() if v is None]
-    said = [_pairs(changed), f"without {listing(gone, NAMES)}" if gone else ""]
-    return ("all of it: " if update.replace else "") + "; ".join(filter(None, said))
+    parts = [_pairs(changed), f"without {listing(gone, NAMES)}" if gone else ""]
+    return ("all of it: " if update.replace else "") + "; ".join(filter(None, parts))
 
 
 def _pairs(values: Mapping[str, str]) -> str:

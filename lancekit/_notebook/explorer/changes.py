@@ -13,8 +13,8 @@ from lancekit._legible import code, shown
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.explorer.pages import Reader
 from lancekit._notebook.explorer.state import Place
-from lancekit._notebook.explorer.views import opened
-from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.explorer.views import checkout_code
+from lancekit._notebook.render.controls import as_html
 from lancekit._notebook.render.html import render_code
 from lancekit._notebook.render.models import Card, Fact
 from lancekit._notebook.render.words import clean
@@ -55,7 +55,7 @@ class Plan:
     name: str = ""
 
     def _repr_html_(self) -> str:
-        return drawn(self.card) + render_code(self.code)
+        return as_html(self.card) + render_code(self.code)
 
 
 def plan_change(reader: Reader, change: Change) -> Plan:
@@ -110,7 +110,7 @@ def _restore(reader: Reader, change: Change) -> Plan:
 
     return Plan(
         card=handle.explain.restore(),
-        code=f"{opened(reader.home, change.place)}.restore()",
+        code=f"{checkout_code(reader.home, change.place)}.restore()",
         heads={change.place[0]: newest},
         run=run,
     )
@@ -152,7 +152,7 @@ def _branch(reader: Reader, change: Change) -> Plan:
         )
     return Plan(
         card=handle.explain.create_branch(change.name),
-        code=f"{opened(reader.home, change.place)}.create_branch({code(change.name)})",
+        code=f"{checkout_code(reader.home, change.place)}.create_branch({code(change.name)})",
         run=lambda: handle.create_branch(change.name),
     )
 

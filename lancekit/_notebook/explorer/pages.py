@@ -32,9 +32,9 @@ from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
 from lancekit.options import options
 
 #: a read of more bytes than this needs the user's confirmation
-ASKED_ABOVE = 1 << 28
+CONFIRM_ABOVE = 1 << 28
 #: rows that are collected before they are sorted into the top rows
-_FOLDED = 1 << 16
+_SORT_BATCH = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,16 @@ class Page:
     columns: int
     start: int
     total: int
-    looked_at: int
+    rows_read: int
     seconds: float
 
 
 def read_page(
-    handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
+    handle: LanceDataset, state: ExplorerState, cancelled: Callable[[], bool]
 ) -> Page | Reads | None:
-    """Return the page of a state; ``None`` if ``overtaken`` returns True during the read.
+    """Return the page of a state; ``None`` if ``cancelled`` returns True during the read.
 
-    For a read above `ASKED_ABOVE` that the user has not confirmed, return its expected size.
+    For a read above `CONFIRM_ABOVE` that the user has not confirmed, return its expected size.
 
     Raises ColumnNotFoundError, PredicateError: unknown column, or invalid filter.
     Raises InvalidArgumentError: values of the column's type have no order.
@@ -65,22 +65,22 @@ def read_page(
     rows = total = handle.count_rows()
     if state.is_plain:
         page = handle.to_table(columns=paths, limit=state.page_rows, offset=state.start)
-        looked_at = page.num_rows
+        rows_read = page.num_rows
     else:
         reads = _reads(handle, state)
-        if reads.bytes > ASKED_ABOVE and not state.is_asked:
+        if reads.bytes > CONFIRM_ABOVE and not state.is_confirmed:
             return reads
-        found = _matching(handle, state, overtaken)
+        found = _matching(handle, state, cancelled)
         if found is None:
             return None
         ids, total = found
-        page, looked_at = handle._take_rows(ak.combine_chunks(ids), paths), rows
+        page, rows_read = handle._take_rows(ak.combine_chunks(ids), paths), rows
     return Page(
         rows=page,
         columns=len(handle._snapshot.manifest.schema.fields),
         start=state.start,
         total=total,
-        looked_at=looked_at,
+        rows_read=rows_read,
         seconds=time.perf_counter() - began,
     )
 
@@ -100,8 +100,8 @@ def _names(handle: LanceDataset, state: ExplorerState) -> list[str]:
 
 
 def _reads(handle: LanceDataset, state: ExplorerState) -> Reads:
-    told = handle.scanner(columns=_key(state), filter=state.filter or None).explain()
-    return told.reads or Reads(columns=(), rows=0, fragments=0, all_fragments=0, bytes=0)
+    explanation = handle.scanner(columns=_key(state), filter=state.filter or None).explain()
+    return explanation.reads or Reads(columns=(), rows=0, fragments=0, all_fragments=0, bytes=0)
 
 
 def _key(state: ExplorerState) -> list[str]:
@@ -109,17 +109,17 @@ def _key(state: ExplorerState) -> list[str]:
 
 
 def _matching(
-    handle: LanceDataset, state: ExplorerState, overtaken: Callable[[], bool]
+    handle: LanceDataset, state: ExplorerState, cancelled: Callable[[], bool]
 ) -> tuple[pa.ChunkedArray, int] | None:
     """Return the row ids of a page and the number of matching rows, from a scan of all rows."""
     last, total = state.start + state.page_rows, 0
-    kept = _Kept(state.start, last) if state.order is None else _Best(last, state.order)
+    collector = _RowRange(state.start, last) if state.order is None else _TopK(last, state.order)
     for batch in _scanned(handle, state):
-        if overtaken():
+        if cancelled():
             return None
-        kept.add(batch, total)
+        collector.add(batch, total)
         total += batch.num_rows
-    ids = kept.ids()
+    ids = collector.ids()
     return ids.slice(state.start) if state.order is not None else ids, total
 
 
@@ -130,7 +130,7 @@ def _scanned(handle: LanceDataset, state: ExplorerState) -> Iterator[pa.RecordBa
     )
 
 
-class _Kept:
+class _RowRange:
     """Collects the ids of the rows in a range of positions."""
 
     def __init__(self, first: int, last: int) -> None:
@@ -146,7 +146,7 @@ class _Kept:
         return pa.chunked_array(self._ids)
 
 
-class _Best:
+class _TopK:
     """Collects the ids of the top-k rows in a sort order."""
 
     def __init__(self, most: int, order: tuple[str, bool]) -> None:
@@ -160,12 +160,12 @@ class _Best:
         columns = [batch.column(0), batch.column("_rowid")]
         self._parts.append(pa.table(columns, names=["key", "id"]))
         self._rows += batch.num_rows
-        if self._rows > self._most + _FOLDED:
-            self._fold()
+        if self._rows > self._most + _SORT_BATCH:
+            self._sort()
 
-    def _fold(self) -> None:
+    def _sort(self) -> None:
         try:
-            best = sorted_table(pa.concat_tables(self._parts), self._order)
+            top = sorted_table(pa.concat_tables(self._parts), self._order)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             kind = self._parts[0].column("key").type
             raise InvalidArgumentError(
@@ -173,20 +173,20 @@ class _Best:
                 hint="Sort by another column.",
                 column=self._name,
             ) from error
-        self._parts = [best.slice(0, self._most)]
+        self._parts = [top.slice(0, self._most)]
         self._rows = self._parts[0].num_rows
 
     def ids(self) -> pa.ChunkedArray:
         if not self._parts:
             return pa.chunked_array([pa.array([], pa.uint64())])
-        self._fold()
+        self._sort()
         return self._parts[0].column("id")
 
 
 # ---- metadata of a dataset: manifests, tags and branch names, but no rows
 
 #: number of cached handles: the selected version, the one it is compared with, and neighbours
-_KEPT = 16
+_CACHED_HANDLES = 16
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
+class ManifestDiff:
     """Differences of two versions according to their manifests; numbers are new minus old."""
 
     old: Stop
@@ -221,13 +221,13 @@ class Apart:
     schema: SchemaChanges
 
 
-def apart(old: Stop, new: Stop) -> Apart:
+def manifest_diff(old: Stop, new: Stop) -> ManifestDiff:
     """Return the differences between the manifests of two versions; no rows are read."""
     before, after = fragments_apart(old.handle._snapshot, new.handle._snapshot)
     mine = old.handle._snapshot.manifest.fragments.ids[before]
     theirs = new.handle._snapshot.manifest.fragments.ids[after]
     both = len({*mine.tolist()} & {*theirs.tolist()})
-    return Apart(
+    return ManifestDiff(
         old=old,
         rows=new.version.num_rows - old.version.num_rows,
         bytes=new.version.total_bytes - old.version.total_bytes,
@@ -250,7 +250,7 @@ class Reader:
 
     def forget(self) -> None:
         """Drop cached handles, and reload the lists of branches and tags."""
-        self.handle = lru_cache(_KEPT)(self.fresh)
+        self.handle = lru_cache(_CACHED_HANDLES)(self.fresh)
         self.branches = (MAIN, *self._base.branches.names())
         self.tags: Mapping[str, Place] | None = self._tags()
 
@@ -276,7 +276,7 @@ class Reader:
         at = None if tags is None else tuple(sorted(n for n, to in tags.items() if to == place))
         return Stop(self.handle(place), at)
 
-    def listed(self, branch: str, version: int | None = None) -> Event:
+    def selection_event(self, branch: str, version: int | None = None) -> Event:
         """List a branch, and return the event that selects a version, by default the newest."""
         versions = self._versions(branch)
         return lambda state: state.switch(branch, versions, version)

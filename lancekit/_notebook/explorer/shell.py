@@ -26,7 +26,7 @@ from lancekit._notebook.explorer.changes import (
 from lancekit._notebook.explorer.state import Event, ExplorerState, Place, View
 from lancekit._notebook.explorer.views import code_of
 from lancekit._notebook.explorer.visit import Visit
-from lancekit._notebook.render.controls import Confirmed, Latest, button, drawn, markup, panel
+from lancekit._notebook.render.controls import Confirmed, Latest, as_html, button, markup, panel
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.render.words import clean
 
@@ -54,11 +54,11 @@ class Shell:
         self._visit = visit
         self._lock = threading.RLock()  # widget callbacks and reader threads change the state
         self._is_syncing = False
-        self._shown = Latest[ExplorerState](self._show, self._failed)
-        self._led = Latest[Callable[[], Event]](self._lead, self._failed)
+        self._rendering = Latest[ExplorerState](self._show, self._failed)
+        self._navigation = Latest[Callable[[], Event]](self._navigate, self._failed)
         self.head, self.pane, self.code, self.status = markup(), markup(), markup(), markup()
-        self._where()
-        self._what()
+        self._build_navigation()
+        self._build_views()
         self.change = Confirmed[Plan](
             "preview", "show what the change would do", self._planned, self._applied
         )
@@ -66,7 +66,7 @@ class Shell:
             "rows": (self.filter, self.sort, self.way, self.read, self.back, self.on, self.stop),
             "column": (self.column, self.summarize, self.stop),
             "compare": (self.compare, self.stop),
-            "change": (self.kind, self.name, self.change.ask),
+            "change": (self.kind, self.name, self.change.preview),
         }
         self._tools = {
             view: w.Box(children, layout=w.Layout(**_ROW)) for view, children in rows.items()
@@ -86,18 +86,18 @@ class Shell:
             self.status,
         )
         self._sync()
-        self._shown.ask(visit.state)
+        self._rendering.submit(visit.state)
 
     # ---- the controls
 
-    def _where(self) -> None:
+    def _build_navigation(self) -> None:
         """Build the controls that select a version."""
-        self.branch = self._made(w.Dropdown, "branch", "the branch whose versions are shown")
-        self.tag = self._made(w.Dropdown, "tag", "go to a tag")
+        self.branch = self._control(w.Dropdown, "branch", "the branch whose versions are shown")
+        self.tag = self._control(w.Dropdown, "tag", "go to a tag")
         self.refresh = self._button(
             "refresh", "look anew which versions, branches and tags there are"
         )
-        self.refresh.on_click(lambda _: self._led.ask(self._visit.refreshed))
+        self.refresh.on_click(lambda _: self._navigation.submit(self._visit.refresh))
         self._steps = [
             self._button("|◀", "oldest version", lambda state: state.end(newest=False)),
             self._button("◀", "version before", lambda state: state.move(-1)),
@@ -118,12 +118,12 @@ class Shell:
             layout=w.Layout(width="11em"),
             style=_STYLE,
         )
-        self._on(self.slider, lambda value: self.send(lambda state: state.go(value)))
-        self._on(self.version, lambda value: self.send(lambda state: state.go(value)))
-        self._on(self.branch, lambda name: self._go((name, None)))
-        self._on(self.tag, self._go)
+        self._observe(self.slider, lambda value: self.send(lambda state: state.go(value)))
+        self._observe(self.version, lambda value: self.send(lambda state: state.go(value)))
+        self._observe(self.branch, lambda name: self._go((name, None)))
+        self._observe(self.tag, self._go)
 
-    def _what(self) -> None:
+    def _build_views(self) -> None:
         """Build the controls of the views."""
         self.views = w.ToggleButtons(
             options=[(text, view) for text, view, _ in _VIEWS],
@@ -131,7 +131,7 @@ class Shell:
             style={"button_width": "auto"},
             layout=w.Layout(width="auto"),
         )
-        self._on(self.views, lambda view: self.send(lambda state: state.look(view)))
+        self._observe(self.views, lambda view: self.send(lambda state: state.show(view)))
         self.pin = self._button("pin", "compare other stops with this one", ExplorerState.pin)
         self.unpin = self._button(
             "unpin", "compare with the version before again", lambda state: state.pin(on=False)
@@ -139,35 +139,37 @@ class Shell:
         self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
         self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
         self.sort.placeholder = "a column"
-        self.way = self._made(w.Dropdown, "order", "which values come first", options=_WAYS)
-        self._on(self.filter, lambda text: self.send(lambda state: state.where(text)))
-        self._on(self.sort, lambda _: self._sorted())
-        self._on(self.way, lambda _: self._sorted())
-        self.read = self._button("read", "read what takes looking at all rows", ExplorerState.ask)
+        self.way = self._control(w.Dropdown, "order", "which values come first", options=_WAYS)
+        self._observe(self.filter, lambda text: self.send(lambda state: state.where(text)))
+        self._observe(self.sort, lambda _: self._sort_changed())
+        self._observe(self.way, lambda _: self._sort_changed())
+        self.read = self._button(
+            "read", "read what takes looking at all rows", ExplorerState.confirm
+        )
         self.compare = self._button(
-            "find changed rows", "read what changed, row by row", ExplorerState.ask
+            "find changed rows", "read what changed, row by row", ExplorerState.confirm
         )
         self.back = self._button("◀ page", "page before", lambda state: state.turn(-1))
         self.on = self._button("page ▶", "next page", lambda state: state.turn(1))
         self.stop = self._button("stop", "stop reading")
-        self.stop.on_click(lambda _: self._shown.stop())
+        self.stop.on_click(lambda _: self._rendering.stop())
         self.column = self._text("column", "the column to summarize", w.Combobox)
         self.summarize = self._button(
             "summarize", "read the column, and tell what its values are like"
         )
-        self.summarize.on_click(lambda _: self._summarized(self.column.value))
-        self._on(self.column, self._summarized)
-        self.kind = self._made(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
+        self.summarize.on_click(lambda _: self._summarize(self.column.value))
+        self._observe(self.column, self._summarize)
+        self.kind = self._control(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
         self.name = self._text("name", "the name of the tag or branch")
-        self._on(self.kind, self._rechosen)
-        self._chosen(CHANGES[0])
+        self._observe(self.kind, self._kind_changed)
+        self._show_name_field(CHANGES[0])
 
-    def _made(self, kind: Callable[..., W], name: str, about: str, **how: object) -> W:
+    def _control(self, kind: Callable[..., W], name: str, about: str, **how: object) -> W:
         layout = w.Layout(width="auto", max_width="100%")
         return kind(description=name, tooltip=about, layout=layout, style=_STYLE, **how)
 
     def _text(self, name: str, about: str, kind: type[w.Text] = w.Text) -> w.Text:
-        made = self._made(kind, name, about)
+        made = self._control(kind, name, about)
         # a front end cuts a longer placeholder without an ellipsis
         made.continuous_update, made.placeholder = False, about.rpartition("such as ")[2]
         made.layout.flex, made.layout.min_width = "1 1 12em", "10em"
@@ -176,7 +178,7 @@ class Shell:
     def _button(self, text: str, about: str, event: Event | None = None) -> w.Button:
         return button(text, about, (lambda: None) if event is None else lambda: self.send(event))
 
-    def _on(self, control: w.Widget, act: Callable[[Any], object]) -> None:
+    def _observe(self, control: w.Widget, act: Callable[[Any], object]) -> None:
         def changed(change: dict[str, object]) -> None:
             with self._lock:  # else an action during another thread's sync would be lost
                 if not self._is_syncing:
@@ -194,31 +196,32 @@ class Shell:
             if self._visit.state.place != before.place:
                 self.change.clear()  # a plan is valid only for its version
             self._sync()
-            self._shown.ask(self._visit.state)
+            self._rendering.submit(self._visit.state)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until everything is shown; return False after a timeout."""
-        return self.change.wait(seconds) and self._led.wait(seconds) and self._shown.wait(seconds)
+        waits = (self.change, self._navigation, self._rendering)
+        return all(one.wait(seconds) for one in waits)
 
     def _go(self, place: tuple[str, int | None] | None) -> None:
         if place is not None:
-            self._led.ask(lambda: self._visit.reader.listed(*place))
+            self._navigation.submit(lambda: self._visit.reader.selection_event(*place))
 
-    def _lead(self, find: Callable[[], Event], _overtaken: Callable[[], bool]) -> None:
+    def _navigate(self, find: Callable[[], Event], _cancelled: Callable[[], bool]) -> None:
         self.send(find())
 
-    def _sorted(self) -> None:
+    def _sort_changed(self) -> None:
         column, ascending = self.sort.value, self.way.value
         self.send(lambda state: state.sort(column, ascending))
 
-    def _summarized(self, name: str) -> None:
+    def _summarize(self, name: str) -> None:
         self.send(lambda state: state.summarize(name))
 
-    def _rechosen(self, kind: str) -> None:
+    def _kind_changed(self, kind: str) -> None:
         self.change.clear()  # a plan or its error belongs to the previous kind of change
-        self._chosen(kind)
+        self._show_name_field(kind)
 
-    def _chosen(self, kind: str) -> None:
+    def _show_name_field(self, kind: str) -> None:
         self.name.layout.display = None if kind in NAMED else "none"
 
     def _planned(self) -> Plan:
@@ -227,7 +230,7 @@ class Shell:
 
     def _applied(self, plan: Plan) -> object:
         result = apply_plan(self._visit.reader, plan)
-        self.send(self._visit.refreshed())
+        self.send(self._visit.refresh())
         return result
 
     # ---- display
@@ -260,7 +263,7 @@ class Shell:
                 kept = self.kind.value if self.kind.value in changes else changes[0]
                 self.kind.options = changes
                 self.kind.value = kept
-                self._chosen(kept)
+                self._show_name_field(kept)
             for view, tools in self._tools.items():
                 tools.layout.display = None if view == state.view else "none"
             for shown in (self.pane, self.code):
@@ -269,41 +272,41 @@ class Shell:
         finally:
             self._is_syncing = False
 
-    def _show(self, state: ExplorerState, overtaken: Callable[[], bool]) -> None:
+    def _show(self, state: ExplorerState, cancelled: Callable[[], bool]) -> None:
         found = self._visit.stops(state)
-        self.head.value = drawn(self._visit.head(state, found, datetime.now(UTC)))
+        self.head.value = as_html(self._visit.head(state, found, datetime.now(UTC)))
         self.code.value = render_code(code_of(state))
         names = tuple(found[0].handle._snapshot.manifest.schema.names)
         if self.sort.options != names:
             self.sort.options = self.column.options = names
-        if not self._rests(state, overtaken):
+        if not self._is_settled(state, cancelled):
             return
-        self._say(f"reading version {state.version} …")
+        self._set_status(f"reading version {state.version} …")
         try:
-            shown, said = self._visit.view(state, found, overtaken), "is shown"
+            shown, outcome = self._visit.view(state, found, cancelled), "is shown"
         except Exception as error:  # the version's own card is shown already
-            shown, said = error, "is there, but not what was asked of it"
+            shown, outcome = error, "is there, but not what was asked of it"
         if shown is not None:
-            self.pane.value = drawn(shown)
-        self._say("stopped" if shown is None else f"version {state.version} {said}")
+            self.pane.value = as_html(shown)
+        self._set_status("stopped" if shown is None else f"version {state.version} {outcome}")
 
-    def _rests(self, state: ExplorerState, overtaken: Callable[[], bool]) -> bool:
+    def _is_settled(self, state: ExplorerState, cancelled: Callable[[], bool]) -> bool:
         """Return True if no newer request comes for a moment: only then are rows read."""
         if state.view in ("schema", "change"):
-            return not overtaken()
+            return not cancelled()
         until = time.monotonic() + _REST
         while time.monotonic() < until:
-            if overtaken():
+            if cancelled():
                 return False
             time.sleep(_TICK)
-        return not overtaken()
+        return not cancelled()
 
-    def _say(self, text: str) -> None:
+    def _set_status(self, text: str) -> None:
         self.status.value = render_note(text, role="status")
 
     def _failed(self, error: Exception) -> None:
-        self.pane.value = drawn(error)
-        self._say("")
+        self.pane.value = as_html(error)
+        self._set_status("")
 
 
 def _bound(control: w.IntSlider | w.BoundedIntText, low: int, high: int) -> None:

@@ -32,7 +32,7 @@ class ExplorerState:
     filter, order: the rows: an SQL condition or ``""``, and a column with True for ascending.
     page, page_rows: the number of the page, from 0, and its rows.
     column: the column to summarize, or ``""``.
-    is_asked: True if the user has confirmed a read of all rows for this state.
+    is_confirmed: True if the user has confirmed a read of all rows for this state.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class ExplorerState:
     page: int = 0
     page_rows: int = 10
     column: str = ""
-    is_asked: bool = False
+    is_confirmed: bool = False
 
     @property
     def place(self) -> Place:
@@ -104,22 +104,22 @@ class ExplorerState:
 
     def pin(self, *, on: bool = True) -> ExplorerState:
         """Pin the selected version for comparisons, or compare with the previous version again."""
-        return replace(self, pinned=self.place if on else None, is_asked=False)
+        return replace(self, pinned=self.place if on else None, is_confirmed=False)
 
-    def look(self, view: View) -> ExplorerState:
+    def show(self, view: View) -> ExplorerState:
         """Switch the view of the selected version."""
-        return replace(self, view=view, is_asked=False)
+        return replace(self, view=view, is_confirmed=False)
 
     def where(self, condition: str) -> ExplorerState:
         """Filter the rows by an SQL condition; ``""`` shows all rows."""
-        return replace(self, filter=condition.strip(), view="rows", page=0, is_asked=False)
+        return replace(self, filter=condition.strip(), view="rows", page=0, is_confirmed=False)
 
     def sort(self, column: str, ascending: bool | None = None) -> ExplorerState:
         """Sort by a column, or not at all for ``""``; without a direction toggle the order."""
         if ascending is None:
             ascending = self.order != (column, True)
         order = (column, ascending) if column else None
-        return replace(self, order=order, view="rows", page=0, is_asked=False)
+        return replace(self, order=order, view="rows", page=0, is_confirmed=False)
 
     def turn(self, by: int) -> ExplorerState:
         """Turn ``by`` pages ahead; a negative number goes back."""
@@ -130,14 +130,14 @@ class ExplorerState:
 
     def summarize(self, column: str) -> ExplorerState:
         """Show the statistics of a column's values."""
-        return replace(self, column=column, view="column", is_asked=bool(column))
+        return replace(self, column=column, view="column", is_confirmed=bool(column))
 
-    def ask(self) -> ExplorerState:
+    def confirm(self) -> ExplorerState:
         """Confirm a read of all rows."""
-        return replace(self, is_asked=True)
+        return replace(self, is_confirmed=True)
 
     def _at(self, version: int) -> ExplorerState:
-        return replace(self, version=version, page=0, is_asked=False)
+        return replace(self, version=version, page=0, is_confirmed=False)
 
     def _next(self, version: int) -> int:
         """Return a version; if it was cleaned up, the next existing one in that direction."""

@@ -26,7 +26,7 @@ from lancekit._notebook.cards.common import (
 )
 from lancekit._notebook.cards.dataset import type_of
 from lancekit._notebook.cards.explanations import read_facts
-from lancekit._notebook.explorer.pages import Apart, Page, Stop
+from lancekit._notebook.explorer.pages import ManifestDiff, Page, Stop
 from lancekit._notebook.explorer.state import MOST_SORTED, ExplorerState, Place
 from lancekit._notebook.render.controls import page_table
 from lancekit._notebook.render.models import Card, Column, Row, Table
@@ -52,12 +52,12 @@ _TIMES, _MINUS = "\u00d7", "\u2212"
 
 
 def stop_card(
-    name: str, state: ExplorerState, stop: Stop, told: Apart | None, now: datetime
+    name: str, state: ExplorerState, stop: Stop, diff: ManifestDiff | None, now: datetime
 ) -> Card:
     """Return the card of the selected version and of its differences, from manifests alone."""
     version = stop.version
-    rows = f" ({signed(told.rows)})" if told else ""
-    columns = f" ({signed(told.columns)})" if told and told.columns else ""
+    rows = f" ({signed(diff.rows)})" if diff else ""
+    columns = f" ({signed(diff.columns)})" if diff and diff.columns else ""
     return Card(
         kind="Explorer",
         title=f"{name} {ref(*stop.place)}",
@@ -65,7 +65,7 @@ def stop_card(
             operation(version),
             f"{plural(version.num_rows, 'row')}{rows} {_TIMES} "
             f"{plural(version.num_columns, 'column')}{columns}",
-            data_size(version) + (f" ({_bytes(told.bytes)})" if told else ""),
+            data_size(version) + (f" ({_bytes(diff.bytes)})" if diff else ""),
         ),
         facts=facts(
             ("versions", strip(state)),
@@ -73,7 +73,7 @@ def stop_card(
             ("committed", when_and_age(version.timestamp, now)),
             ("message", clean(version.message or "")),
             ("fragments", fragments(version)),
-            *_against(state, told),
+            *_against(state, diff),
         ),
     )
 
@@ -97,8 +97,8 @@ def strip(state: ExplorerState) -> str:
     return " ".join([*before, *shown, *after])
 
 
-def _against(state: ExplorerState, told: Apart | None) -> Iterator[tuple[str, str]]:
-    if told is None:
+def _against(state: ExplorerState, diff: ManifestDiff | None) -> Iterator[tuple[str, str]]:
+    if diff is None:
         gone = ref(*state.pinned) if state.pinned else "the version before"
         yield "against", f"nothing: {gone} is not there"
         return
@@ -106,15 +106,15 @@ def _against(state: ExplorerState, told: Apart | None) -> Iterator[tuple[str, st
     parts = [
         f"{count(number)} {word}"
         for number, word in (
-            (told.fragments_added, "added"),
-            (told.fragments_removed, "removed"),
-            (told.fragments_changed, "changed"),
+            (diff.fragments_added, "added"),
+            (diff.fragments_removed, "removed"),
+            (diff.fragments_changed, "changed"),
         )
         if number
     ]
     files = f"fragments {', '.join(parts)}" if parts else "same fragments"
-    yield "against", f"{ref(*told.old.place)}, {how}: {files}"
-    yield from _schema_facts(told.schema)
+    yield "against", f"{ref(*diff.old.place)}, {how}: {files}"
+    yield from _schema_facts(diff.schema)
 
 
 def _schema_facts(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
@@ -140,7 +140,7 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     if state.is_plain:
         way.append("in the order of their files")
     else:
-        way.append(f"all {plural(page.looked_at, 'row')} looked at in {page.seconds:.2f} s")
+        way.append(f"all {plural(page.rows_read, 'row')} looked at in {page.seconds:.2f} s")
     line = ", ".join(way)
     table = page_table(page.rows, line[:1].upper() + line[1:], page.start, page.total)
     notes = []
@@ -176,12 +176,12 @@ def unread_card(kind: str, what: str) -> Card:
 # ---- columns
 
 
-def schema_card(stop: Stop, told: Apart | None) -> Card:
+def schema_card(stop: Stop, diff: ManifestDiff | None) -> Card:
     """Return the card of the schema; dropped and changed columns come first."""
     fields = stop.handle._snapshot.manifest.schema.fields
-    marks = dict(_marks(told.schema)) if told else {}
+    marks = dict(_marks(diff.schema)) if diff else {}
     ordered = sorted(fields, key=lambda field: field.name not in marks)
-    dropped = told.schema.dropped[: NAMES * 2] if told else ()
+    dropped = diff.schema.dropped[: NAMES * 2] if diff else ()
     rows = [
         Row((clean(f.name), type_of(f), "yes" if f.nullable else "no", marks.get(f.name, "")))
         for f in ordered[: _COLUMNS - len(dropped)]
@@ -190,8 +190,8 @@ def schema_card(stop: Stop, told: Apart | None) -> Card:
     return Card(
         kind="Schema",
         title=plural(len(fields), "column"),
-        headline=(plural(len(marks), "change") if told and told.schema else "as before",)
-        if told
+        headline=(plural(len(marks), "change") if diff and diff.schema else "as before",)
+        if diff
         else (),
         tables=(
             Table(
@@ -271,14 +271,14 @@ def _bars(
 # ---- comparison of two versions
 
 
-def compare_card(new: Stop, told: Apart) -> Card:
+def compare_card(new: Stop, diff: ManifestDiff) -> Card:
     """Return the card of two versions side by side, from their manifests."""
-    old = told.old
+    old = diff.old
     a, b = old.version, new.version
     sides: tuple[tuple[str, str, str, str], ...] = (
-        ("rows", count(a.num_rows), count(b.num_rows), signed(told.rows)),
-        ("columns", count(a.num_columns), count(b.num_columns), signed(told.columns)),
-        ("bytes", data_size(a), data_size(b), _bytes(told.bytes)),
+        ("rows", count(a.num_rows), count(b.num_rows), signed(diff.rows)),
+        ("columns", count(a.num_columns), count(b.num_columns), signed(diff.columns)),
+        ("bytes", data_size(a), data_size(b), _bytes(diff.bytes)),
         *(
             (name, count(one), count(other), signed(other - one))
             for name, one, other in (
@@ -294,8 +294,8 @@ def compare_card(new: Stop, told: Apart) -> Card:
     return Card(
         kind="Compare",
         title=f"{ref(*old.place)} beside {ref(*new.place)}",
-        headline=(f"{signed(told.rows)} rows", _bytes(told.bytes)),
-        facts=facts(*_schema_facts(told.schema)),
+        headline=(f"{signed(diff.rows)} rows", _bytes(diff.bytes)),
+        facts=facts(*_schema_facts(diff.schema)),
         tables=(
             Table(
                 caption="Side by side",
@@ -318,7 +318,7 @@ def code_of(state: ExplorerState) -> str:
     >>> code_of(ExplorerState(branch="main", versions=(1, 2), version=2, filter="x > 3"))
     "ds.checkout_version(2).to_table(filter='x > 3', limit=10)"
     """
-    at = opened(state.home, state.place)
+    at = checkout_code(state.home, state.place)
     match state.view:
         case "rows":
             given = [f"filter={code(state.filter)}"] if state.filter else []
@@ -335,7 +335,7 @@ def code_of(state: ExplorerState) -> str:
     return at
 
 
-def opened(home: str, place: Place) -> str:
+def checkout_code(home: str, place: Place) -> str:
     """Return the code that opens a version from a handle on branch ``home``."""
     reference = str(place[1]) if place[0] == home else _literal(place)
     return f"ds.checkout_version({reference})"
@@ -375,14 +375,14 @@ class _Summary:
     others: int = 0
 
 
-class _OvertakenError(Exception):
+class _CancelledError(Exception):
     """A newer request waits, so the current read ends."""
 
 
 def read_summary(
-    handle: LanceDataset, column: str, overtaken: Callable[[], bool]
+    handle: LanceDataset, column: str, cancelled: Callable[[], bool]
 ) -> _Summary | None:
-    """Return the statistics of a column; ``None`` if ``overtaken`` returns True during the read.
+    """Return the statistics of a column; ``None`` if ``cancelled`` returns True during the read.
 
     The column is read once, and again for the histogram of numbers with too many distinct values.
 
@@ -393,8 +393,8 @@ def read_summary(
     def values() -> Iterator[pa.Array]:
         waiting: list[pa.Array] = []
         for batch in handle.to_batches(columns=[path], blob_handling="all_binary"):
-            if overtaken():
-                raise _OvertakenError
+            if cancelled():
+                raise _CancelledError
             waiting.append(plain(batch.column(0)))
             if sum(map(len, waiting)) >= _TOGETHER:
                 yield ak.concat_arrays(waiting)
@@ -407,7 +407,7 @@ def read_summary(
         statistics = column_statistics(map(counts.seen, values()))
         kind = handle._snapshot.manifest.schema.field(column).to_arrow().type
         bins, others = histogram(kind, statistics, counts, values, BINS)
-    except _OvertakenError:
+    except _CancelledError:
         return None
     return _Summary(
         column=column,

@@ -11,11 +11,11 @@ from typing import TypeAlias
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.time_travel import Ref
 from lancekit._notebook.cards.common import place_of
-from lancekit._notebook.explorer.pages import Apart, Reader, Stop, apart, read_page
+from lancekit._notebook.explorer.pages import ManifestDiff, Reader, Stop, manifest_diff, read_page
 from lancekit._notebook.explorer.state import Event, ExplorerState
 from lancekit._notebook.explorer.views import (
+    checkout_code,
     compare_card,
-    opened,
     read_summary,
     schema_card,
     stop_card,
@@ -28,9 +28,9 @@ from lancekit.errors import NotFoundError
 from lancekit.options import options
 
 #: returns True once a newer request waits
-Overtaken: TypeAlias = Callable[[], bool]
+Cancelled: TypeAlias = Callable[[], bool]
 #: the selected version, and its differences from the version for comparison
-Found: TypeAlias = tuple[Stop, Apart | None]
+Found: TypeAlias = tuple[Stop, ManifestDiff | None]
 
 
 def _never() -> bool:
@@ -51,7 +51,7 @@ class Visit:
         self.state = self.reader.start(max(options.display_rows, 1))
         if at is not None:
             there = ds.checkout_version(at)
-            self.send(self.reader.listed(there.branch, there.version))
+            self.send(self.reader.selection_event(there.branch, there.version))
         if against is not None:
             other = ds.checkout_version(against)
             self.state = replace(self.state, pinned=(other.branch, other.version))
@@ -68,44 +68,44 @@ class Visit:
         if state.against is not None:
             with suppress(NotFoundError):  # a cleanup can have removed the pinned version
                 old = self.reader.stop(state.against)
-        return stop, None if old is None else apart(old, stop)
+        return stop, None if old is None else manifest_diff(old, stop)
 
     def head(self, state: ExplorerState, found: Found, now: datetime) -> Card:
         """Return the card of the selected version."""
         return stop_card(self.name, state, *found, now)
 
-    def view(self, state: ExplorerState, found: Found, overtaken: Overtaken = _never) -> object:
+    def view(self, state: ExplorerState, found: Found, cancelled: Cancelled = _never) -> object:
         """Return the object with a card that a state's view shows; ``None`` if cancelled."""
-        stop, told = found
+        stop, diff = found
         match state.view:
             case "rows":
-                return view_of_page(state, read_page(stop.handle, state, overtaken))
+                return view_of_page(state, read_page(stop.handle, state, cancelled))
             case "schema":
-                return schema_card(stop, told)
+                return schema_card(stop, diff)
             case "column":
-                return self._column(state, stop, overtaken)
+                return self._column(state, stop, cancelled)
             case "compare":
-                return self._compared(state, stop, told)
+                return self._compared(state, stop, diff)
         return unread_card(
-            "Change", f"What is chosen is done at {opened(state.home, state.place)}."
+            "Change", f"What is chosen is done at {checkout_code(state.home, state.place)}."
         )
 
-    def _column(self, state: ExplorerState, stop: Stop, overtaken: Overtaken) -> Card | None:
-        if not (state.column and state.is_asked):
+    def _column(self, state: ExplorerState, stop: Stop, cancelled: Cancelled) -> Card | None:
+        if not (state.column and state.is_confirmed):
             return unread_card("Column", "Choose a column, and press summarize.")
-        summary = read_summary(stop.handle, state.column, overtaken)
+        summary = read_summary(stop.handle, state.column, cancelled)
         return None if summary is None else summary_card(summary)
 
-    def _compared(self, state: ExplorerState, stop: Stop, told: Apart | None) -> object:
-        if told is None:
+    def _compared(self, state: ExplorerState, stop: Stop, diff: ManifestDiff | None) -> object:
+        if diff is None:
             return unread_card("Compare", "What to compare with is not there: pin another.")
-        if not state.is_asked:
-            return compare_card(stop, told)
-        diff = stop.handle.diff(told.old.handle)
-        _ = diff.counts  # reads the rows here, in the background thread, and not in rendering
-        return diff
+        if not state.is_confirmed:
+            return compare_card(stop, diff)
+        rows = stop.handle.diff(diff.old.handle)
+        _ = rows.counts  # reads the rows here, in the background thread, and not in rendering
+        return rows
 
-    def refreshed(self) -> Event:
+    def refresh(self) -> Event:
         """Reload versions, branches and tags; return the event that updates the state."""
         self.reader.forget()
-        return self.reader.listed(*self.state.place)
+        return self.reader.selection_event(*self.state.place)

@@ -42,7 +42,7 @@ class _Side:
 
     table: pa.Table
     total: int
-    called: str
+    reference: str
 
     @property
     def about(self) -> str:
@@ -50,9 +50,9 @@ class _Side:
         return "" if len(self.table) == self.total else "≈ "
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The number of rows read, of all rows of the version."""
-        rows = f"{plural(self.total, 'row')} of {self.called}"
+        rows = f"{plural(self.total, 'row')} of {self.reference}"
         return f"estimated from {count(len(self.table))} of {rows}" if self.about else f"all {rows}"
 
 
@@ -78,8 +78,8 @@ def columns_picture(
     found.sort(key=lambda one: -one.value)
     about = sides[0].about, sides[1].about
     name, least = _MEASURES[measure]
-    title = f"Columns of {place_of(new).name}, {sides[0].called} to {sides[1].called}"
-    caption = f"{sides[0].said}; {sides[1].said}; {name}, drift from {least:g}" + (
+    title = f"Columns of {place_of(new).name}, {sides[0].reference} to {sides[1].reference}"
+    caption = f"{sides[0].words}; {sides[1].words}; {name}, drift from {least:g}" + (
         f"; {plural(unread, 'more column')}: columns=[...]" if unread else ""
     )
     shown = found[: 1 if ax is not None and not several(ax) else _DRAWN]
@@ -155,11 +155,11 @@ def _is_plain(field: LanceField) -> bool:
 
 
 def _read(handle: LanceDataset, names: Sequence[str], most: int | None) -> _Side:
-    snapshot, kept = handle._snapshot, list(dict.fromkeys(names))
-    total, called = snapshot.manifest.num_rows, ref(handle.branch, handle.version)
-    schema = handle.scanner(columns=kept).projected_schema
-    batches = sampled_rows(snapshot, kept, most, SECONDS / 2) if kept else []
-    return _Side(pa.Table.from_batches(batches, schema), total, called)
+    snapshot, columns = handle._snapshot, list(dict.fromkeys(names))
+    total, reference = snapshot.manifest.num_rows, ref(handle.branch, handle.version)
+    schema = handle.scanner(columns=columns).projected_schema
+    batches = sampled_rows(snapshot, columns, most, SECONDS / 2) if columns else []
+    return _Side(pa.Table.from_batches(batches, schema), total, reference)
 
 
 # ---- drawing
@@ -232,10 +232,10 @@ def _day(seconds: float) -> str:
 
 def _alt(found: Sequence[_Compared], caption: str, about: str) -> str:
     drifted = [f"{clean(one.name)} ({about}{one.value:.2f})" for one in found if one.drifted]
-    told = f"drifted: {listing(drifted, 10)}" if drifted else "none drifted"
+    drift = f"drifted: {listing(drifted, 10)}" if drifted else "none drifted"
     compared = plural(len(found), "column")
     legend = "The old side is dashed or hatched, the new one filled"
-    return f"{compared} compared, {told}. {legend}. Read: {caption}."
+    return f"{compared} compared, {drift}. {legend}. Read: {caption}."
 
 
 def _text(title: str, found: Sequence[_Compared], caption: str, about: tuple[str, str]) -> str:
@@ -373,8 +373,8 @@ def _of_values(
         np.append(side * (1 - part), part) for side, part in zip(sides, nulls, strict=True)
     )
     value = stability_index(before, after, _least(sum(old.values()), sum(new.values())))
-    said = (*(cell(one, 24) for one in names), *rest)
-    return _Compared(name, sides[0], sides[1], None, said, nulls, "psi", value, kind)
+    labels = (*(cell(one, 24) for one in names), *rest)
+    return _Compared(name, sides[0], sides[1], None, labels, nulls, "psi", value, kind)
 
 
 def _least(old: int, new: int) -> float:

@@ -51,7 +51,7 @@ class _Strip:
 
     name: str
     kinds: Numbers
-    said: str
+    summary: str
     short: str = ""
 
 
@@ -133,16 +133,13 @@ def _cover(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, ...]:
         segments = [index for index in snapshot.indices if index.name == name]
         live = [id_ for index in segments for id_ in live_fragments(index, snapshot)]
         covered = np.isin(ids, np.array(live, np.int64))
-        said = f"{count(int(covered.sum()))} of {count(len(ids))}"
-        strips.append(_Strip(f"index {cut(clean(name), _NAME)}", covered.astype(np.int64), said))
+        words = f"{count(int(covered.sum()))} of {count(len(ids))}"
+        strips.append(_Strip(f"index {cut(clean(name), _NAME)}", covered.astype(np.int64), words))
     return tuple(strips)
 
 
 def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ...]]:
-    """Return the strip of a compaction, and notes.
-
-    Tasks alternate between kinds 1 and 2.  Kind 3 is a fragment that the plan leaves to an index.
-    """
+    """Return the compaction strip (tasks: 1 and 2 in turn, left to an index: 3), and notes."""
     kinds, name = np.zeros(len(ids), np.int64), "compaction"
     try:
         options = CompactionOptions.parse({}, snapshot.manifest.config)
@@ -155,14 +152,14 @@ def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ..
         rows = sum(fragment.num_rows for fragment in task.fragments)
         into += max(-(-rows // options.target_rows_per_fragment), 1)
         kinds[[order[fragment.id] for fragment in task.fragments]] = 1 + turn % 2
-    kept = {id_ for covered in plan.left_to_indices for id_ in covered.fragment_ids}
-    kinds[[order[id_] for id_ in kept if not kinds[order[id_]]]] = 3
+    left = {id_ for covered in plan.left_to_indices for id_ in covered.fragment_ids}
+    kinds[[order[id_] for id_ in left if not kinds[order[id_]]]] = 3
     number = int(np.isin(kinds, (1, 2)).sum())
-    said = f"{plural(number, 'fragment')} into about {count(into)}" if number else "nothing to do"
+    words = f"{plural(number, 'fragment')} into about {count(into)}" if number else "nothing to do"
     short = f"{count(number)} into {count(into)}" if number else "nothing"
-    if kept:
-        said += f"; {count(len(kept))} left to indices"
-    return _Strip(name, kinds, said, short), ()
+    if left:
+        words += f"; {count(len(left))} left to indices"
+    return _Strip(name, kinds, words, short), ()
 
 
 def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
@@ -181,8 +178,8 @@ def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
     leaves = [{field.id, *(below.id for below in _below_of(field))} for field in fields]
     places = np.zeros((len(kinds), len(fields)), np.int64)
     for kind, at in kinds.items():
-        held = {id_: number for number, ids in enumerate(kind, 1) for id_ in ids}
-        places[at] = [max((held.get(id_, 0) for id_ in ids), default=0) for ids in leaves]
+        file_of = {id_: number for number, ids in enumerate(kind, 1) for id_ in ids}
+        places[at] = [max((file_of.get(id_, 0) for id_ in ids), default=0) for ids in leaves]
     groups = dict[bytes, list[int]]()
     for column in range(len(fields)):
         groups.setdefault(places[:, column].tobytes(), []).append(column)
@@ -191,10 +188,10 @@ def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
         name = cut(clean(fields[group[0]].name), _NAME)
         more = f" +{count(len(group) - 1)}" if len(group) > 1 else ""
         own = places[which, group[0]]
-        said = listing((f"file {number}" for number in np.unique(own[own > 0]).tolist()), 3)
+        summary = listing((f"file {number}" for number in np.unique(own[own > 0]).tolist()), 3)
         absent = int((own == 0).sum())
-        said += f"; in none of {plural(absent, 'fragment')}" if absent else ""
-        strips.append(_Strip(f"{name}{more}", own, said))
+        summary += f"; in none of {plural(absent, 'fragment')}" if absent else ""
+        strips.append(_Strip(f"{name}{more}", own, summary))
     return tuple(strips)
 
 
@@ -276,7 +273,7 @@ def _draw_strips(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> Non
                 hatch=HATCHES[turn],
             )
         axes.text(
-            1.01, y, cut(strip.short or strip.said, _NAME), transform=axes.get_yaxis_transform(),
+            1.01, y, cut(strip.short or strip.summary, _NAME), transform=axes.get_yaxis_transform(),
             va="center", fontsize=9, color=canvas.colours.quiet, parse_math=False,
         )  # fmt: skip
     axes.set_yticks(range(len(strips)), [strip.name for strip, _ in strips])
@@ -311,8 +308,8 @@ def _alt(found: _Map) -> str:
         sentences.append(
             f"Rows of a fragment: {count(low)} to {count(high)}, in the middle {count(middle)}."
         )
-    sentences.append(f"A compaction: {found.compaction.said}.")
-    sentences += [f"{strip.name} covers {strip.said}." for strip in found.cover]
+    sentences.append(f"A compaction: {found.compaction.summary}.")
+    sentences += [f"{strip.name} covers {strip.summary}." for strip in found.cover]
     return " ".join([*sentences, *found.notes])
 
 
@@ -325,7 +322,7 @@ def _text(title: str, found: _Map) -> str:
         gone = int(found.deleted.sum())
         shape.insert(1, ("deleted", sparkline(found.deleted.tolist()), plural(gone, "row")))
     strips = [
-        (strip.name, gauge(float((strip.kinds > 0).mean()) if len(found) else 0), strip.said)
+        (strip.name, gauge(float((strip.kinds > 0).mean()) if len(found) else 0), strip.summary)
         for strip in (found.compaction, *found.cover, *found.layout)
     ]
     lines = [*columns(shape, 60), *columns(strips)]

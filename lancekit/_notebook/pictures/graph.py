@@ -132,7 +132,7 @@ def _mark(row: _Row, y: float) -> Markup:
 def _words(lanes: _Lanes, node: Node, x: float, y: float) -> tuple[float, Markup]:
     """Return the label of a version, and the approximate x coordinate of its right end."""
     name = "" if node.is_run else _label(lanes, node)
-    parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (_said(node), "quiet")]
+    parts = [(name, "strong"), *((f"▸ {tag}", "tag") for tag in node.tags), (_text(node), "quiet")]
     shown = [(text, kind) for text, kind in parts if text]
     spans = (
         element("tspan", text, class_=kind, dx=8 if at else None)
@@ -162,7 +162,7 @@ def _label(lanes: _Lanes, node: Node) -> str:
     return f"{lanes.graph.tracks[node.track].name}:{node.last}"
 
 
-def _said(node: Node) -> str:
+def _text(node: Node) -> str:
     """Return the words of a version besides its name and tags."""
     return " · ".join(node.words)
 
@@ -182,7 +182,7 @@ def render_text(lanes: _Lanes, title: str) -> str:
 
 def _beside(lanes: _Lanes, node: Node) -> str:
     if node.is_run:
-        return _said(node)
+        return _text(node)
     tags = ", ".join(node.tags)
     words = [f"tag {tags}" if len(node.tags) == 1 else f"tags {tags}"] if tags else []
     return f"{_label(lanes, node)}  {', '.join([*words, *node.words])}"
@@ -240,7 +240,7 @@ def mermaid(lanes: _Lanes) -> str:
     for at, row in enumerate(lanes.rows):
         node = row.node
         if node.is_run:
-            lines.append(f'  n{at}(["{_escaped(_said(node))}"])')
+            lines.append(f'  n{at}(["{_escaped(_text(node))}"])')
             continue
         words = [_label(lanes, node), *(f"▸ {tag}" for tag in node.tags), *node.words]
         lines.append(f'  n{at}["{_escaped(" · ".join(words))}"]')

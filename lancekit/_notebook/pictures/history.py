@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _LABEL = 24
 #: branches that are drawn, each with its colour and mark; the graph shows further ones
-_LINES = len(MARKS)
+_BRANCHES = len(MARKS)
 #: operations that have a row of their own
 _OPERATIONS = 8
 #: newest tags that are labelled
@@ -52,7 +52,7 @@ _TAGS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Branch:
     name: str
     versions: Sequence[Version]
     total: int
@@ -71,22 +71,22 @@ def history_picture(
     ax: Axes | None = None,
 ) -> Picture:
     """Return the picture of each branch's newest versions, or of evenly spread versions."""
-    lines, left = _lines(ds, limit, spread)
+    branches, left = _branches(ds, limit, spread)
     name = place_of(ds).name
-    title, alt = f"History of {name}", _alt(lines, left)
+    title, alt = f"History of {name}", _alt(branches, left)
     panels = list(show)[:1] if ax is not None and not several(ax) else list(show)
-    heights = {"rows": 2.0, "bytes": 1.3, "operations": 0.45 + 0.24 * len(_words(lines))}
+    heights = {"rows": 2.0, "bytes": 1.3, "operations": 0.45 + 0.24 * len(_words(branches))}
 
     def paint(canvas: Canvas) -> None:
         where = _where(over)
         for panel, axes in zip(panels, canvas.axes, strict=False):
-            _PANELS[panel](axes, lines, where, canvas)
-        _abscissa(canvas, over, lines, where)
+            _PANELS[panel](axes, branches, where, canvas)
+        _abscissa(canvas, over, branches, where)
 
     return drawn(
         title,
         alt,
-        _text(title, lines, left),
+        _text(title, branches, left),
         paint,
         heights=[heights[panel] for panel in panels],
         inches=(6.2, 0.9 + sum(heights[panel] for panel in panels)),
@@ -95,35 +95,35 @@ def history_picture(
     )
 
 
-def _lines(ds: LanceDataset, limit: int, spread: bool) -> tuple[list[_Line], int]:
+def _branches(ds: LanceDataset, limit: int, spread: bool) -> tuple[list[_Branch], int]:
     """Return main and the branches in the order of their forks, and the number left out."""
     branches = ds.branches.list_ordered("asc")
     wanted: list[tuple[str, str | None, int]] = [(MAIN, None, 0)]
     wanted += [(name, b["parent_branch"] or MAIN, b["parent_version"]) for name, b in branches]
     # main and the handle's branch come first, so that the limit never leaves them out
-    wanted.sort(key=lambda line: (line[0] != MAIN, line[0] != ds.branch))
+    wanted.sort(key=lambda branch: (branch[0] != MAIN, branch[0] != ds.branch))
     found = []
-    for name, parent, fork in wanted[:_LINES]:
+    for name, parent, fork in wanted[:_BRANCHES]:
         history = ds.checkout_version((name, None)).versions()
         tags = tags_by_version(ds.tags, name) or {}
-        chosen = _chosen(len(history), limit, spread)
+        picked = _spread(len(history), limit, spread)
         versions = (
-            list(history[chosen]) if isinstance(chosen, slice) else [history[at] for at in chosen]
+            list(history[picked]) if isinstance(picked, slice) else [history[at] for at in picked]
         )
-        found.append(_Line(name, versions, len(history), tags, parent, fork))
+        found.append(_Branch(name, versions, len(history), tags, parent, fork))
     return found, len(wanted) - len(found)
 
 
-def _chosen(total: int, limit: int, spread: bool) -> slice | list[int]:
+def _spread(total: int, limit: int, spread: bool) -> slice | list[int]:
     if not spread or total <= limit:
         return slice(max(total - limit, 0), total)
     step = (total - 1) / max(limit - 1, 1)
     return sorted({round(at * step) for at in range(limit)} | {total - 1})
 
 
-def _words(lines: Sequence[_Line]) -> list[str]:
+def _words(branches: Branches) -> list[str]:
     """Return the words of the drawn operations; operations that change rows come first."""
-    versions = [version for line in lines for version in line.versions]
+    versions = [version for branch in branches for version in branch.versions]
     order = [*OPERATIONS, *(version.operation for version in versions)]
     versions.sort(key=lambda v: (is_quiet(v.operation), order.index(v.operation)))
     return list(dict.fromkeys(map(_word, versions)))[:_OPERATIONS]
@@ -131,6 +131,7 @@ def _words(lines: Sequence[_Line]) -> list[str]:
 
 # ---- drawing
 
+Branches = Sequence[_Branch]
 Where = Callable[[Version], Any]
 
 
@@ -144,28 +145,28 @@ def _look(at: int, canvas: Canvas) -> dict[str, Any]:
 
 
 def _grown(
-    axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas, of: Callable[[Version], int]
+    axes: Axes, branches: Branches, where: Where, canvas: Canvas, of: Callable[[Version], int]
 ) -> None:
-    for at, line in enumerate(lines):
-        x, y = [where(v) for v in line.versions], [of(v) for v in line.versions]
+    for at, branch in enumerate(branches):
+        x, y = [where(v) for v in branch.versions], [of(v) for v in branch.versions]
         look = _look(at, canvas)
         if len(x) > 60:
             look["marker"] = ""
-        axes.plot(x, y, drawstyle="steps-post", label=cut(clean(line.name), _LABEL), **look)
+        axes.plot(x, y, drawstyle="steps-post", label=cut(clean(branch.name), _LABEL), **look)
     axes.set_ylim(bottom=0)
     axes.margins(y=0.18)
     axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
     axes.set_axisbelow(True)
 
 
-def _rows(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
-    _grown(axes, lines, where, canvas, lambda v: v.num_rows)
-    _tags(axes, lines, where, canvas)
+def _rows(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
+    _grown(axes, branches, where, canvas, lambda v: v.num_rows)
+    _tags(axes, branches, where, canvas)
     count_axis(axes.yaxis)
     label(axes, "rows", canvas.colours)
-    if len(lines) > 1:
+    if len(branches) > 1:
         legend = axes.legend(
-            loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(lines), frameon=False,
+            loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(branches), frameon=False,
             fontsize=9, columnspacing=1.2, labelcolor=canvas.colours.text, handlelength=2.6,
             borderpad=0, borderaxespad=0.2,
         )  # fmt: skip
@@ -173,15 +174,15 @@ def _rows(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> N
             text.set_parse_math(False)
 
 
-def _columns(lines: Sequence[_Line]) -> int:
+def _columns(branches: Branches) -> int:
     """Return the number of legend columns that fit the longest branch name."""
-    longest = max(min(len(line.name), _LABEL) for line in lines)
-    return min(len(lines), max(72 // (longest + 8), 1))
+    longest = max(min(len(branch.name), _LABEL) for branch in branches)
+    return min(len(branches), max(72 // (longest + 8), 1))
 
 
-def _tags(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
+def _tags(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
     tagged = [
-        (v, tags) for line in lines for v in line.versions if (tags := line.tags.get(v.version))
+        (v, tags) for one in branches for v in one.versions if (tags := one.tags.get(v.version))
     ]
     for version, tags in tagged[-_TAGS:]:
         axes.annotate(
@@ -196,21 +197,22 @@ def _tags(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> N
         )
 
 
-def _bytes(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
-    _grown(axes, lines, where, canvas, lambda v: v.total_bytes)
-    bytes_axis(axes.yaxis, max((v.total_bytes for line in lines for v in line.versions), default=0))
+def _bytes(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
+    _grown(axes, branches, where, canvas, lambda v: v.total_bytes)
+    top = max((v.total_bytes for one in branches for v in one.versions), default=0)
+    bytes_axis(axes.yaxis, top)
     label(axes, "bytes of data files", canvas.colours)
 
 
-def _operations(axes: Axes, lines: Sequence[_Line], where: Where, canvas: Canvas) -> None:
-    words = _words(lines)
-    for at, line in enumerate(lines):
+def _operations(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
+    words = _words(branches)
+    for at, branch in enumerate(branches):
         for quiet in (False, True):
             some = [
-                v for v in line.versions if is_quiet(v.operation) is quiet and _word(v) in words
+                v for v in branch.versions if is_quiet(v.operation) is quiet and _word(v) in words
             ]
             # a small offset separates the branches of one row
-            y = [words.index(_word(v)) + 0.16 * (at - (len(lines) - 1) / 2) for v in some]
+            y = [words.index(_word(v)) + 0.16 * (at - (len(branches) - 1) / 2) for v in some]
             axes.plot(
                 [where(v) for v in some], y, MARKS[at], color=canvas.colours.series[at],
                 markersize=4.5, markerfacecolor="none" if quiet else canvas.colours.series[at],
@@ -226,7 +228,7 @@ def _word(version: Version) -> str:
     return operation_word(version.operation, first=version.read_version == 0)
 
 
-def _abscissa(canvas: Canvas, over: str, lines: Sequence[_Line], where: Where) -> None:
+def _abscissa(canvas: Canvas, over: str, branches: Branches, where: Where) -> None:
     last = canvas.axes[-1]
     if over == "time":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -238,7 +240,7 @@ def _abscissa(canvas: Canvas, over: str, lines: Sequence[_Line], where: Where) -
         return
     count_axis(last.xaxis, 9)
     last.set_xlabel("version", color=canvas.colours.quiet, fontsize=9.5)
-    numbers = [where(v) for line in lines for v in line.versions]
+    numbers = [where(v) for branch in branches for v in branch.versions]
     if len(set(numbers)) == 1:
         last.set_xlim(numbers[0] - 1, numbers[0] + 1)
 
@@ -249,23 +251,23 @@ _PANELS = {"rows": _rows, "bytes": _bytes, "operations": _operations}
 # ---- text
 
 
-def _shown(line: _Line) -> str:
-    whole = plural(line.total, "version")
-    return whole if len(line.versions) == line.total else f"{count(len(line.versions))} of {whole}"
+def _shown(branch: _Branch) -> str:
+    whole, drawn = plural(branch.total, "version"), len(branch.versions)
+    return whole if drawn == branch.total else f"{count(drawn)} of {whole}"
 
 
-def _alt(lines: Sequence[_Line], left: int) -> str:
+def _alt(branches: Branches, left: int) -> str:
     sentences = []
-    for line in lines:
-        fork = f", forked from {clean(line.parent)}:{line.fork}" if line.parent else ""
-        words = f"{clean(line.name)}: {_shown(line)}{fork}"
-        if line.versions:
-            counts = line.versions[0].num_rows, line.versions[-1].num_rows
+    for branch in branches:
+        fork = f", forked from {clean(branch.parent)}:{branch.fork}" if branch.parent else ""
+        words = f"{clean(branch.name)}: {_shown(branch)}{fork}"
+        if branch.versions:
+            counts = branch.versions[0].num_rows, branch.versions[-1].num_rows
             words += f", {count(counts[0])} to {plural(counts[1], 'row')}"
         tags = [
             f"tag {clean(tag)} at {v.version}"
-            for v in line.versions
-            for tag in sorted(line.tags.get(v.version, ()))
+            for v in branch.versions
+            for tag in sorted(branch.tags.get(v.version, ()))
         ]
         sentences.append(f"{words}{'; ' if tags else ''}{listing(tags, 10)}.")
     if left:
@@ -273,29 +275,29 @@ def _alt(lines: Sequence[_Line], left: int) -> str:
     return " ".join(sentences)
 
 
-def _text(title: str, lines: Sequence[_Line], left: int) -> str:
+def _text(title: str, branches: Branches, left: int) -> str:
     rows = []
-    for line in lines:
-        if not line.versions:
+    for branch in branches:
+        if not branch.versions:
             continue
-        first, last = line.versions[0], line.versions[-1]
-        name, shown = clean(line.name), _shown(line)
+        first, last = branch.versions[0], branch.versions[-1]
+        name, shown = clean(branch.name), _shown(branch)
         for what, of, say in (
-            ("rows", [v.num_rows for v in line.versions], count),
-            ("bytes", [v.total_bytes for v in line.versions], size),
+            ("rows", [v.num_rows for v in branch.versions], count),
+            ("bytes", [v.total_bytes for v in branch.versions], size),
         ):
             rows.append((name, shown, what, sparkline(of, 40), f"{say(of[0])} to {say(of[-1])}"))
             name = shown = ""
         done: dict[str, int] = {}
-        for v in line.versions:
+        for v in branch.versions:
             done[_word(v)] = done.get(_word(v), 0) + 1
         most = sorted(done, key=lambda word: -done[word])
         rows.append(("", "", "did", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
         rows.append(("", "", "from", f"{moment(first.timestamp)} to {moment(last.timestamp)}", ""))
         tags = [
             f"{tag} at {v.version}"
-            for v in line.versions
-            for tag in sorted(line.tags.get(v.version, ()))
+            for v in branch.versions
+            for tag in sorted(branch.tags.get(v.version, ()))
         ]
         if tags:
             rows.append(("", "", "tags", listing(tags, 6), ""))
@@ -408,8 +410,8 @@ def _heat_alt(
 ) -> str:
     counts = ", ".join(f"{count(number)} {name}" for name, number in rows.items())
     cells = listing((f"{clean(name)} in {plural(changed[name], 'row')}" for name in most), 6)
-    told = f"Columns: {cells}" if most else "No column of an updated row differs"
-    return f"Rows: {counts}, {count(diff.counts.unchanged)} unchanged. {told}."
+    columns_text = f"Columns: {cells}" if most else "No column of an updated row differs"
+    return f"Rows: {counts}, {count(diff.counts.unchanged)} unchanged. {columns_text}."
 
 
 def _heat_text(

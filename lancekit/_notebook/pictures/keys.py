@@ -45,25 +45,24 @@ _RARE = 1e-9
 class FilterFacts:
     """A key filter: the fill of its blocks, its number of keys, and its false-positive rate.
 
-    An exact set has no false positives.  Its keys are counted by the block in which a Bloom filter
-    would store them.
+    An exact set never errs.  Its keys are counted by the block of an equivalent Bloom filter.
     """
 
     name: str
     exact: bool
     keys: int
     fill: Shares
-    errs: float
+    error_rate: float
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The description of the filter in words."""
         if self.exact:
             return f"exact, {plural(self.keys, 'key')}, never errs"
         if not len(self.fill):
             return "says nothing: any key may be in it"
-        share = f"{self.fill.mean():.2%} full"
-        return f"Bloom filter, about {plural(self.keys, 'key')}, {share}, errs {_rate(self.errs)}"
+        share = f"{self.fill.mean():.2%} full, errs {_rate(self.error_rate)}"
+        return f"Bloom filter, about {plural(self.keys, 'key')}, {share}"
 
 
 def facts_of(name: str, found: KeyFilter) -> FilterFacts:
@@ -100,11 +99,11 @@ def key_filters_picture(
     title = f"Key filters of {place_of(ds).name}"
     facts = [facts_of(name, one) for name, one in found]
     shared = _shared(ds, [one for _, one in found]) if len(found) > 1 else None
-    said = [f"{one.name}: {one.said}" for one in facts]
+    sentences = [f"{one.name}: {one.words}" for one in facts]
     if shared is not None:
-        said.append(f"in common: {_common(shared)}")
+        sentences.append(f"in common: {_common(shared)}")
     if not facts:
-        said = [f"none in the newest {plural(_LOOKED, 'version')}"]
+        sentences = [f"none in the newest {plural(_LOOKED, 'version')}"]
 
     def paint(canvas: Canvas) -> None:
         colours = canvas.colours.series
@@ -122,7 +121,7 @@ def key_filters_picture(
 
     panels = {0: 1, 1: 1, 2: 3}[len(facts)]
     return drawn(
-        title, ". ".join(said) + ".", _text(title, facts, said), paint,
+        title, ". ".join(sentences) + ".", _text(title, facts, sentences), paint,
         columns=panels, inches=(6.2, 2.9) if panels > 1 else (3.4, 3.6), ax=ax,
     )  # fmt: skip
 
@@ -185,7 +184,7 @@ def _below(one: FilterFacts) -> str:
         return f"{plural(one.keys, 'key')}, never errs"
     if not len(one.fill):
         return "says nothing"
-    rate = _rate(one.errs).replace("less than ", "< ")
+    rate = _rate(one.error_rate).replace("less than ", "< ")
     return f"~{plural(one.keys, 'key')}, {one.fill.mean():.1%} full,\nerrs {rate}"
 
 
@@ -253,14 +252,14 @@ def _frame(axes: Axes, blocks: int, canvas: Canvas) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
-def _text(title: str, facts: Sequence[FilterFacts], said: Sequence[str]) -> str:
+def _text(title: str, facts: Sequence[FilterFacts], sentences: Sequence[str]) -> str:
     bars = [
         (
             one.name,
             gauge(float(one.fill.mean()) if len(one.fill) and not one.exact else 0),
-            one.said,
+            one.words,
         )
         for one in facts
     ]
     lines = [line.rstrip() for line in columns(bars, 90)] if bars else []
-    return "\n".join([title, *(f"  {line}" for line in [*lines, *said[len(facts) :]])])
+    return "\n".join([title, *(f"  {line}" for line in [*lines, *sentences[len(facts) :]])])

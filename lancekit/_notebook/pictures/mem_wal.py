@@ -132,7 +132,7 @@ def _alt(shards: Sequence[ShardInfo], notes: Sequence[str]) -> str:
     waiting = [one for one in shards if one.unmerged_generations]
     lag = sum(map(_lag, shards))
     number = sum(len(one.unmerged_generations) for one in shards)
-    told = (
+    lag_text = (
         f"{plural(number, 'generation')} with {plural(lag, 'row')} to be merged, "
         f"of {listing((cut(one.shard_id, _ID) for one in waiting), 5)}"
         if waiting
@@ -140,7 +140,7 @@ def _alt(shards: Sequence[ShardInfo], notes: Sequence[str]) -> str:
     )
     entries = sum(one.log_entries for one in shards)
     logs = f"; {plural(entries, 'entry', 'entries')} in the logs" if entries else ""
-    return ". ".join([f"{plural(len(shards), 'shard')}: {told}{logs}", *notes]) + "."
+    return ". ".join([f"{plural(len(shards), 'shard')}: {lag_text}{logs}", *notes]) + "."
 
 
 def _text(title: str, shards: Sequence[ShardInfo], notes: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from lancekit.errors import LancekitError
 #: branches that are drawn, and tagged versions that get a node of their own
 _LINES, _TAGGED = 16, 24
 #: up to so many versions between two nodes are drawn as single nodes, more as a run
-_FEW = 2
+_SHORT_RUN = 2
 #: characters of a name, and tags named at a version
 _NAME, _TAGS = 40, 3
 #: the largest number of bytes of manifests that are read
@@ -121,7 +121,7 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
         versions.append(())
         names.append(cut(clean(source[0].rstrip("/").rpartition("/")[2]), _NAME))
         links.append(Link("clone", (0, min(versions[0])), (len(locations) - 1, source[1])))
-    tags, untold = _tags(ds, locations)
+    tags, tag_notes = _tags(ds, locations)
     here = locations.index(ds._location) if ds._location in locations else 0, ds.version
     marked = _marked(versions, [here, *tags, *(end for link in links for end in link.ends)])
     tracks = tuple(
@@ -133,9 +133,9 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
         for at, own in enumerate(versions)
         for node in _nodes(at, own, sorted(marked[at], reverse=True), tags)
     ]
-    told = [_told(node, locations, versions, reader, here) for node in nodes]
+    labelled = [_with_words(node, locations, versions, reader, here) for node in nodes]
     notes = [f"{plural(left, 'branch', 'branches')} more: ds.branches.list()"] if left else []
-    return Graph(place_of(ds).name, tracks, tuple(told), tuple(links), (*notes, *untold))
+    return Graph(place_of(ds).name, tracks, tuple(labelled), tuple(links), (*notes, *tag_notes))
 
 
 # ---- branches
@@ -155,13 +155,13 @@ def _branches(ds: LanceDataset) -> tuple[dict[str, Branch], int]:
             with suppress(LancekitError):
                 if name is not None:
                     found[name] = get_branch(root, name)
-    chosen = dict[str, Branch]()
+    drawn = dict[str, Branch]()
     for name in [ds._location.branch, *wanted]:
         chain = list(_chain(name, found))
-        if len({*chosen, *chain}) < _LINES:
-            chosen |= {one: found[one] for one in reversed(chain) if one not in chosen}
-    order = sorted(chosen, key=lambda name: len(chosen[name].identifier))
-    return {name: chosen[name] for name in order}, len(files) - len(chosen)
+        if len({*drawn, *chain}) < _LINES:
+            drawn |= {one: found[one] for one in reversed(chain) if one not in drawn}
+    order = sorted(drawn, key=lambda name: len(drawn[name].identifier))
+    return {name: drawn[name] for name in order}, len(files) - len(drawn)
 
 
 def _chain(name: str | None, found: Mapping[str, Branch]) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _nodes(
     for version, below in zip(marked, [*marked[1:], marked[-1]], strict=True):
         yield Node(track, version, version, tags=_named(tags.get((track, version), ())))
         between = versions[bisect_right(versions, below) : bisect_left(versions, version)]
-        if len(between) > _FEW:
+        if len(between) > _SHORT_RUN:
             yield Node(track, between[0], between[-1], len(between))
         else:
             yield from (Node(track, one, one) for one in reversed(between))
@@ -249,7 +249,7 @@ def _named(tags: Sequence[str]) -> tuple[str, ...]:
     return (*named, *([f"{count(more)} more"] if more > 0 else []))
 
 
-def _told(
+def _with_words(
     node: Node,
     locations: Sequence[BranchLocation],
     versions: Sequence[Sequence[int]],
@@ -271,13 +271,13 @@ def _told(
         words.append("cleaned up")
     with suppress(LancekitError):
         found = reader.read(locations[node.track], node.last)
-        said = found.transaction_summary if found else None
-        if said is not None:
-            branch = said.operation == "Clone" and locations[node.track].branch is not None
-            first = said.read_version == 0
-            words.append("branched" if branch else operation_word(said.operation, first=first))
-            if said.message:
-                words.append(cut(clean(said.message), _NAME))
+        summary = found.transaction_summary if found else None
+        if summary is not None:
+            branch = summary.operation == "Clone" and locations[node.track].branch is not None
+            first = summary.read_version == 0
+            words.append("branched" if branch else operation_word(summary.operation, first=first))
+            if summary.message:
+                words.append(cut(clean(summary.message), _NAME))
     return replace(node, words=tuple(words))
 
 
@@ -343,8 +343,8 @@ def _by(
             range(end), number, key=lambda at: _mark(reader.read(location, versions[at]), key)[0]
         )
         found = reader.read(location, versions[place])
-        said = found.transaction.transaction_properties if found and found.transaction else {}
-        source, _, version = said.get(f"{APPLIED}.theirs", "").rpartition("@")
+        properties = found.transaction.transaction_properties if found and found.transaction else {}
+        source, _, version = properties.get(f"{APPLIED}.theirs", "").rpartition("@")
         if source and version == str(number):  # else a merge of another branch brought it along
             kind = "fast-forward" if taken else "merge"
             yield _Merge(kind, source, number, versions[place])

@@ -97,8 +97,7 @@ def drawn(
 ) -> Picture:
     """Return a picture drawn by ``paint``; without matplotlib a picture of text alone.
 
-    title: the title in a few words.
-    alt, text: the content in sentences, and in lines.
+    title, alt, text: the title, the content in sentences, and the content in lines.
     paint: draws on a canvas.
     heights: the relative heights of the rows of axes.
     columns: the number of axes in a row.
@@ -107,12 +106,12 @@ def drawn(
     ax: the user's axes, one or several, to draw on instead of a new figure.
     """
     title = cut(title, _TITLE)
-    said = f"{title}. {alt}"
+    full_alt = f"{title}. {alt}"
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        return Picture(alt=said, text=text)
+        return Picture(alt=full_alt, text=text)
     with rc_context(_RC):
         if ax is not None:
             many = ax.flat if hasattr(ax, "flat") else ax if isinstance(ax, Sequence) else [ax]
@@ -124,7 +123,7 @@ def drawn(
             for one in axes:
                 _plain(one, canvas.colours)
             return Picture(
-                alt=said, text=text, figure=canvas.figure,
+                alt=full_alt, text=text, figure=canvas.figure,
                 render=partial(_svg, canvas.figure.figure, {}, title, alt),  # in its own colours
             )  # fmt: skip
         figure = Figure(figsize=inches, dpi=_DPI, layout="constrained", facecolor=LIGHT.ground)
@@ -137,7 +136,7 @@ def drawn(
             one.set_facecolor("none")
             _plain(one, LIGHT)
     render = partial(_svg, figure, LIGHT.parts(), title, alt)
-    return Picture(alt=said, text=text, figure=figure, render=render)
+    return Picture(alt=full_alt, text=text, figure=figure, render=render)
 
 
 def several(ax: Axes | Sequence[Axes]) -> bool:

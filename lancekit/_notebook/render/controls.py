@@ -62,13 +62,13 @@ class Latest(Generic[T]):
     work: handles a request in a background thread, and can end early once its second argument, a
         function, returns True: a newer request waits.
     failed: receives an exception of ``work``.
-    start: starts a thread.  Where threads do not exist, the caller of `ask` runs ``work``.
+    start: starts a thread.  Where threads do not exist, the caller of `submit` runs ``work``.
 
     Examples
     --------
     >>> done = []
-    >>> latest = Latest(lambda request, overtaken: done.append(request), failed=done.append)
-    >>> latest.ask("now")
+    >>> latest = Latest(lambda request, cancelled: done.append(request), failed=done.append)
+    >>> latest.submit("now")
     >>> latest.wait(10)
     True
     >>> done
@@ -84,14 +84,14 @@ class Latest(Generic[T]):
         self._work, self._failed, self._start = work, failed, start
         self._changed = threading.Condition()
         self._waiting: list[T] = []  # one at most
-        self._asked = 0
+        self._newest = 0
         self._is_running = False
 
-    def ask(self, request: T) -> None:
+    def submit(self, request: T) -> None:
         """Submit a request; it replaces a request that waits."""
         with self._changed:
             self._waiting = [request]
-            self._asked += 1
+            self._newest += 1
             if self._is_running:
                 return
             self._is_running = True
@@ -104,7 +104,7 @@ class Latest(Generic[T]):
         """Drop the waiting request, and signal the running one to end early."""
         with self._changed:
             self._waiting = []
-            self._asked += 1
+            self._newest += 1
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no request is running; return False after a timeout."""
@@ -118,32 +118,32 @@ class Latest(Generic[T]):
                     self._is_running = False
                     self._changed.notify_all()
                     return
-                request, overtaken = self._waiting.pop(), partial(self._is_overtaken, self._asked)
+                request, cancelled = self._waiting.pop(), partial(self._is_cancelled, self._newest)
             try:
-                self._work(request, overtaken)
+                self._work(request, cancelled)
             except Exception as error:  # no caller could catch it
                 self._failed(error)
 
-    def _is_overtaken(self, number: int) -> bool:
-        return self._asked != number
+    def _is_cancelled(self, number: int) -> bool:
+        return self._newest != number
 
 
 # ---- errors, cards and rows
 
 
-def told_error(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return an exception's message and hint as a few lines, safe to display."""
     name = "" if isinstance(error, LancekitError) else f"{type(error).__name__}: "
     lines = f"{name}{error}".splitlines()
     return "\n".join(clean_line(line, _ERROR) for line in lines[:_LINES])
 
 
-def drawn(value: object) -> str:
+def as_html(value: object) -> str:
     """Return a card, an object with a card, or an exception's message as HTML."""
     if isinstance(value, Card):
         return render_html(value)
     if isinstance(value, Exception):
-        return render_note(told_error(value), role="alert")
+        return render_note(error_text(value), role="alert")
     html: str | None = getattr(value, "_repr_html_", str)()
     return html or render_note(clean(str(value)))
 
@@ -238,7 +238,7 @@ class Confirmed(Generic[T]):
         self._plan, self._apply = plan, apply
         self._planned: list[T] = []
         self._latest = Latest[Callable[[], None]](lambda work, _: work(), self._failed)
-        self.ask = button(text, about, self._asked)
+        self.preview = button(text, about, self._preview_pressed)
         self.confirm = button("apply", f"{about}: apply what is shown", self._pressed)
         self.leave = button("leave it", f"{about}: change nothing", self.clear)
         self.shown = markup()
@@ -248,34 +248,34 @@ class Confirmed(Generic[T]):
 
     def clear(self) -> None:
         """Drop the plan and its card."""
-        self._tell("")
+        self._display("")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until neither planning nor applying runs; return False after a timeout."""
         return self._latest.wait(seconds)
 
-    def _asked(self) -> None:
-        self._tell(render_note("looking at what this would do …", role="status"))
-        self._latest.ask(self._show)
+    def _preview_pressed(self) -> None:
+        self._display(render_note("looking at what this would do …", role="status"))
+        self._latest.submit(self._show)
 
     def _show(self) -> None:
         plan = self._plan()
-        self._tell(drawn(plan), plan)
+        self._display(as_html(plan), plan)
 
     def _pressed(self) -> None:
         if self._planned:  # else a second press, or the plan is not shown yet
             plan = self._planned.pop()
-            self._tell(render_note("at work …", role="status"))
-            self._latest.ask(lambda: self._do(plan))
+            self._display(render_note("at work …", role="status"))
+            self._latest.submit(lambda: self._do(plan))
 
     def _do(self, plan: T) -> None:
         result = self._apply(plan)
-        self._tell("" if result is None else drawn(result))
+        self._display("" if result is None else as_html(result))
 
     def _failed(self, error: Exception) -> None:
-        self._tell(drawn(error))
+        self._display(as_html(error))
 
-    def _tell(self, html: str, *plans: T) -> None:
+    def _display(self, html: str, *plans: T) -> None:
         self._planned = [*plans]
         self.shown.value = html
         self._choice.layout.display = None if plans else "none"
@@ -329,7 +329,7 @@ class Interactive(Displayed):
             try:
                 bundle[VIEW] = self.widget._repr_mimebundle_()[VIEW]
             except Exception as error:  # a repr must neither raise nor vanish
-                bundle[HTML] = bundle.get(HTML, "") + drawn(error)
+                bundle[HTML] = bundle.get(HTML, "") + as_html(error)
         return bundle
 
 

@@ -150,7 +150,7 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
     '<p class="note">a &lt; b<b>c</b></p>'
     """
     pairs = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_said(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute_text(value))}"'
         for key, value in attributes.items()
         if value not in {None, ""}
     )
@@ -162,7 +162,7 @@ def joined(*children: str) -> Markup:
     return Markup("".join(c if isinstance(c, Markup) else escape(c, quote=False) for c in children))
 
 
-def _said(value: object) -> str:
+def _attribute_text(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 

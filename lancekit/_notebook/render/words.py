@@ -17,6 +17,7 @@ __all__ = [
     "count",
     "cut",
     "is_relative",
+    "key_text",
     "listing",
     "moment",
     "place",
@@ -24,7 +25,6 @@ __all__ = [
     "share",
     "signed",
     "size",
-    "told",
 ]
 
 _MINUS = "\u2212"
@@ -91,7 +91,7 @@ def cell(value: object, most: int = MAX_CHARACTERS) -> str:
     return clean(value, most) if isinstance(value, str) else literal(value, most)
 
 
-def told(key: Mapping[str, object]) -> str:
+def key_text(key: Mapping[str, object]) -> str:
     """Return a row's key in words: column names and values."""
     return ", ".join(f"{clean(name)} {cell(value)}" for name, value in key.items())
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._notebook.cards.common import ref
-from lancekit._notebook.render.controls import button, drawn, markup
+from lancekit._notebook.render.controls import as_html, button, markup
 from lancekit._notebook.render.html import render_note, render_table
-from lancekit._notebook.render.words import clean, count, cut, plural, told
-from lancekit._notebook.workbench.bench import Shell, chosen, layout, picker, shown_if, side_by_side
+from lancekit._notebook.render.words import clean, count, cut, key_text, plural
+from lancekit._notebook.workbench.bench import Shell, layout, picker, show_if, side_by_side, sync
 from lancekit._notebook.workbench.branch_bench import PAGE, BranchBench, conflict_table
 from lancekit._notebook.workbench.merge_bench import MergeBench
 from lancekit._notebook.workbench.picks import SIDES, Side, key_of
@@ -64,7 +64,7 @@ class _BranchPanel:
         self._drawn: list[ConflictedRow] | None = None
 
     def _choose_every(self, side: Side) -> None:
-        picks = self._bench.state.chosen
+        picks = self._bench.state.choices
         self._bench.choose(type(picks)(every=side, columns=picks.columns, rows=picks.rows))
 
     def _turn(self, by: int) -> None:
@@ -73,34 +73,34 @@ class _BranchPanel:
     def draw(self) -> None:
         """Update the widgets from the bench's state."""
         state, plan = self._bench.state, self._bench.plan
-        chosen(self._every, state.chosen.every)
+        sync(self._every, state.choices.every)
         rows = self._bench.shown()
         if rows is not self._drawn:
             self._build(rows)
-        columns, by_row = dict(state.chosen.columns), dict(state.chosen.rows)
+        columns, by_row = dict(state.choices.columns), dict(state.choices.rows)
         for name, pick in self._by_column.items():
-            chosen(pick, columns.get(name, ""))
+            sync(pick, columns.get(name, ""))
         for row, pick, shown in self._by_row:
-            chosen(pick, by_row.get(key_of(row), ""))
-            shown.value = render_table(conflict_table(row, state.chosen))
+            sync(pick, by_row.get(key_of(row), ""))
+            shown.value = render_table(conflict_table(row, state.choices))
         total, start = 0 if plan is None else plan.num_conflicts, self._bench.start
-        shown_if(self._every, _num_conflicts(plan) > 0)
-        shown_if(self._pages, total > PAGE)
+        show_if(self._every, _num_conflicts(plan) > 0)
+        show_if(self._pages, total > PAGE)
         which = f"{count(start + 1)} to {count(start + len(rows))} of {plural(total, 'conflict')}"
         self._which.value = render_note(which)
         self._back.disabled, self._on.disabled = start == 0, start + PAGE >= total
         where = "" if plan is None else f"{clean(plan.theirs[0])} into {ref(*plan.ours)}"
-        self._shell.draw(self._bench.code, self._said(), where)
+        self._shell.draw(self._bench.code, self._summary(), where)
         done = state.phase == "done"
-        self._view.value = "" if done else drawn(self._bench.view(datetime.now(UTC), why=False))
+        self._view.value = "" if done else as_html(self._bench.view(datetime.now(UTC), why=False))
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         plan = self._bench.plan
         if plan is None or not (total := _num_conflicts(plan)):
             return "no conflicts"
         left = plan.num_unsettled
-        said = f"{count(total - left)} of {plural(total, 'conflict')} settled"
-        return f"{said}; pick a side for the others" if left else said
+        summary = f"{count(total - left)} of {plural(total, 'conflict')} settled"
+        return f"{summary}; pick a side for the others" if left else summary
 
     def _build(self, rows: list[ConflictedRow]) -> None:
         """Build the widgets for a new page of conflicts."""
@@ -113,7 +113,7 @@ class _BranchPanel:
         names = list(dict.fromkeys([*can, *changed]))[: options.display_columns]
         self._by_column = {
             name: picker(
-                f"{clean(name, 20)} ({_told(name, changed)})",
+                f"{clean(name, 20)} ({_extent(name, changed)})",
                 [("as all", ""), *((side, SIDES[side]) for side in can.get(name, tuple(SIDES)))],
                 self._of(name),
             )
@@ -123,7 +123,7 @@ class _BranchPanel:
         self._by_row = []
         for row in rows:
             sides = [("as its columns", ""), *SIDES.items()]
-            pick = picker(cut(told(row.key), 40), sides, self._of_row(row))
+            pick = picker(cut(key_text(row.key), 40), sides, self._of_row(row))
             self._by_row.append((row, pick, markup()))
         self._rows.children = tuple(
             ipywidgets.VBox([shown, pick]) for _, pick, shown in self._by_row
@@ -131,14 +131,14 @@ class _BranchPanel:
 
     def _of(self, name: str) -> Callable[[str], None]:
         bench = self._bench
-        return lambda side: bench.choose(bench.state.chosen.with_column(name, side))
+        return lambda side: bench.choose(bench.state.choices.with_column(name, side))
 
     def _of_row(self, row: ConflictedRow) -> Callable[[str], None]:
         bench, key = self._bench, key_of(row)
-        return lambda side: bench.choose(bench.state.chosen.with_row(key, side))
+        return lambda side: bench.choose(bench.state.choices.with_row(key, side))
 
 
-def _told(name: str, changed: Mapping[str, int]) -> str:
+def _extent(name: str, changed: Mapping[str, int]) -> str:
     return plural(changed[name], "row") if name in changed else "the column"
 
 
@@ -151,7 +151,7 @@ def _num_conflicts(plan: BranchMergePlan | None) -> int:
 #: by text field: the rule and the case that need it, its label, and its placeholder
 _TEXTS = {
     "condition": ("matched", "update if", "update if", "source.price > target.price"),
-    "expr": ("lacked", "delete if", "delete if", "price > 10"),
+    "expr": ("missing", "delete if", "delete if", "price > 10"),
 }
 
 
@@ -179,7 +179,7 @@ class _MergePanel:
             )
             text.observe(lambda change, name=name: self._choose(**{name: change["new"]}), "value")
             self._texts[name] = text
-        columns = [(clean(name), name) for name in bench.held.schema.names]
+        columns = [(clean(name), name) for name in bench.source.schema.names]
         self._largest = picker(
             "the largest", [("choose a column", ""), *columns], self._chooser("largest")
         )
@@ -190,9 +190,9 @@ class _MergePanel:
             [
                 self._on,
                 side_by_side(rules["matched"], texts["condition"]),
-                rules["alone"],
-                side_by_side(rules["lacked"], texts["expr"]),
-                side_by_side(rules["twice"], self._largest),
+                rules["new"],
+                side_by_side(rules["missing"], texts["expr"]),
+                side_by_side(rules["dedupe"], self._largest),
             ]
         )
         self.box = self._shell.box(choices, self._view)
@@ -201,27 +201,27 @@ class _MergePanel:
         return lambda value: self._choose(**{name: value})
 
     def _choose(self, **changes: Any) -> None:
-        self._bench.choose(replace(self._bench.state.chosen, **changes))
+        self._bench.choose(replace(self._bench.state.choices, **changes))
 
     def draw(self) -> None:
         """Update the widgets from the bench's state."""
         state = self._bench.state
-        rules = state.chosen
-        chosen(self._on, rules.on)
+        rules = state.choices
+        sync(self._on, rules.on)
         for name, widget in self._rules.items():
-            chosen(widget, getattr(rules, name))
+            sync(widget, getattr(rules, name))
         for name, (rule, case, *_) in _TEXTS.items():
-            chosen(self._texts[name], getattr(rules, name))
-            shown_if(self._texts[name], getattr(rules, rule) == case)
-        chosen(self._largest, rules.largest)
-        shown_if(self._largest, rules.twice == "largest")
+            sync(self._texts[name], getattr(rules, name))
+            show_if(self._texts[name], getattr(rules, rule) == case)
+        sync(self._largest, rules.largest)
+        show_if(self._largest, rules.dedupe == "largest")
         plan = state.plan
         where = "" if plan is None else f"to {ref(plan.branch, plan.version)}"
-        self._shell.draw(self._bench.code, self._said(), where)
+        self._shell.draw(self._bench.code, self._summary(), where)
         done = state.phase == "done"
-        self._view.value = "" if done else drawn(self._bench.view(datetime.now(UTC), why=False))
+        self._view.value = "" if done else as_html(self._bench.view(datetime.now(UTC), why=False))
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         plan = self._bench.state.plan
         if plan is None:
             return ""

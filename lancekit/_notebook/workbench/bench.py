@@ -18,7 +18,7 @@ from lancekit._display import Displayed
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.common import checkout
 from lancekit._notebook.cards.results import named_versions
-from lancekit._notebook.render.controls import Interactive, Latest, button, drawn, markup, panel
+from lancekit._notebook.render.controls import Interactive, Latest, as_html, button, markup, panel
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.workbench.steps import Event, Result, State
 from lancekit._operations.settings import undo_version
@@ -47,34 +47,34 @@ class Panel(Protocol):
 class Bench(Interactive, Generic[C, P, R]):
     """A workbench that previews, applies and undoes choices; subclasses define the operation.
 
-    chosen: the initial choices.
+    choices: the initial choices.
     panel: builds the widgets.
     on_demand: True if previews are made only on request.
     """
 
     def __init__(
-        self, chosen: C, panel: Callable[[Self], Panel], *, on_demand: bool = False
+        self, choices: C, panel: Callable[[Self], Panel], *, on_demand: bool = False
     ) -> None:
         self._panel: Callable[[], Panel] = lambda: panel(self)
         self.state: State[C, P, R] = State(
-            chosen=chosen, on_demand=on_demand, phase="waiting" if on_demand else "looking"
+            choices=choices, on_demand=on_demand, phase="waiting" if on_demand else "previewing"
         )
         self._draw: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
-        self._previews = Latest[C](lambda chosen, _: self._look(chosen), self._broken)
+        self._previews = Latest[C](lambda choices, _: self._make_preview(choices), self._broken)
 
     # ---- the operation, defined by subclasses
 
     @abstractmethod
-    def _preview(self, chosen: C) -> P:
+    def _preview(self, choices: C) -> P:
         """Return the plan of some choices; nothing is written."""
 
     @abstractmethod
-    def _moved(self, plan: P) -> str:
+    def _newer_commits(self, plan: P) -> str:
         """Return a notice of commits that are newer than a plan, else ``""``."""
 
     @abstractmethod
-    def _read(self, plan: P) -> int:
+    def _base_version(self, plan: P) -> int:
         """Return the version on which a plan is based."""
 
     @abstractmethod
@@ -82,21 +82,21 @@ class Bench(Interactive, Generic[C, P, R]):
         """Apply a plan, and return its result."""
 
     @abstractmethod
-    def _take_back(self, result: R) -> str:
+    def _undo_result(self, result: R) -> str:
         """Undo a result, and return a notice about the new version."""
 
-    def _drop(self, plan: P) -> None:
+    def _release(self, plan: P) -> None:
         """Release the resources of a plan that is not needed any more."""
 
     # ---- events
 
-    def choose(self, chosen: C) -> None:
+    def choose(self, choices: C) -> None:
         """Replace the choices."""
-        self._send(lambda state: state.choose(chosen))
+        self._send(lambda state: state.choose(choices))
 
-    def look(self) -> None:
+    def request_preview(self) -> None:
         """Request a preview."""
-        self._send(lambda state: state.look())
+        self._send(lambda state: state.request_preview())
 
     def turn(self, page: int) -> None:
         """Show another page of a long list."""
@@ -117,14 +117,14 @@ class Bench(Interactive, Generic[C, P, R]):
         if self.can_apply:
             self._send(lambda state: state.apply())
         else:
-            self._step(lambda state: state.said(self.hindrance))
+            self._step(lambda state: state.with_notice(self.hindrance))
 
     def undo(self) -> None:
         """Undo the last result; refused if others committed since."""
         if self.state.can_undo:
             self._send(lambda state: state.undo())
         else:
-            self._step(lambda state: state.said("There is nothing to undo."))
+            self._step(lambda state: state.with_notice("There is nothing to undo."))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no preview is being made; return False after a timeout."""
@@ -135,7 +135,7 @@ class Bench(Interactive, Generic[C, P, R]):
         with self._lock:
             before, self.state = self.state, event(self.state)
             if before.plan is not None and before.plan is not self.state.plan:
-                self._drop(before.plan)
+                self._release(before.plan)
             self._draw()
             return self.state is not before
 
@@ -145,10 +145,10 @@ class Bench(Interactive, Generic[C, P, R]):
             return
         state = self.state
         plan, result = state.plan, state.result
-        if state.phase == "looking":
-            self._previews.ask(state.chosen)
+        if state.phase == "previewing":
+            self._previews.submit(state.choices)
         elif state.phase == "applying" and plan is not None:
-            self._work(lambda: self._applied(state.chosen, plan))
+            self._work(lambda: self._applied(state.choices, plan))
         elif state.phase == "undoing" and result is not None:
             self._work(lambda: self._undone(result))
 
@@ -165,16 +165,16 @@ class Bench(Interactive, Generic[C, P, R]):
     def _refuse(self, error: Exception) -> None:
         self._step(lambda state: state.refused(error))
 
-    def _applied(self, chosen: C, plan: P) -> Event[C, P, R]:
-        if notice := self._moved(plan):
-            newer = self._preview(chosen)
-            return lambda state: state.moved(newer, notice)
-        result, read = self._apply(plan), self._read(plan)
+    def _applied(self, choices: C, plan: P) -> Event[C, P, R]:
+        if notice := self._newer_commits(plan):
+            newer = self._preview(choices)
+            return lambda state: state.outdated(newer, notice)
+        result, read = self._apply(plan), self._base_version(plan)
         late = f"Others wrote in that moment: it was done on version {result.read_version}."
         return lambda state: state.applied(result, "" if result.read_version == read else late)
 
     def _undone(self, result: R) -> Event[C, P, R]:
-        notice = self._take_back(result)
+        notice = self._undo_result(result)
         return lambda state: state.undone(notice)
 
     def _made(self) -> w.Widget:
@@ -183,17 +183,17 @@ class Bench(Interactive, Generic[C, P, R]):
         made.draw()
         return made.box
 
-    def _look(self, chosen: C) -> None:
+    def _make_preview(self, choices: C) -> None:
         try:
-            plan = self._preview(chosen)
+            plan = self._preview(choices)
         except Exception as error:
             why = error
-            self._step(lambda state: state.failed(chosen, why))
+            self._step(lambda state: state.failed(choices, why))
             return
         with self._lock:
-            self._step(lambda state: state.previewed(chosen, plan))
+            self._step(lambda state: state.previewed(choices, plan))
             if self.state.plan is not plan:
-                self._drop(plan)
+                self._release(plan)
 
     def _broken(self, error: Exception) -> None:
         """Show an error of the display itself; a second error is ignored."""
@@ -201,7 +201,7 @@ class Bench(Interactive, Generic[C, P, R]):
             self._refuse(error)
 
 
-def taken_back(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
+def undo_newest(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
     """Undo the newest version of a branch, and return the new snapshot for a handle to move to.
 
     Raises InvalidArgumentError: other writers have committed since (the error names the versions).
@@ -253,13 +253,13 @@ def side_by_side(*widgets: w.Widget) -> w.HBox:
     return ipywidgets.HBox(widgets, layout=line)
 
 
-def chosen(widget: w.ValueWidget, value: object) -> None:
+def sync(widget: w.ValueWidget, value: object) -> None:
     """Set a widget's value if it differs, so that observers see only real changes."""
     if widget.value != value:
         widget.value = value
 
 
-def shown_if(widget: w.DOMWidget, condition: bool) -> None:
+def show_if(widget: w.DOMWidget, condition: bool) -> None:
     """Show a widget if a condition is True, else hide it."""
     display = None if condition else "none"
     if widget.layout.display != display:
@@ -275,11 +275,11 @@ class Shell(Generic[C, P, R]):
 
     def __init__(self, bench: Bench[C, P, R], verb: str) -> None:
         self._bench, self._verb = bench, verb
-        self.look = button("preview", "preview what this would do", bench.look)
+        self.preview = button("preview", "preview what this would do", bench.request_preview)
         self.apply = button(verb, f"{verb} what is shown", bench.apply)
         self.undo = button("undo", "take back what was done", bench.undo)
-        shown_if(self.undo, False)
-        self._buttons = side_by_side(self.apply, self.look, self.undo)
+        show_if(self.undo, False)
+        self._buttons = side_by_side(self.apply, self.preview, self.undo)
         self.status, self.result, self.code = markup(), markup(), markup()
 
     def box(self, *parts: w.Widget) -> w.VBox:
@@ -287,7 +287,7 @@ class Shell(Generic[C, P, R]):
         choices, *views = parts
         return panel(choices, self.code, self._buttons, self.status, self.result, *views)
 
-    def draw(self, code: str, said: str, where: str) -> None:
+    def draw(self, code: str, summary: str, where: str) -> None:
         """Show the bench's state: code, the preview's numbers, and the target version."""
         state = self._bench.state
         result = state.result if state.can_undo else None
@@ -296,16 +296,16 @@ class Shell(Generic[C, P, R]):
         # disabling or hiding a pressed button would take the focus away from it
         self.apply.button_style = "primary" if self._bench.can_apply else ""
         if result is not None:
-            shown_if(self.undo, True)
+            show_if(self.undo, True)
         version = "" if result is None else f" version {result.version}"
         self.undo.description = f"undo{version}"
-        self.status.value = _status(state, said)
+        self.status.value = _status(state, summary)
         self.result.value = "" if state.result is None else _drawn(state.result)
 
 
 _WORDS = {
     "waiting": "not previewed yet",
-    "looking": "looking at what this would do …",
+    "previewing": "looking at what this would do …",
     "applying": "at work …",
     "undoing": "taking it back …",
     "done": "done",
@@ -313,15 +313,15 @@ _WORDS = {
 }
 
 
-def _status(state: State[C, P, R], said: str) -> str:
+def _status(state: State[C, P, R], summary: str) -> str:
     if state.error is not None:
         return f'<div role="alert">{_drawn(state.error)}</div>'
-    words = _WORDS.get(state.phase, said)
+    words = _WORDS.get(state.phase, summary)
     return render_note(" ".join(filter(None, [state.notice, words])), role="status")
 
 
 def _drawn(value: object) -> str:
     """Return the card of an object or conflict, or the message of another error, as HTML."""
     if isinstance(value, Displayed):
-        return drawn(card(value, datetime.now(UTC)))
-    return drawn(value)
+        return as_html(card(value, datetime.now(UTC)))
+    return as_html(value)

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from lancekit._notebook.cards.common import ref
 from lancekit._notebook.cards.results import branch_plan_card
-from lancekit._notebook.render.controls import told_error
+from lancekit._notebook.render.controls import error_text
 from lancekit._notebook.render.models import Card, Column, Row, Table
-from lancekit._notebook.render.words import cell, clean, count, plural, told
-from lancekit._notebook.workbench.bench import Bench, Panel, taken_back
+from lancekit._notebook.render.words import cell, clean, count, key_text, plural
+from lancekit._notebook.workbench.bench import Bench, Panel, undo_newest
 from lancekit._notebook.workbench.merge_bench import code_fact
 from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
 from lancekit._operations.common.results import ApplyResult
@@ -43,7 +43,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     @property
     def code(self) -> str:
         """The call that merges with the chosen sides."""
-        return code_of(self._newest, self.state.chosen)
+        return code_of(self._newest, self.state.choices)
 
     @property
     def can_apply(self) -> bool:
@@ -75,8 +75,8 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         if plan is None:
             return []
         ends = (plan.base, plan.ours, plan.theirs)
-        held = self._shown.get(start)
-        if held is None or (held[0].base, held[0].ours, held[0].theirs) != ends:
+        cached = self._shown.get(start)
+        if cached is None or (cached[0].base, cached[0].ours, cached[0].theirs) != ends:
             self._shown = {start: (plan, plan.conflicts.sample(PAGE, offset=start))}
         return self._shown[start][1]
 
@@ -85,7 +85,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         state, plan = self.state, self.state.plan
         if plan is None:
             error = state.error if why else None
-            headline = () if error is None else (" ".join(told_error(error).split()),)
+            headline = () if error is None else (" ".join(error_text(error).split()),)
             return Card(kind="Merge plan", title="no plan", headline=headline)
         card = branch_plan_card(plan, now)
         left = f"{count(plan.num_unsettled)} without a side" if plan.num_unsettled else ""
@@ -98,11 +98,11 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
 
     # ---- the operation
 
-    def _preview(self, chosen: Picks) -> BranchMergePlan:
-        self._newest = self._newest.resolved(sides_of(chosen))
+    def _preview(self, choices: Picks) -> BranchMergePlan:
+        self._newest = self._newest.resolved(sides_of(choices))
         return self._newest
 
-    def _moved(self, plan: BranchMergePlan) -> str:
+    def _newer_commits(self, plan: BranchMergePlan) -> str:
         ends = ((plan._source, plan.theirs), (plan._target, plan.ours))
         moved = [
             f"{ref(*seen)} became {ref(location.name, latest)}"
@@ -114,17 +114,17 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         listed = " and ".join(moved)
         return f"Others wrote: {listed}. This is what would happen now; merge again."
 
-    def _read(self, plan: BranchMergePlan) -> int:
+    def _base_version(self, plan: BranchMergePlan) -> int:
         return plan.ours[1]
 
     def _apply(self, plan: BranchMergePlan) -> ApplyResult:
         return plan.apply()
 
-    def _take_back(self, result: ApplyResult) -> str:
+    def _undo_result(self, result: ApplyResult) -> str:
         if result.version == result.read_version:
             raise InvalidArgumentError("The merge had nothing to do, so there is nothing to undo.")
         location = self._newest._target
-        self._newest._land(lambda _: taken_back(location, result.version))
+        self._newest._land(lambda _: undo_newest(location, result.version))
         where, there = (
             ref(location.name, result.version + 1),
             ref(location.name, result.version - 1),
@@ -137,7 +137,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
         card, plan, rows = self.view(now), self.plan, self.shown()
         tables = card.tables
         if plan is not None and rows:
-            picks = self.state.chosen
+            picks = self.state.choices
             tables = (_conflicts_table(rows, picks, self.start, plan.num_conflicts), *tables)
         return replace(card, facts=(*card.facts, code_fact(self.code)), tables=tables)
 
@@ -163,7 +163,7 @@ def conflict_table(row: ConflictedRow, picks: Picks) -> Table:
     names = row.columns[: options.display_columns]
     more = len(row.columns) - len(names)
     return Table(
-        caption=f"{told(row.key)}: {_KINDS[row.kind]}",
+        caption=f"{key_text(row.key)}: {_KINDS[row.kind]}",
         columns=tuple(map(Column, _COLUMNS)),
         rows=tuple(_value_row(row, name, picks) for name in names),
         note=f"{plural(more, 'more column')}" if more else "",
@@ -190,7 +190,7 @@ def _conflicts_table(rows: Sequence[ConflictedRow], picks: Picks, start: int, to
     for row in rows:
         for one in conflict_table(row, picks).rows:
             marked = frozenset(place + 1 for place in one.marked)
-            lines.append(Row((told(row.key), *one.cells), marked=marked))
+            lines.append(Row((key_text(row.key), *one.cells), marked=marked))
     which = f"{count(start + 1)} to {count(start + len(rows))}" if rows else "none"
     return Table(
         caption="Conflicts",

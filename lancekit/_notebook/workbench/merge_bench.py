@@ -14,10 +14,10 @@ from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._format.paths import top_of
 from lancekit._notebook.cards.common import facts, ref
 from lancekit._notebook.cards.explanations import merge_plan_card
-from lancekit._notebook.render.controls import told_error
+from lancekit._notebook.render.controls import error_text
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
-from lancekit._notebook.workbench.bench import Bench, Panel, taken_back
+from lancekit._notebook.workbench.bench import Bench, Panel, undo_newest
 from lancekit._notebook.workbench.rules import Rules, built, code_of, rules_of
 from lancekit._notebook.workbench.steps import State
 from lancekit._operations.common.results import MergeResult
@@ -57,20 +57,20 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     ) -> None:
         self._builder = builder
         self._handle = builder._handle
-        self.held = hold(data, schema, self._handle._snapshot.row_schema)
+        self.source = buffer_source(data, schema, self._handle._snapshot.row_schema)
         key = tuple(field.name for field in self._handle._snapshot.manifest.schema.primary_key)
         rules = rules_of(builder, builder._clauses.on or key)
-        super().__init__(rules, panel, on_demand=self.held.on_demand)
+        super().__init__(rules, panel, on_demand=self.source.on_demand)
         self._rows = "df" if schema is None else "df, schema=schema"
-        if not self.held.on_demand:
-            self._look(rules)
+        if not self.source.on_demand:
+            self._make_preview(rules)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that can be keys: columns of both sides, and the chosen keys."""
         names = self.schema.names
-        both = [name for name in self.held.schema.names if name in names]
-        return tuple(dict.fromkeys([*both, *self.state.chosen.on]))
+        both = [name for name in self.source.schema.names if name in names]
+        return tuple(dict.fromkeys([*both, *self.state.choices.on]))
 
     @property
     def schema(self) -> pa.Schema:
@@ -80,26 +80,26 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
     @property
     def code(self) -> str:
         """The call that merges by the chosen rules."""
-        return code_of(self._builder, self.state.chosen, self._rows)
+        return code_of(self._builder, self.state.choices, self._rows)
 
     def view(self, now: datetime, *, why: bool = True) -> Card:
         """Return the card of the preview; without one, ``why`` puts the error into the headline."""
         state = self.state
-        rules, plan = state.chosen, state.plan
-        odd, differing = self.held.odd(rules.on), drift(self.held.schema, self.schema)
+        source, rules, plan = self.source, state.choices, state.plan
+        problems, differing = source.key_problems(rules.on), drift(source.schema, self.schema)
         about = facts(
-            ("null keys", _nulls(odd, state)),
-            ("repeated keys", _repeated(odd, rules)),
-            ("schema", _drift_in_words(differing)),
+            ("null keys", _nulls(problems, state)),
+            ("repeated keys", _repeated(problems, rules)),
+            ("schema", _drift_words(differing)),
         )
-        tables = (*_repeated_table(odd, rules), *_drift_table(differing, rules))
+        tables = (*_repeated_table(problems, rules), *_drift_table(differing, rules))
         if isinstance(plan, MergePlan):
             card = merge_plan_card(plan, now)
-            told = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
-            return replace(card, facts=(*about, *told), tables=(*tables, *card.tables))
+            rest = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
+            return replace(card, facts=(*about, *rest), tables=(*tables, *card.tables))
         reason = "not previewed yet: it is work on Spark"
         if state.error is not None:
-            reason = " ".join(told_error(state.error).split()) if why else "no preview"
+            reason = " ".join(error_text(state.error).split()) if why else "no preview"
         return Card(
             kind="Merge plan",
             title=f"merge on {listing(rules.on, options.display_columns) or 'no key'}",
@@ -110,14 +110,14 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 
     # ---- the operation
 
-    def _preview(self, chosen: Rules) -> MergePlan:
+    def _preview(self, choices: Rules) -> MergePlan:
         handle = self._handle
         newest = handle._snapshot
         if not handle._read_only and list_versions(handle._location).latest != newest.version:
             newest = latest_snapshot(handle._location)
-        return built(self._builder, chosen)._preview_at(newest, self.held.rows, self.held.cast)
+        return built(self._builder, choices)._preview_at(newest, self.source.rows, self.source.cast)
 
-    def _moved(self, plan: MergePlan) -> str:
+    def _newer_commits(self, plan: MergePlan) -> str:
         handle = self._handle
         latest = plan.version if handle._read_only else list_versions(handle._location).latest
         if latest == plan.version:
@@ -125,20 +125,20 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         was, now = ref(plan.branch, plan.version), ref(plan.branch, latest)
         return f"Others wrote: {was} became {now}. This is what would happen now; apply it again."
 
-    def _read(self, plan: MergePlan) -> int:
+    def _base_version(self, plan: MergePlan) -> int:
         return plan.version
 
     def _apply(self, plan: MergePlan) -> MergeResult:
         return plan.apply()
 
-    def _take_back(self, result: MergeResult) -> str:
+    def _undo_result(self, result: MergeResult) -> str:
         handle = self._handle
         location = handle._location if result.location is None else result.location
-        handle._move(lambda _: taken_back(location, result.version))
+        handle._move(lambda _: undo_newest(location, result.version))
         where, there = (ref(result.branch, v) for v in (handle.version, result.version - 1))
         return f"Taken back: {where} has the rows of {there}."
 
-    def _drop(self, plan: MergePlan) -> None:
+    def _release(self, plan: MergePlan) -> None:
         plan.close()
 
     # ---- display
@@ -154,31 +154,31 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 # ---- problems with the source's keys
 
 
-def _nulls(odd: Odd, state: _State) -> str:
-    if not odd.nulls:
+def _nulls(problems: KeyProblems, state: _State) -> str:
+    if not problems.nulls:
         return ""
-    fate = "is inserted as new" if state.chosen.alone == "insert" else "is left out"
+    fate = "is inserted as new" if state.choices.new == "insert" else "is left out"
+    rows = f"{plural(problems.nulls, 'source row')} with a null in the key"
     if isinstance(state.error, NullKeyError):
-        return f"{plural(odd.nulls, 'source row')} with a null in the key, which it may not have"
-    rows = f"{plural(odd.nulls, 'source row')} with a null in the key"
+        return f"{rows}, which it may not have"
     return f"{rows}: a null equals nothing, so each {fate}"
 
 
-def _repeated(odd: Odd, rules: Rules) -> str:
-    if not odd.repeated:
+def _repeated(problems: KeyProblems, rules: Rules) -> str:
+    if not problems.repeated:
         return ""
-    kept = {
+    words = {
         "first": "of each key the first row is kept",
         "last": "of each key the last row is kept",
         "largest": f"of each key the row with the largest {clean(rules.largest)} is kept",
     }
-    said = "such rows are refused: choose which to keep"
-    return kept.get(rules.twice, said)
+    refused = "such rows are refused: choose which to keep"
+    return words.get(rules.dedupe, refused)
 
 
-def _repeated_table(odd: Odd, rules: Rules) -> Iterator[Table]:
-    if odd.repeated:
-        shown = odd.repeated[: options.display_rows]
+def _repeated_table(problems: KeyProblems, rules: Rules) -> Iterator[Table]:
+    if problems.repeated:
+        shown = problems.repeated[: options.display_rows]
         yield Table(
             caption="Keys of several source rows",
             columns=tuple(Column(clean(name)) for name in rules.on),
@@ -190,7 +190,7 @@ def _repeated_table(odd: Odd, rules: Rules) -> Iterator[Table]:
 # ---- schema drift
 
 
-def _drift_in_words(differing: tuple[_Drift, ...]) -> str:
+def _drift_words(differing: tuple[_Drift, ...]) -> str:
     kinds = {
         "not in the dataset": [one for one in differing if one.dataset is None],
         "of another type": [one for one in differing if one.source and one.dataset],
@@ -221,7 +221,7 @@ def _fate(one: _Drift, rules: Rules) -> str:
         return "refused: leave it out, or add the column to the dataset first"
     if one.source is None:
         kept = "keeps its values" if rules.matched.startswith("update") else ""
-        new = "null in new rows" if rules.alone == "insert" else ""
+        new = "null in new rows" if rules.new == "insert" else ""
         return ", ".join(filter(None, [kept, new])) or "not touched"
     return "cast, if no value is lost" if one.fits else "refused: cast it first"
 
@@ -235,7 +235,7 @@ def code_fact(code: str) -> Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class KeyProblems:
     """Problems with the keys of a source.
 
     nulls: the number of rows with a null in the key.
@@ -247,7 +247,7 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Source:
     """The source of a merge, readable several times.
 
     rows: the source for every preview and for the merge.
@@ -260,19 +260,19 @@ class _Held:
     schema: pa.Schema
     on_demand: bool
     cast: pa.Schema | None = None
-    _odd: dict[tuple[str, ...], Odd] = field(default_factory=dict)
+    _known: dict[tuple[str, ...], KeyProblems] = field(default_factory=dict)
 
-    def odd(self, on: tuple[str, ...]) -> Odd:
+    def key_problems(self, on: tuple[str, ...]) -> KeyProblems:
         """Return the problems of a key; for rows that are not in memory, none are known."""
-        if on not in self._odd:
+        if on not in self._known:
             table = self.rows if isinstance(self.rows, pa.Table) else None
             there = {top_of(name) if name not in self.schema.names else name for name in on}
-            lacked = there - set(self.schema.names)
-            self._odd[on] = Odd() if table is None or lacked else _odd(table, on)
-        return self._odd[on]
+            missing = there - set(self.schema.names)
+            self._known[on] = KeyProblems() if table is None or missing else _problems(table, on)
+        return self._known[on]
 
 
-def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
+def buffer_source(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Source:
     """Buffer source rows as an Arrow table; Spark and replayable file sources stay unread.
 
     data, schema, like: as in `open_source`.
@@ -282,14 +282,14 @@ def hold(data: object, schema: pa.Schema | None, like: pa.Schema) -> _Held:
     on_demand = choose_source(data, is_frame=is_spark_dataframe(data)).engine == "spark"
     if on_demand or (is_replayable(data) and not in_memory(data)):
         with open_source(data, schema, like) as source:
-            return _Held(data, source.schema, on_demand, schema)
+            return _Source(data, source.schema, on_demand, schema)
     rows = owned(data, schema, like)
     if schema is not None or not isinstance(rows, pa.Table):
         rows = as_reader(rows, schema, like).read_all()
-    return _Held(rows, rows.schema, on_demand=False)
+    return _Source(rows, rows.schema, on_demand=False)
 
 
-def _odd(rows: pa.Table, on: tuple[str, ...]) -> Odd:
+def _problems(rows: pa.Table, on: tuple[str, ...]) -> KeyProblems:
     columns = key_columns(rows, on)
     nulls = np.zeros(rows.num_rows, bool)
     for column in columns:
@@ -301,7 +301,7 @@ def _odd(rows: pa.Table, on: tuple[str, ...]) -> Odd:
         repeated = tuple(error.context["keys"])
     except (pa.ArrowException, TypeError):
         pass  # the type cannot be a key: the preview's error explains it better
-    return Odd(int(nulls.sum()), repeated)
+    return KeyProblems(int(nulls.sum()), repeated)
 
 
 @dataclass(frozen=True, slots=True)

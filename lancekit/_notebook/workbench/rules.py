@@ -31,11 +31,11 @@ CHOICES: Mapping[str, Choice] = {
             "fail": "fail",
         },
     ),
-    "alone": Choice("new rows", {"insert all": "insert", "nothing": "nothing"}),
-    "lacked": Choice(
+    "new": Choice("new rows", {"insert all": "insert", "nothing": "nothing"}),
+    "missing": Choice(
         "rows the source lacks", {"keep": "keep", "delete": "delete", "delete if …": "delete if"}
     ),
-    "twice": Choice(
+    "dedupe": Choice(
         "several of one key",
         {
             "refuse": "refuse",
@@ -58,28 +58,28 @@ class Rules:
     on: tuple[str, ...]
     matched: str = "update"
     condition: str = ""
-    alone: str = "insert"
-    lacked: str = "keep"
+    new: str = "insert"
+    missing: str = "keep"
     expr: str = ""
-    twice: str = "refuse"
+    dedupe: str = "refuse"
     largest: str = ""
 
 
 def rules_of(builder: MergeInsertBuilder, on: tuple[str, ...]) -> Rules:
     """Return the rules of a builder; for a builder without rules, the rules of an upsert."""
     found = builder._clauses
-    twice = "largest" if found.dedupe_by else found.dedupe or "refuse"
-    rules = Rules(on=on, twice=twice, largest=found.dedupe_by or "")
+    dedupe = "largest" if found.dedupe_by else found.dedupe or "refuse"
+    rules = Rules(on=on, dedupe=dedupe, largest=found.dedupe_by or "")
     if found.matched == "keep" and not found.insert and not found.delete_by_source:
         return rules
     matched = {"keep": "leave", "update": "update if" if found.condition else "update"}
-    lacked = "delete if" if found.by_source else "delete" if found.delete_by_source else "keep"
+    missing = "delete if" if found.by_source else "delete" if found.delete_by_source else "keep"
     return replace(
         rules,
         matched=matched.get(found.matched, found.matched),
         condition=found.condition or "",
-        alone="insert" if found.insert else "nothing",
-        lacked=lacked,
+        new="insert" if found.insert else "nothing",
+        missing=missing,
         expr=found.by_source or "",
     )
 
@@ -104,12 +104,12 @@ def _calls(rules: Rules) -> Iterator[Call]:
         "last": Call("dedupe", ("last",)),
         "largest": Call("dedupe", named={"by": rules.largest}),
     }
-    lacked = {
+    missing = {
         "delete": Call("when_not_matched_by_source_delete"),
         "delete if": Call("when_not_matched_by_source_delete", (rules.expr,)),
     }
-    yield from filter(None, [calls.get(rules.matched), calls.get(rules.alone)])
-    yield from filter(None, [lacked.get(rules.lacked), calls.get(rules.twice)])
+    yield from filter(None, [calls.get(rules.matched), calls.get(rules.new)])
+    yield from filter(None, [missing.get(rules.missing), calls.get(rules.dedupe)])
 
 
 def built(builder: MergeInsertBuilder, rules: Rules) -> MergeInsertBuilder:
@@ -166,5 +166,5 @@ def code_of(builder: MergeInsertBuilder, rules: Rules, rows: str = "df") -> str:
     """
     on = rules.on[0] if len(rules.on) == 1 else list(rules.on)
     calls = [Call("merge_insert", (on,)), *_calls(rules), *_settings(builder)]
-    told = [called(call.name, *call.arguments, **call.named) for call in calls]
-    return chained("ds", [*told, f"execute({rows})"])
+    texts = [called(call.name, *call.arguments, **call.named) for call in calls]
+    return chained("ds", [*texts, f"execute({rows})"])

@@ -24,16 +24,16 @@ C = TypeVar("C")
 P = TypeVar("P")
 R = TypeVar("R", bound=Result)
 
-#: *waiting* for a request to preview, *looking*: making the preview, *ready* to apply it, *failed*
-#: to make or to apply it, *applying* it, *done*: applied, and *undoing* the result
-Phase = Literal["waiting", "looking", "ready", "failed", "applying", "done", "undoing"]
+#: *waiting* for a request, *previewing*: making a preview, *ready* to apply it, *failed* to make or
+#: to apply it, *applying* it, *done*: applied, and *undoing* the result
+Phase = Literal["waiting", "previewing", "ready", "failed", "applying", "done", "undoing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Generic[C, P, R]):
     """The state of a workbench; an event that does not fit its phase returns the same state.
 
-    chosen: the choices.
+    choices: the choices.
     phase: the current activity, or the possible next one.
     on_demand: True if previews are made only on request.
     plan: the newest preview; while a newer one is made, the preview of earlier choices.
@@ -43,8 +43,8 @@ class State(Generic[C, P, R]):
     page: the shown page of a long list.
     """
 
-    chosen: C
-    phase: Phase = "looking"
+    choices: C
+    phase: Phase = "previewing"
     on_demand: bool = False
     plan: P | None = None
     result: R | None = None
@@ -67,33 +67,33 @@ class State(Generic[C, P, R]):
         """True if there is a result to undo."""
         return self.result is not None and not self.is_busy
 
-    def choose(self, chosen: C) -> State[C, P, R]:
+    def choose(self, choices: C) -> State[C, P, R]:
         """Replace the choices."""
-        if self.is_busy or chosen == self.chosen:
+        if self.is_busy or choices == self.choices:
             return self
-        return replace(self, chosen=chosen, phase=self._first, error=None, notice="")
+        return replace(self, choices=choices, phase=self._first, error=None, notice="")
 
-    def look(self) -> State[C, P, R]:
+    def request_preview(self) -> State[C, P, R]:
         """Request a preview."""
-        return self if self.is_busy else replace(self, phase="looking", error=None, notice="")
+        return self if self.is_busy else replace(self, phase="previewing", error=None, notice="")
 
     def turn(self, page: int) -> State[C, P, R]:
         """Show another page."""
         return replace(self, page=max(page, 0))
 
-    def said(self, notice: str) -> State[C, P, R]:
+    def with_notice(self, notice: str) -> State[C, P, R]:
         """Show a notice; the phase stays."""
         return replace(self, notice=notice)
 
-    def previewed(self, chosen: C, plan: P) -> State[C, P, R]:
+    def previewed(self, choices: C, plan: P) -> State[C, P, R]:
         """Store the preview of some choices, unless they have changed."""
-        if self.phase != "looking" or chosen != self.chosen:
+        if self.phase != "previewing" or choices != self.choices:
             return self
         return replace(self, phase="ready", plan=plan, error=None)
 
-    def failed(self, chosen: C, error: Exception) -> State[C, P, R]:
+    def failed(self, choices: C, error: Exception) -> State[C, P, R]:
         """Store the error of a preview of some choices, unless they have changed."""
-        if self.phase != "looking" or chosen != self.chosen:
+        if self.phase != "previewing" or choices != self.choices:
             return self
         return replace(self, phase="failed", plan=None, error=error)
 
@@ -101,7 +101,7 @@ class State(Generic[C, P, R]):
         """Request that the shown plan is applied."""
         return replace(self, phase="applying", notice="") if self.can_apply else self
 
-    def moved(self, plan: P, notice: str) -> State[C, P, R]:
+    def outdated(self, plan: P, notice: str) -> State[C, P, R]:
         """Store a newer preview after others committed; the user must see it before applying."""
         return replace(self, phase="ready", plan=plan, notice=notice)
 
@@ -125,7 +125,7 @@ class State(Generic[C, P, R]):
     @property
     def _first(self) -> Phase:
         """The phase after a change of choices."""
-        return "waiting" if self.on_demand else "looking"
+        return "waiting" if self.on_demand else "previewing"
 
 
 #: an event: a method of a state, with its arguments

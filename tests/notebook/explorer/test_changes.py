@@ -8,7 +8,7 @@ import pytest
 import lancekit as lk
 from lancekit._notebook.explorer.changes import NAMED, Change, apply_plan, plan_change
 from lancekit._notebook.explorer.pages import Reader
-from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.controls import as_html
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def test_a_plan_changes_nothing_and_its_code_does_the_same(ds, reader, change):
     before = files(ds)
     plan = plan_change(reader, change)
     assert files(ds) == before
-    assert plan.code in unescape(drawn(plan))
+    assert plan.code in unescape(as_html(plan))
     result = apply_plan(reader, plan)
     assert files(ds) != before
-    assert "lancekit" in drawn(result)
+    assert "lancekit" in as_html(result)
     assert ds.version == 8
 
 

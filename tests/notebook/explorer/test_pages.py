@@ -23,14 +23,14 @@ def state(ds):
 def test_a_plain_page_reads_no_more_than_itself(ds, state):
     page = read_page(ds, state.turn(2), never)
     assert page.rows.equals(ds.to_table(limit=10, offset=20))
-    assert (page.start, page.total, page.looked_at, page.columns) == (20, 99, 10, 3)
+    assert (page.start, page.total, page.rows_read, page.columns) == (20, 99, 10, 3)
 
 
 @pytest.mark.cover
 @pytest.mark.parametrize("condition", ["", "x > 4", "x IS NULL", "id < 0"])
 @pytest.mark.parametrize("order", [None, ("x", True), ("x", False), ("letter", False)])
 def test_a_page_is_that_of_all_rows(ds, state, condition, order, monkeypatch):
-    monkeypatch.setattr(pages, "_FOLDED", 7)  # so that the best are put together many times
+    monkeypatch.setattr(pages, "_SORT_BATCH", 7)  # so that the best are put together many times
     state = replace(state, filter=condition, order=order)
     if state.is_plain:
         return
@@ -39,7 +39,7 @@ def test_a_page_is_that_of_all_rows(ds, state, condition, order, monkeypatch):
     for number in (0, 1, 4, 50):
         page = read_page(ds, replace(state, page=number), never)
         assert page.rows.equals(whole.slice(number * 10, 10)), (number, order)
-        assert (page.total, page.looked_at) == (len(whole), 99)
+        assert (page.total, page.rows_read) == (len(whole), 99)
 
 
 def test_pages_of_random_rows_with_stable_row_ids(tmp_path):
@@ -67,12 +67,12 @@ def test_a_column_that_is_sorted_by_is_shown(ds, state):
 
 
 def test_what_takes_long_is_told_and_read_when_it_is_asked_for(ds, state, monkeypatch):
-    monkeypatch.setattr(pages, "ASKED_ABOVE", 10)
+    monkeypatch.setattr(pages, "CONFIRM_ABOVE", 10)
     wanted = state.where("x > 4")
     cost = read_page(ds, wanted, never)
     assert not isinstance(cost, Page)
     assert (cost.rows, cost.bytes > 10) == (99, True)
-    assert read_page(ds, wanted.ask(), never).total == ds.count_rows("x > 4")
+    assert read_page(ds, wanted.confirm(), never).total == ds.count_rows("x > 4")
     assert read_page(ds, state, never).total == 99
 
 

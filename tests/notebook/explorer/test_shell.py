@@ -124,7 +124,7 @@ def test_columns(shell):
 
 
 def test_what_takes_long_is_asked_for(shell, monkeypatch):
-    monkeypatch.setattr("lancekit._notebook.explorer.pages.ASKED_ABOVE", 1)
+    monkeypatch.setattr("lancekit._notebook.explorer.pages.CONFIRM_ABOVE", 1)
     after(shell, filter="x > 4")
     assert "not read yet" in text(shell.pane)
     press(shell, "read")
@@ -134,28 +134,28 @@ def test_what_takes_long_is_asked_for(shell, monkeypatch):
 def test_a_tag_is_confirmed(shell, ds):
     after(shell, views="change", kind="tag", name="good")
     assert shell.pane.layout.display == "none"
-    press(shell, shell.change.ask)
+    press(shell, shell.change.preview)
     assert "good to main:6" in text(shell.change.shown)
     assert "good" not in ds.tags.names()
     press(shell, shell.change.confirm)
     assert ds.tags.get_version("good") == 6
     assert "good" in text(shell.head)
-    press(shell, shell.change.ask)
+    press(shell, shell.change.preview)
     after(shell, slider=7)
     assert shell.change.shown.value == ""  # the plan was of another stop
     after(shell, name="not a name!")
-    press(shell, shell.change.ask, shell.change.confirm)
+    press(shell, shell.change.preview, shell.change.confirm)
     assert 'role="alert">' in shell.change.shown.value
 
 
 def test_a_restore_is_refused_if_somebody_commits_meanwhile(shell, ds):
     after(shell, views="change", kind="restore")
     assert shell.name.layout.display == "none"
-    press(shell, shell.change.ask)
+    press(shell, shell.change.preview)
     lk.dataset(ds.uri).delete("id = 99")
     press(shell, shell.change.confirm)
     assert "came to version 9" in text(shell.change.shown)
-    press(shell, shell.change.ask, shell.change.confirm)
+    press(shell, shell.change.preview, shell.change.confirm)
     assert "main:10" in text(shell.change.shown)
     assert (shell.slider.max, shell.slider.value) == (10, 6)
 
@@ -211,7 +211,7 @@ def test_what_is_gone_is_told_and_nothing_is_raised(shell, ds, tmp_path):
     press(shell, "refresh")
     assert 'role="alert">' in shell.pane.value
     after(shell, branch="trial")
-    press(shell, shell.change.ask)
+    press(shell, shell.change.preview)
     assert 'role="alert">' in shell.change.shown.value
 
 
@@ -225,9 +225,9 @@ def test_dragging_reads_no_rows_and_few_stops(ds, monkeypatch):
         assert go.wait(10)
         return find(self, state)
 
-    def seen(self, state, found, overtaken):
+    def seen(self, state, found, cancelled):
         pages.append(state.version)
-        return view(self, state, found, overtaken)
+        return view(self, state, found, cancelled)
 
     monkeypatch.setattr(Visit, "stops", slow)
     monkeypatch.setattr(Visit, "view", seen)
@@ -253,7 +253,7 @@ def test_a_thousand_columns_and_versions(tmp_path):
 
 def test_an_error_goes_when_something_else_is_to_be_done(shell):
     after(shell, views="change", kind="tag")
-    press(shell, shell.change.ask)
+    press(shell, shell.change.preview)
     assert "Write a name first" in text(shell.change.shown)
     after(shell, kind="restore")
     assert text(shell.change.shown) == ""

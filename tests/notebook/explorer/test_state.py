@@ -43,14 +43,14 @@ def test_what_a_stop_is_compared_with():
 
 
 def test_a_switch_to_where_one_is_keeps_the_page():
-    there = replace(STATE, page=3, filter="x > 1", is_asked=True)
+    there = replace(STATE, page=3, filter="x > 1", is_confirmed=True)
     assert there.switch("main", (1, 5, 9, 10), 5) == replace(there, versions=(1, 5, 9, 10))
 
 
 def test_other_rows_begin_at_their_first_page_and_are_not_asked_for():
-    there = replace(STATE, page=3, view="schema", is_asked=True)
+    there = replace(STATE, page=3, view="schema", is_confirmed=True)
     for after in (there.where(" x > 1 "), there.sort("x"), there.go(9)):
-        assert (after.page, after.is_asked) == (0, False)
+        assert (after.page, after.is_confirmed) == (0, False)
     assert there.where(" x > 1 ").filter == "x > 1"
     assert there.where("x").view == there.sort("x").view == "rows"
     assert not there.where("x").is_plain
@@ -74,9 +74,9 @@ def test_pages_end():
 
 def test_a_summary_is_asked_for_by_choosing_a_column():
     after = STATE.summarize("x")
-    assert (after.view, after.column, after.is_asked) == ("column", "x", True)
-    assert not after.look("compare").is_asked
-    assert after.look("compare").ask().is_asked
+    assert (after.view, after.column, after.is_confirmed) == ("column", "x", True)
+    assert not after.show("compare").is_confirmed
+    assert after.show("compare").confirm().is_confirmed
 
 
 def test_no_walk_leaves_the_versions():
@@ -88,7 +88,9 @@ def test_no_walk_leaves_the_versions():
                 versions = tuple(sorted(chance.sample(range(1, 50), chance.randint(1, 9))))
                 state = state.switch(chance.choice("ab"), versions, chance.choice([None, 7]))
             case 1:
-                state = chance.choice([state.pin(), state.sort("x"), state.where("y"), state.ask()])
+                state = chance.choice(
+                    [state.pin(), state.sort("x"), state.where("y"), state.confirm()]
+                )
             case _:
                 way = chance.choice([state.go, state.move, state.turn])
                 state = way(chance.randint(-60, 60))

@@ -19,7 +19,7 @@ def never():
 
 def summary(values, **how):
     ds = lk.write_dataset(pa.table({"v": values}), "memory://explorer-summary", mode="overwrite")
-    return read_summary(ds, "v", how.get("overtaken", never))
+    return read_summary(ds, "v", how.get("cancelled", never))
 
 
 @pytest.mark.parametrize("counted", [1 << 16, 3])
@@ -97,6 +97,6 @@ def test_what_has_no_bars(values):
 
 
 def test_what_is_overtaken_ends_and_what_is_not_there_is_an_error():
-    assert summary(pa.array([1]), overtaken=lambda: True) is None
+    assert summary(pa.array([1]), cancelled=lambda: True) is None
     with pytest.raises(lk.errors.ColumnNotFoundError):
         read_summary(lk.dataset("memory://explorer-summary"), "w", never)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.explorer.pages import Reader, apart, read_page
+from lancekit._notebook.explorer.pages import Reader, manifest_diff, read_page
 from lancekit._notebook.explorer.state import ExplorerState
 from lancekit._notebook.explorer.views import (
     code_of,
@@ -20,7 +20,7 @@ from lancekit._notebook.explorer.views import (
     summary_card,
     view_of_page,
 )
-from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.controls import as_html
 from lancekit._notebook.render.html import MAX_BYTES, render_text
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ def never():
 
 def told(reader, state):
     stop = reader.stop(state.place)
-    return stop, None if state.against is None else apart(reader.stop(state.against), stop)
+    return stop, None if state.against is None else manifest_diff(reader.stop(state.against), stop)
 
 
 def test_a_stop_and_what_it_is_compared_with(ds):
@@ -115,7 +115,7 @@ def test_a_thousand_columns_are_a_small_card(tmp_path):
     assert card.tables[0].note == "50 of 1,000 columns"
     page = view_of_page(state, read_page(ds, state, never))
     for one in (card, page, stop_card("wide", state, *told(reader, state), NOW)):
-        assert len(drawn(one).encode()) <= MAX_BYTES
+        assert len(as_html(one).encode()) <= MAX_BYTES
 
 
 def test_a_summary_in_bars(ds):
@@ -152,7 +152,7 @@ def test_nothing_hostile_comes_through(tmp_path):
         summary_card(read_summary(ds, name, never)),
     )
     for card in cards:
-        markup = drawn(card)
+        markup = as_html(card)
         for bad in ("<script", "<img", "\u202e", "</style><b>"):
             assert bad not in markup, bad
 
@@ -172,14 +172,14 @@ def test_code_gives_what_is_shown(ds, home):
         page = read_page(reader.stop(state.place).handle, state, never)
         assert eval(code_of(state), names).equals(page.rows)
     assert "offset=" in code_of(state.turn(2))
-    schema = eval(code_of(state.look("schema")), names)
+    schema = eval(code_of(state.show("schema")), names)
     assert schema == reader.stop(state.place).handle.schema
     column = eval(code_of(replace(state, view="column", column="letter")), names)
     assert column == pa.table({"letter": reader.stop(state.place).handle.to_table()["letter"]})
-    pinned = state.pin().go(8).look("compare")
+    pinned = state.pin().go(8).show("compare")
     diff = eval(code_of(pinned), names)
     assert (diff.old, diff.new) == (pinned.pinned, pinned.place)
-    assert eval(code_of(state.look("change")), names).version == 6
+    assert eval(code_of(state.show("change")), names).version == 6
 
 
 def test_code_of_another_branch_names_it():

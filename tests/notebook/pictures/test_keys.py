@@ -29,16 +29,16 @@ def test_estimates_are_what_the_filter_does(number):
     words_ = np.frombuffer(found.bitmap, "<u4").reshape(-1, 8)
     block, mask = bit_places(others, len(words_))
     errs = ((words_[block] & mask) == mask).all(axis=1).mean()
-    assert facts.errs == pytest.approx(errs, rel=0.15, abs=2e-5)
+    assert facts.error_rate == pytest.approx(errs, rel=0.15, abs=2e-5)
 
 
 def test_exact_and_empty_ones():
     exact = facts_of("x", build_exact([0], _hashes(0, 60)))
-    assert (exact.exact, exact.keys, exact.errs) == (True, 60, 0)
-    assert "says nothing" in facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"")).said
+    assert (exact.exact, exact.keys, exact.error_rate) == (True, 60, 0)
+    assert "says nothing" in facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"")).words
     full = facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"\xff" * 64))
-    assert full.errs == 1
-    assert "100%" in full.said
+    assert full.error_rate == 1
+    assert "100%" in full.words
 
 
 def test_two_commits():

@@ -15,9 +15,9 @@ from lancekit._notebook.render.controls import (
     Confirmed,
     Interactive,
     Latest,
-    drawn,
+    as_html,
+    error_text,
     page_table,
-    told_error,
 )
 from lancekit._notebook.render.models import Card
 from tests.notebook.conftest import rows
@@ -28,21 +28,21 @@ from tests.notebook.conftest import rows
 def test_what_is_overtaken_is_never_done():
     entered, go, done = threading.Event(), threading.Event(), []
 
-    def work(request, overtaken):
+    def work(request, cancelled):
         done.append(request)
         entered.set()
         assert go.wait(10)
-        done.append(overtaken())
+        done.append(cancelled())
 
     latest = Latest(work, done.append)
-    latest.ask(0)
+    latest.submit(0)
     assert entered.wait(10)
     for request in range(1, 100):
-        latest.ask(request)
+        latest.submit(request)
     go.set()
     assert latest.wait(10)
     assert done == [0, True, 99, False]
-    latest.ask(100)
+    latest.submit(100)
     assert latest.wait(10)
     assert done[-2:] == [100, False]
 
@@ -50,15 +50,15 @@ def test_what_is_overtaken_is_never_done():
 def test_stop_forgets_what_waits_and_tells_what_runs():
     entered, go, done = threading.Event(), threading.Event(), []
 
-    def work(request, overtaken):
+    def work(request, cancelled):
         entered.set()
         assert go.wait(10)
-        done.append((request, overtaken()))
+        done.append((request, cancelled()))
 
     latest = Latest(work, done.append)
-    latest.ask("runs")
+    latest.submit("runs")
     assert entered.wait(10)
-    latest.ask("waits")
+    latest.submit("waits")
     latest.stop()
     go.set()
     assert latest.wait(10)
@@ -68,14 +68,14 @@ def test_stop_forgets_what_waits_and_tells_what_runs():
 def test_errors_are_told_and_the_next_request_is_done():
     told = []
 
-    def work(request, _overtaken):
+    def work(request, _cancelled):
         if request == "bad":
             raise ValueError(request)
         told.append(request)
 
     latest = Latest(work, told.append)
     for request in ("bad", "good"):
-        latest.ask(request)
+        latest.submit(request)
         assert latest.wait(10)
     assert isinstance(told[0], ValueError)
     assert told[1:] == ["good"]
@@ -87,13 +87,13 @@ def test_without_threads_who_asks_does_it():
 
     asked = []
 
-    def work(request, _overtaken):
+    def work(request, _cancelled):
         asked.append((request, threading.current_thread()))
         if request < 3:
-            latest.ask(request + 1)  # a widget that changes another one
+            latest.submit(request + 1)  # a widget that changes another one
 
     latest = Latest(work, asked.append, none)
-    latest.ask(1)
+    latest.submit(1)
     assert asked == [(n, threading.current_thread()) for n in (1, 2, 3)]
 
 
@@ -101,7 +101,7 @@ def test_the_options_of_who_asks_hold():
     seen = []
     latest = Latest(lambda *_: seen.append(lk.options.display_rows), seen.append)
     with lk.options(display_rows=3):
-        latest.ask(None)
+        latest.submit(None)
         assert latest.wait(10)
     assert seen == [3]
 
@@ -145,12 +145,12 @@ def test_a_value_is_bounded(value, shown):
 
 
 def test_an_error_is_a_few_lines_that_are_safe():
-    assert told_error(ValueError("a\nb\x1b")) == "ValueError: a\nb\\x1b"
-    assert told_error(ValueError("a\n" * 1000)).count("\n") < 12
+    assert error_text(ValueError("a\nb\x1b")) == "ValueError: a\nb\\x1b"
+    assert error_text(ValueError("a\n" * 1000)).count("\n") < 12
     with pytest.raises(lk.errors.LancekitError) as caught:
         lk.dataset("memory://not-there-at-all")
-    assert told_error(caught.value).startswith("There is no Lance dataset")
-    html = drawn(ValueError("<script>\x1b[2J"))
+    assert error_text(caught.value).startswith("There is no Lance dataset")
+    html = as_html(ValueError("<script>\x1b[2J"))
     assert 'role="alert">' in html
     assert "<script>" not in html
     assert "\x1b" not in html
@@ -177,12 +177,12 @@ def test_nothing_is_done_before_it_is_confirmed(confirmed):
     ds, change = confirmed
     press(change, "confirm")
     assert (ds.version, change.shown.value) == (1, "")
-    press(change, "ask")
+    press(change, "preview")
     assert "Explanation" in change.shown.value
     assert change._choice.layout.display is None
     press(change, "leave", "confirm")
     assert (ds.version, change.shown.value) == (1, "")
-    press(change, "ask", "confirm")
+    press(change, "preview", "confirm")
     assert "deleted 2 rows" in change.shown.value
     assert change._choice.layout.display == "none"
     press(change, "confirm")
@@ -198,7 +198,7 @@ def test_a_plan_that_was_not_seen_is_not_applied():
         return "plan"
 
     change = Confirmed("do", "do it", plan, applied.append)
-    change.ask.click()
+    change.preview.click()
     assert asked.wait(10)
     change.confirm.click()  # before it is there
     go.set()
@@ -209,10 +209,10 @@ def test_a_plan_that_was_not_seen_is_not_applied():
 def test_what_a_change_raises_is_shown(confirmed):
     ds, change = confirmed
     change._apply = lambda _: ds.delete("nothing = 1")
-    press(change, "ask", "confirm")
+    press(change, "preview", "confirm")
     assert 'role="alert">' in change.shown.value
     assert "nothing" in change.shown.value
-    press(change, "ask")
+    press(change, "preview")
     assert "Explanation" in change.shown.value
 
 

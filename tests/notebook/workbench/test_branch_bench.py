@@ -95,16 +95,16 @@ def test_pages_of_conflicts(sides):
     picked = bench.shown()[0].key["id"]
     widgets(bench.widget)[f"id {picked}"].value = "theirs"
     assert bench.wait(60)
-    assert bench.state.chosen.rows == ((picked, "theirs"),)
+    assert bench.state.choices.rows == ((picked, "theirs"),)
     assert bench.start == 5
     widgets(bench.widget)[f"id {picked}"].value = ""
     assert bench.wait(60)
-    assert bench.state.chosen == Picks()
+    assert bench.state.choices == Picks()
 
 
 def test_branches_that_moved_are_shown_again(sides):
     bench = sides.branches.merge("trial", dry_run=True, conflicts="theirs").interactive()
-    assert bench.state.chosen == Picks(every="theirs")
+    assert bench.state.choices == Picks(every="theirs")
     sides.checkout_version(("trial", None)).insert({"id": [50]}, mode="append")
     bench.apply()
     assert "trial:3 became trial:4" in bench.state.notice

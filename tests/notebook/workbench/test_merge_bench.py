@@ -23,7 +23,7 @@ SOURCE = {"id": [2, 3, 3, 20], "price": [2.0, 3.5, 3.75, 20.0]}
 def bench_of(ds, rows=None, **rules):
     bench = open_merge(ds.merge_insert("id"), SOURCE if rows is None else rows)
     if rules:
-        bench.choose(replace(bench.state.chosen, **rules))
+        bench.choose(replace(bench.state.choices, **rules))
         assert bench.wait(60)
     return bench
 
@@ -72,7 +72,7 @@ def test_clicks_change_what_is_previewed_and_the_code(ds):
 
 
 def test_apply_and_undo(ds):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     made = widgets(bench.widget)
     made["apply to main:1"].click()
     assert bench.state.phase == "done"
@@ -92,7 +92,7 @@ def test_apply_and_undo(ds):
 
 
 def test_a_table_that_moved_is_shown_before_it_is_changed(ds):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     lk.dataset(ds.uri).delete("id = 2")
     bench.apply()
     assert (bench.state.phase, ds.latest_version) == ("ready", 2)
@@ -103,15 +103,15 @@ def test_a_table_that_moved_is_shown_before_it_is_changed(ds):
 
 
 def test_who_writes_at_the_last_moment_is_told_of(ds, monkeypatch):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     lk.dataset(ds.uri).delete("id = 8")
-    monkeypatch.setattr(bench, "_moved", lambda plan: "")
+    monkeypatch.setattr(bench, "_newer_commits", lambda plan: "")
     bench.apply()
     assert bench.state.notice == "Others wrote in that moment: it was done on version 2."
 
 
 def test_undo_is_refused_by_name_if_others_wrote_since(ds):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     bench.apply()
     lk.write_dataset({"id": [77]}, ds.uri, mode="append", commit_message="mine, too")
     bench.undo()
@@ -122,7 +122,7 @@ def test_undo_is_refused_by_name_if_others_wrote_since(ds):
 
 
 def test_a_conflict_is_shown_as_its_card(ds, monkeypatch):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     error = RetryableConflictError("lost", reason="<b>they</b> were first", mine="Update")
 
     def apply(plan):
@@ -135,13 +135,13 @@ def test_a_conflict_is_shown_as_its_card(ds, monkeypatch):
     assert "Conflict" in widget.children[3].value
     assert "<b>they" not in widget.children[3].value
     monkeypatch.undo()
-    bench.look()
+    bench.request_preview()
     assert bench.wait(60)
     assert bench.state.can_apply
 
 
 def test_an_interrupt_is_shown_in_place(ds, monkeypatch):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
 
     def apply(plan):
         raise KeyboardInterrupt
@@ -155,28 +155,28 @@ def test_an_interrupt_is_shown_in_place(ds, monkeypatch):
 def test_a_pinned_handle_is_previewed_and_not_changed(ds):
     lk.dataset(ds.uri).delete("id < 4")
     pinned = ds.at(1)
-    bench = bench_of(pinned, twice="last")
+    bench = bench_of(pinned, dedupe="last")
     assert bench.state.plan.version == 1
     bench.apply()
     assert "pinned" in str(bench.state.error)
 
 
 def test_one_preview_at_a_time_and_the_last_one_counts(ds, monkeypatch):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     made, entered, go = bench._preview, threading.Event(), threading.Event()
     asked = []
 
-    def slow(chosen):
-        asked.append(chosen.twice)
+    def slow(choices):
+        asked.append(choices.dedupe)
         entered.set()
         assert go.wait(30)
-        return made(chosen)
+        return made(choices)
 
     monkeypatch.setattr(bench, "_preview", slow)
-    bench.choose(replace(bench.state.chosen, twice="first"))
+    bench.choose(replace(bench.state.choices, dedupe="first"))
     assert entered.wait(30)
-    for twice in ("refuse", "last", "first", "last"):
-        bench.choose(replace(bench.state.chosen, twice=twice))
+    for dedupe in ("refuse", "last", "first", "last"):
+        bench.choose(replace(bench.state.choices, dedupe=dedupe))
     go.set()
     assert bench.wait(60)
     assert asked == ["first", "last"]
@@ -214,7 +214,7 @@ def test_hostile_names(evil, tmp_path):
 
 
 def test_the_twin_is_what_a_saved_notebook_has(ds):
-    bench = bench_of(ds, twice="last")
+    bench = bench_of(ds, dedupe="last")
     bundle = bench._repr_mimebundle_()
     assert {"text/plain", "text/html"} <= bundle.keys()
     for text in bundle.values():

@@ -20,16 +20,16 @@ def ds():
 
 def test_every_choice_is_code_that_makes_the_same_builder(ds):
     options = [choice.options.values() for choice in CHOICES.values()]
-    for matched, alone, lacked, twice in itertools.product(*options):
+    for matched, new, missing, dedupe in itertools.product(*options):
         rules = Rules(
             on=("id", EVIL),
             matched=matched,
-            alone=alone,
-            lacked=lacked,
-            twice=twice,
+            new=new,
+            missing=missing,
+            dedupe=dedupe,
             condition="source.v > 1" if matched == "update if" else "",
-            expr="v > 1" if lacked == "delete if" else "",
-            largest=EVIL if twice == "largest" else "",
+            expr="v > 1" if missing == "delete if" else "",
+            largest=EVIL if dedupe == "largest" else "",
         )
         builder = built(ds.merge_insert("id"), rules)
         code = code_of(ds.merge_insert("id"), rules)
@@ -37,15 +37,15 @@ def test_every_choice_is_code_that_makes_the_same_builder(ds):
         assert "\u202e" not in code
         same = eval(code.replace(".execute(df)", ""), {"ds": ds})
         assert same._clauses == builder._clauses
-        if matched != "leave" or alone == "insert" or lacked != "keep":
+        if matched != "leave" or new == "insert" or missing != "keep":
             assert rules_of(builder, rules.on) == rules
 
 
 def test_a_merge_without_rules_begins_as_an_upsert(ds):
     assert rules_of(ds.merge_insert("id"), ("id",)) == Rules(on=("id",))
     deduped = ds.merge_insert("id", dedupe="last")
-    assert rules_of(deduped, ("id",)).twice == "last"
-    assert rules_of(ds.merge_insert("id", dedupe_by="v"), ("id",)).twice == "largest"
+    assert rules_of(deduped, ("id",)).dedupe == "last"
+    assert rules_of(ds.merge_insert("id", dedupe_by="v"), ("id",)).dedupe == "largest"
 
 
 def test_what_was_said_besides_rules_stays(ds):

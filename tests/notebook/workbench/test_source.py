@@ -1,4 +1,4 @@
-"""Sources that are held, and what is odd about them."""
+"""Buffered sources of a merge, and problems with their keys."""
 
 import pandas as pd
 import polars as pl
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook.workbench.merge_bench import Odd, drift, hold
+from lancekit._notebook.workbench.merge_bench import KeyProblems, buffer_source, drift
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 
 LIKE = pa.schema({"id": pa.int64(), "v": pa.string()})
@@ -26,29 +26,29 @@ ROWS = {"id": [1, 1, None], "v": ["a", "b", "c"]}
     ],
 )
 def test_rows_are_held_as_arrow(data):
-    held = hold(data, None, LIKE)
-    assert not held.on_demand
-    assert held.rows.column("id").to_pylist() == [1, 1, None]
-    assert held.odd(("id",)) == Odd(nulls=1, repeated=((1,),))
-    assert held.odd(("id", "v")) == Odd(nulls=1)
-    assert held.odd(("nothing",)) == Odd()
+    source = buffer_source(data, None, LIKE)
+    assert not source.on_demand
+    assert source.rows.column("id").to_pylist() == [1, 1, None]
+    assert source.key_problems(("id",)) == KeyProblems(nulls=1, repeated=((1,),))
+    assert source.key_problems(("id", "v")) == KeyProblems(nulls=1)
+    assert source.key_problems(("nothing",)) == KeyProblems()
 
 
 def test_rows_in_files_are_not_read_into_memory(tmp_path):
     ds = lk.write_dataset(ROWS, tmp_path / "d")
-    held = hold(ds, None, LIKE)
-    assert held.rows is ds
-    assert held.schema.names == ["id", "v"]
-    assert held.odd(("id",)) == Odd()
+    source = buffer_source(ds, None, LIKE)
+    assert source.rows is ds
+    assert source.schema.names == ["id", "v"]
+    assert source.key_problems(("id",)) == KeyProblems()
 
 
 def test_rows_are_cast_to_a_schema_that_was_given():
-    held = hold({"id": [1]}, pa.schema({"id": pa.int8()}), LIKE)
-    assert held.schema.field("id").type == pa.int8()
+    source = buffer_source({"id": [1]}, pa.schema({"id": pa.int8()}), LIKE)
+    assert source.schema.field("id").type == pa.int8()
     with pytest.raises(SchemaMismatchError):
-        hold({"id": ["x"]}, pa.schema({"id": pa.int8()}), LIKE)
+        buffer_source({"id": ["x"]}, pa.schema({"id": pa.int8()}), LIKE)
     with pytest.raises(InvalidTypeError):
-        hold(object(), None, LIKE)
+        buffer_source(object(), None, LIKE)
 
 
 def test_drift_is_what_differs():

@@ -7,11 +7,11 @@ import pytest
 from lancekit._notebook.workbench.steps import State
 
 ERROR = ValueError("no")
-READY = State(chosen="a", phase="ready", plan="plan of a")
+READY = State(choices="a", phase="ready", plan="plan of a")
 
 
 def test_a_preview_is_applied_and_taken_back():
-    state = State(chosen="a").previewed("a", "plan")
+    state = State(choices="a").previewed("a", "plan")
     assert (state.phase, state.plan, state.can_apply) == ("ready", "plan", True)
     state = state.apply()
     assert state.phase == "applying"
@@ -25,24 +25,24 @@ def test_a_preview_is_applied_and_taken_back():
     state = state.undo()
     assert (state.phase, state.can_undo) == ("undoing", False)
     state = state.undone("back")
-    assert (state.phase, state.result, state.notice) == ("looking", None, "back")
+    assert (state.phase, state.result, state.notice) == ("previewing", None, "back")
 
 
 def test_only_what_is_chosen_is_previewed():
     state = READY.choose("b")
-    assert (state.phase, state.plan, state.can_apply) == ("looking", "plan of a", False)
+    assert (state.phase, state.plan, state.can_apply) == ("previewing", "plan of a", False)
     assert state.previewed("a", "late") is state
     assert state.failed("a", ERROR) is state
     assert state.apply() is state
     failed = state.failed("b", ERROR)
     assert (failed.phase, failed.error, failed.plan) == ("failed", ERROR, None)
-    assert failed.look().phase == "looking"
+    assert failed.request_preview().phase == "previewing"
     assert failed.choose("c").error is None
     assert READY.choose("a") is READY
 
 
 def test_a_moved_table_asks_again():
-    state = READY.apply().moved("newer", "others wrote")
+    state = READY.apply().outdated("newer", "others wrote")
     assert (state.phase, state.plan, state.notice) == ("ready", "newer", "others wrote")
 
 
@@ -54,15 +54,15 @@ def test_what_is_refused_can_be_tried_again():
 
 
 def test_what_is_on_demand_waits():
-    state = State(chosen="a", phase="waiting", on_demand=True)
+    state = State(choices="a", phase="waiting", on_demand=True)
     assert state.choose("b").phase == "waiting"
-    assert state.look().phase == "looking"
-    done = state.look().previewed("a", 1).apply().applied(2).undo().undone("back")
+    assert state.request_preview().phase == "previewing"
+    done = state.request_preview().previewed("a", 1).apply().applied(2).undo().undone("back")
     assert done.phase == "waiting"
 
 
 @pytest.mark.parametrize(
-    "event", [lambda state: state.choose("b"), State.look, State.apply, State.undo]
+    "event", [lambda state: state.choose("b"), State.request_preview, State.apply, State.undo]
 )
 def test_nobody_asks_for_more_while_the_dataset_is_changed(event):
     state = READY.apply()
@@ -73,25 +73,25 @@ def test_any_events_in_any_order_leave_a_state_that_makes_sense():
     events = [
         ("choose", "a"),
         ("choose", "b"),
-        ("look",),
+        ("request_preview",),
         ("apply",),
         ("undo",),
         ("turn", -1),
         ("turn", 3),
-        ("said", ""),
+        ("with_notice", ""),
     ]
     for seed in range(200):
-        rng, state = random.Random(seed), State(chosen="a", on_demand=seed % 2 == 0)
+        rng, state = random.Random(seed), State(choices="a", on_demand=seed % 2 == 0)
         for _ in range(40):
-            chosen = state.chosen
+            choices = state.choices
             working = {
-                "looking": [("previewed", chosen, chosen), ("failed", chosen, ERROR)],
-                "applying": [("applied", "r"), ("refused", ERROR), ("moved", chosen, "moved")],
+                "previewing": [("previewed", choices, choices), ("failed", choices, ERROR)],
+                "applying": [("applied", "r"), ("refused", ERROR), ("outdated", choices, "moved")],
                 "undoing": [("undone", "back"), ("refused", ERROR)],
             }
             name, *arguments = rng.choice(events + 3 * working.get(state.phase, []))
             state = getattr(state, name)(*arguments)
-            assert not state.can_apply or state.plan == state.chosen
+            assert not state.can_apply or state.plan == state.choices
             assert (state.phase == "failed") <= (state.error is not None)
             assert (state.phase == "undoing") <= (state.result is not None)
             assert state.page >= 0
