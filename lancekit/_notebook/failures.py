@@ -202,7 +202,7 @@ def _causes(error: BaseException, shell: object) -> list[Fact]:
     chain = list(_chain(error))
     facts = [Fact("cause", _cause(one, shell)) for one in chain[:_CAUSES]]
     if len(chain) > _CAUSES:
-        facts[-1] = Fact("cause", f"{len(chain) - _CAUSES + 1} more, one the cause of the other")
+        facts[-1] = Fact("cause", f"a chain of {len(chain) - _CAUSES + 1} more causes")
     return facts
 
 

@@ -29,21 +29,21 @@ from lancekit.options import options
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
 _USAGE = """\
 %%lance                          run the SQL of the cell
-%%lance --preview                tell what it would change, and change nothing
-%%lance -o NAME                  keep the result under a name
-%%lance --limit N                the first N rows of a query
-%%lance --at VERSION             read at a version or a tag, where the SQL says none
-%%lance --include-mem-wal        read with the rows that wait in write-ahead logs
-name << SELECT ...               in such a cell: the same as -o name
+%%lance --preview                show the plan of changes, and change nothing
+%%lance -o NAME                  store the result in a variable
+%%lance --limit N                return the first N rows of a query
+%%lance --at VERSION             read a version or tag wherever the SQL names none
+%%lance --include-mem-wal        include rows of write-ahead logs
+name << SELECT ...               in a %%lance cell: the same as -o name
 %lance SELECT ...                run one statement
-%lance history NAME              the versions
-%lance diff NAME [OLD [NEW]]     what changed since a version or a tag, by default the last
-%lance branches NAME             the branches
-%lance tags NAME                 the tags
-%lance blame NAME [FILTER]       rows, and the version that last changed each
-%lance explain NAME FILTER       what a filter costs, and which index would help
-%lance tb                        the last error, whole
-%lance help                      this
+%lance history NAME              list the versions
+%lance diff NAME [OLD [NEW]]     show changes since a version or tag, by default the previous one
+%lance branches NAME             list the branches
+%lance tags NAME                 list the tags
+%lance blame NAME [FILTER]       show rows with the version that last changed each
+%lance explain NAME FILTER       show the cost of a filter, and an index that would help
+%lance tb                        print the full traceback of the last error
+%lance help                      show this help
 NAME is a variable, a registered name or a path in quotes; name@branch is a branch."""
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
@@ -95,7 +95,7 @@ def lance(shell: Shell, line: str, cell: str | None = None) -> object:
     if not _NAMED.match(line) and word.upper() not in BEGINNINGS and word[:1] not in "(-/":
         close = difflib.get_close_matches(word.lower(), SUBCOMMANDS, 1)
         meant = f" Did you mean {close[0]}?" if close else ""
-        raise _usage(f"%lance has no word {clean(word)!r}, and no statement begins so.{meant}")
+        raise _usage(f"Unknown %lance subcommand or SQL statement: {clean(word)!r}.{meant}")
     return _cell(shell, line, _Flags())
 
 
@@ -104,7 +104,7 @@ def _cell(shell: Shell, text: str, flags: _Flags) -> object:
     # as many blanks as were cut, so that positions in errors are positions in the cell
     sql = " " * named.end() + text[named.end() :] if named else text
     if named and flags.name:
-        raise _usage(f"The result is to be {flags.name}, and {named[1]} as well.")
+        raise _usage(f"The result has two names: {flags.name} (-o) and {named[1]} (<<).")
     names = Names({}, shell.user_ns)
     found = run_statements(
         sql,
@@ -129,20 +129,20 @@ def _flags(line: str) -> _Flags:
     try:
         words = iter(shlex.split(line))
     except ValueError:
-        raise _usage("A quote behind %%lance is not closed.") from None
+        raise _usage("The %%lance line has an unclosed quote.") from None
     found = dict[str, Any]()
     for word in words:
         flag, equals, value = word.partition("=")
         if flag not in FLAGS or (flag in _SWITCHES and equals):
-            raise _usage(f"%%lance has no {clean(word)!r}.")
+            raise _usage(f"Unknown %%lance flag: {clean(word)!r}.")
         name, read = FLAGS[flag]
         if name in found:
-            raise _usage(f"%%lance has {flag} twice.")
+            raise _usage(f"Repeated %%lance flag: {flag}.")
         if flag not in _SWITCHES and not equals:
             value = next(words, "")
         found[name] = read(value)
         if found[name] is None:
-            raise _usage(f"{flag} takes {_VALUE[name]}, and {clean(value)!r} is none.")
+            raise _usage(f"{flag} needs {_VALUE[name]}, got {clean(value)!r}.")
     return _Flags(**found)
 
 
@@ -171,7 +171,7 @@ def _split(rest: str) -> list[str]:
     """Return the dataset name (possibly quoted), and the unparsed remainder if it is not empty."""
     found = re.match(r"\s*('(?:[^']|'')*'\S*|\S+)\s*(.*)$", rest, re.S)
     if found is None:
-        raise _usage("The name of a dataset is missing.")
+        raise _usage("Missing dataset name.")
     return [found[1], *([found[2]] if found[2] else [])]
 
 
@@ -195,7 +195,7 @@ def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
 
 
 def _no_query(tree: object, scope: Scope) -> NoReturn:
-    raise scope.text.fail(tree, "this is no name of a dataset:")
+    raise scope.text.fail(tree, "expected the name of a dataset:")
 
 
 # ---- subcommands of %lance
@@ -204,26 +204,26 @@ def _no_query(tree: object, scope: Scope) -> NoReturn:
 def _diff(ds: LanceDataset, arguments: Sequence[str]) -> object:
     given = [_version(one) or one for one in shlex.split(arguments[0])] if arguments else []
     if len(given) > 2:
-        raise _usage("%lance diff takes a name and two versions at most.")
+        raise _usage(f"%lance diff takes at most 2 versions, got {len(given)}.")
     return ds.diff(*(given or [max(ds.version - 1, 1)]))
 
 
 def _blame(ds: LanceDataset, arguments: Sequence[str]) -> object:
     rows = ds.blame(*arguments)
-    choice = Choice("local", "it reads metadata, and the rows that are shown")
+    choice = Choice("local", "it reads only metadata and the shown rows")
     return SqlResult(sql="%lance blame", schema=rows.schema, choice=choice, table=rows)
 
 
 def _explain(ds: LanceDataset, arguments: Sequence[str]) -> object:
     if not arguments:
-        raise _usage("%lance explain takes a name and a filter.")
+        raise _usage("%lance explain needs a filter after the name.")
     return ds.explain.filter(arguments[0])
 
 
 def _traceback() -> None:
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if error is None:
-        print("There was no error yet.")
+        print("No error yet.")
     else:
         print("".join(traceback.format_exception(error)), end="")
 

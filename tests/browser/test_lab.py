@@ -202,7 +202,7 @@ def test_rules_are_chosen_looked_at_applied_and_taken_back(notebook, folder):
     before = prices.to_table().sort_by("id")
     bench = notebook.panel(WORKBENCH)
     says(bench, "would insert 1, update 2, delete 0")
-    bench.get_by_label("rows the source lacks").select_option("delete")
+    bench.get_by_label("missing rows").select_option("delete")
     says(bench, "delete 1, leave 0")
     bench.get_by_label("new rows").select_option("nothing")
     says(bench, "would insert 0, update 2, delete 1")
@@ -214,7 +214,7 @@ def test_rules_are_chosen_looked_at_applied_and_taken_back(notebook, folder):
     prices.checkout_latest()
     assert prices.to_table().sort_by("id").to_pydict() == {"id": [2, 3], "price": [2.0, 3.5]}
     undo.click()
-    says(bench, "Taken back")
+    says(bench, "Undone")
     prices.checkout_latest()
     assert prices.to_table().sort_by("id") == before
 
@@ -259,7 +259,7 @@ def test_sides_of_branches_are_picked_by_column_and_key_merged_and_taken_back(no
     ]  # fmt: skip
     undo.focus()
     notebook.page.keyboard.press("Enter")
-    says(bench, "Taken back")
+    says(bench, "Undone")
     assert by_id(uri) == before
 
 

@@ -271,8 +271,8 @@ def test_many_tags_are_counted_and_not_read(ds, tmp_path):
         (folder / f"t{i:03}.json").write_text("this would be an error")
     assert lines(ds.tags)[0] == "301 tags"
     assert lines(ds.tags)[-1].strip() == "the first 10 of 301; ds.tags.list() has all"
-    assert fact(ds, "tags") == "more than are read for a card"
-    assert fact(ds.versions(), "tags") == "more than are read for a card"
+    assert fact(ds, "tags") == "too many to read for a card"
+    assert fact(ds.versions(), "tags") == "too many to read for a card"
 
 
 def test_merge_result(ds):
@@ -321,7 +321,7 @@ def test_the_undo_line_says_what_others_lose(ds):
     assert "also undone" not in show_text(theirs, NOW)
     for result in (deleted, theirs):
         copy = pickle.loads(pickle.dumps(result))
-        assert fact(copy, "also undone") == "whatever was committed since"
+        assert fact(copy, "also undone") == "all later commits"
     for i in range(30, 40):
         other.insert(rows(i))
     assert fact(deleted, "also undone").endswith("), and 9 more")
@@ -418,7 +418,7 @@ def test_a_conflict_says_where():
     error = RetryableConflictError(
         "no", mine="Delete", theirs="Update", version=4, evidence=evidence, code="ds.x()"
     )
-    assert lines(error)[0].startswith("your delete met the update of main:4 · can be done again")
+    assert lines(error)[0].startswith("your delete met the update of main:4 · can be retried")
     assert fact(error, "rows") == "7 of fragment 3, 8 of fragment 3"
     assert fact(error, "keys") == "both may have them: hashes 00000000000000ff"
     assert fact(error, "config") == "a, b"
@@ -481,7 +481,7 @@ def test_a_stale_change_of_a_dataset_made_anew_says_so(tmp_path, call):
 
 def test_a_conflict_without_facts_shows_its_sentence():
     error = IncompatibleConflictError("it was replaced by another one", hint="Open it again.")
-    assert lines(error)[0] == "another writer was first · cannot land as it is"
+    assert lines(error)[0] == "another writer committed first · cannot land as it is"
     assert fact(error, "what") == "It was replaced by another one"
     assert fact(error, "next") == "Open it again."
 

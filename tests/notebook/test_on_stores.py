@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit._display import HTML
 from lancekit._notebook.explorer.visit import Visit
 from lancekit._notebook.magics import lance
-from lancekit._notebook.render.controls import drawn
+from lancekit._notebook.render.controls import as_html
 from lancekit.errors import LancekitError, StorageError
 from tests.notebook.conftest import NOW
 from tests.support.faults import Call, Faults, injected
@@ -74,10 +74,10 @@ def test_a_step_costs_two_manifests_at_most_and_no_rows(store: Any) -> None:
         files = asked(lambda event=event: stepped(*event))
         assert len(files) <= most, event
         assert all(file.endswith(".manifest") for file in files)
-    visit.send(lambda state: state.look("schema"))
-    assert asked(lambda: drawn(visit.view(visit.state, visit.stops(visit.state)))) == []
-    visit.send(lambda state: state.look("rows"))
-    page = asked(lambda: drawn(visit.view(visit.state, visit.stops(visit.state))))
+    visit.send(lambda state: state.show("schema"))
+    assert asked(lambda: as_html(visit.view(visit.state, visit.stops(visit.state)))) == []
+    visit.send(lambda state: state.show("rows"))
+    page = asked(lambda: as_html(visit.view(visit.state, visit.stops(visit.state))))
     assert any(".lance" in file.rpartition("/")[2] for file in page)
 
 
@@ -90,10 +90,10 @@ def test_pictures_and_words_ask_for_no_rows(store: Any) -> None:
         shell.user_ns["ds"] = ds
         budgets = {"history": 9, "diff": 1, "branches": 2, "tags": 2}
         for word, most in budgets.items():
-            files = asked(lambda word=word: drawn(lance(shell, f"{word} ds")))
+            files = asked(lambda word=word: as_html(lance(shell, f"{word} ds")))
             assert len(files) <= most, (word, files)
         # how much of the files each column takes is looked up in one of them, and no rows are read
-        looked = asked(lambda: drawn(lance(shell, "explain ds x > 3")))
+        looked = asked(lambda: as_html(lance(shell, "explain ds x > 3")))
         assert len({file.rpartition("/")[2] for file in looked}) <= 1
         assert "b" in repr(lance(shell, "blame ds s = 'b'"))
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: more tags or branches than this are counted but not read, since each is a separate file
 REFS_READ = 200
 #: replaces the tags of a card that did not read them
-TOO_MANY_TAGS = "more than are read for a card"
+TOO_MANY_TAGS = "too many to read for a card"
 #: the largest number of names in one line
 NAMES = 5
 

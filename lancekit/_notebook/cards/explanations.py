@@ -209,7 +209,7 @@ def lookup_planner_card(planner: LsmPointLookupPlanner, _now: datetime) -> Card:
     key = [field.name for field in planner._schema.primary_key]
     return Card(
         kind="Planner",
-        title="look-ups in a table and its shards",
+        title="point lookups in a table and its shards",
         headline=(f"by {listing(key, options.display_columns)}",),
         facts=(_run(".plan_lookup(key).to_table()"),),
     )
@@ -219,7 +219,7 @@ def vector_planner_card(planner: LsmVectorSearchPlanner, _now: datetime) -> Card
     return Card(
         kind="Planner",
         title=f"searches in {_of(planner._snapshot)} and its shards",
-        headline=(f"next to a vector of {clean(str(planner._nearest['column']))}",),
+        headline=(f"nearest to a vector of {clean(str(planner._nearest['column']))}",),
         facts=(_run(".plan_search(vector).to_table()"),),
     )
 
@@ -256,7 +256,7 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
                 ("ignored", _plan_rows(plan.num_ignored_rows, "source row", "without a match")),
                 (
                     "duplicates",
-                    "as many as there are are left out"
+                    "dropped, number unknown"
                     if twice is None
                     else _plan_rows(twice, "source row", "left out"),
                 ),

@@ -70,7 +70,7 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
 def _title(context: _Context) -> str:
     words = [OPERATIONS.get(str(context.get(side)), ("",))[0] for side in ("mine", "theirs")]
     if not all(words) or context.get("version") is None:
-        return "another writer was first"
+        return "another writer committed first"
     words[0] = clean(str(context.get("doing") or words[0]))
     place = ref(context.get("branch"), context["version"])
     return f"your {words[0]} met the {words[1]} of {place}"
@@ -79,7 +79,7 @@ def _title(context: _Context) -> str:
 def _ahead(error: CommitConflictError) -> str:
     if attempts := error.context.get("attempts"):
         return f"given up after {plural(attempts, 'attempt')}"
-    return "can be done again on the newest version" if error.retryable else "cannot land as it is"
+    return "can be retried on the newest version" if error.retryable else "cannot land as it is"
 
 
 def _based_on(context: Mapping[str, object]) -> str:

@@ -39,12 +39,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
         kind="Row history",
         title=key_text(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
         headline=(plural(len(history), "change"), clean(history.branch)),
-        facts=facts(
-            (
-                "or before that",
-                listing((_gap(change) for change in unsure), options.display_columns),
-            ),
-        ),
+        facts=facts(("gaps", listing(map(_gap, unsure), options.display_columns))),
         tables=(
             table(
                 caption="Newest first",
@@ -57,8 +52,8 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
 
 
 def _gap(change: RowChange) -> str:
-    between = f"{count((change.before or 0) + 1)} to {count(change.version - 1)}"
-    return f"version {change.version}: versions {between} are gone"
+    ends = count((change.before or 0) + 1), count(change.version - 1)
+    return f"version {change.version} or before ({' to '.join(dict.fromkeys(ends))} cleaned up)"
 
 
 def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
@@ -98,7 +93,7 @@ def bisection_card(found: Bisection, now: datetime) -> Card:
         facts=(
             *(() if flip is None else _facts(found, flip, now)),
             *facts(
-                ("raised at", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
+                ("errors", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
             ),
             *(() if flip is None else (Fact("see", "found.diff", code=True),)),
             *(() if flip is None else (Fact("undo", flip.undo, code=True),)),
@@ -113,8 +108,8 @@ def _facts(found: Bisection, flip: Flip, now: datetime) -> tuple[Fact, ...]:
         ("committed", when_and_age(flip.timestamp, now)),
         ("operation", operation_word(flip.operation, first=flip.version == 1)),
         ("message", clean(flip.message or "")),
-        ("or one of, cleaned up", listing(map(count, flip.gone), NAMES)),
-        ("or one of, not told", listing(map(count, flip.untested), NAMES)),
+        ("or cleaned-up", listing(map(count, flip.gone), NAMES)),
+        ("or untested", listing(map(count, flip.untested), NAMES)),
     )
 
 

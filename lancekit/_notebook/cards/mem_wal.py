@@ -101,7 +101,7 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
         headline=(*changed_rows(result), f"{result.duration:.2f} s"),
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
-            ("by another merger", plural(skipped, "generation") if skipped else ""),
+            ("merged elsewhere", plural(skipped, "generation") if skipped else ""),
             ("quarantine", f"{plural(aside, 'row')} set aside" if aside else ""),
             *(_done(result) if result.commits else ()),
         )
@@ -139,7 +139,7 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
     )
 
 
-_AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and puts back those that are the newest"
+_AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and its put_back() the newest ones back"
 
 
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
@@ -247,12 +247,12 @@ def shard_writer_card(writer: ShardWriter, _now: datetime) -> Card:
         headline=(clean(writer.state), f"epoch {writer.epoch}"),
         facts=facts(
             ("log", f"written, and seen, up to entry {count(writer.position)}"),
-            ("not in it yet", _amount(memory.pending_rows, memory.pending_bytes)),
+            ("not logged", _amount(memory.pending_rows, memory.pending_bytes)),
             ("in memory", _amount(memory.rows, memory.bytes)),
             ("generation", f"{count(memory.generation)} comes next"),
-            ("not written yet", plural(memory.frozen, "generation") if memory.frozen else ""),
+            ("not written", plural(memory.frozen, "generation") if memory.frozen else ""),
             ("written", plural(done["memtable_flush_count"], "generation")),
-            ("failed", plural(failed, "attempt to write one", "attempts") if failed else ""),
+            ("failed", plural(failed, "flush", "flushes") if failed else ""),
             ("puts", f"{count(done['put_count'])}, in {entries} of the log"),
         ),
     )

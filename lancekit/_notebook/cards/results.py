@@ -202,7 +202,7 @@ def _since(base: tuple[str, int]) -> str:
     if base[1] > 0:
         return ref(*base)
     return (
-        "no base: rows that only theirs has come in, rows that differ are conflicts, no row is "
+        "no base: inserts rows that only theirs has, rows that differ are conflicts, and no row is "
         "deleted"
     )
 
@@ -210,7 +210,7 @@ def _since(base: tuple[str, int]) -> str:
 def comparison_card(found: BranchComparison, _now: datetime) -> Card:
     """Return the card of a branch comparison; it reads no rows."""
     ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
-    way = "theirs is taken over as it is" if found.is_fast_forward else "row by row"
+    way = "fast-forward" if found.is_fast_forward else "row by row"
     return Card(
         kind="Branches",
         title=" beside ".join(clean(name) for name, _ in (found.theirs, found.ours)),
@@ -337,7 +337,7 @@ def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tu
     before = result.version - 1
     line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
     if result.location is None:
-        return (line, Fact("also undone", "whatever was committed since"))
+        return (line, Fact("also undone", "all later commits"))
     history = History(result.location)
     if before not in history.numbers:
         return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)

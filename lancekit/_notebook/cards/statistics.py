@@ -162,7 +162,7 @@ def _looked_at(storage: ColumnStorage) -> str:
         return storage.problem
     files = plural(storage.files, "file")
     if not storage.files:
-        return "no file has it: all its values are null"
+        return "in no file: all values are null"
     return "" if storage.files_read == storage.files else f"{storage.files_read} of {files}"
 
 

@@ -79,16 +79,16 @@ def apply_plan(reader: Reader, plan: Plan) -> object:
         newest = reader.newest(branch)
         if newest != head:
             raise RetryableConflictError(
-                f"Branch {shown(branch)} came to version {newest} since this was shown for version "
-                f"{head}: nothing was done.",
-                hint="Look at it again.",
+                f"Branch {shown(branch)} moved from version {head} to {newest} since the preview. "
+                "Nothing was changed.",
+                hint="Preview the change again.",
                 branch=branch,
                 newest=newest,
             )
     if reader.tags is not None and reader.tags.get(plan.name) != plan.tag:
         raise RetryableConflictError(
-            f"Tag {shown(plan.name)} was moved since this was shown: nothing was done.",
-            hint="Look at it again.",
+            f"Tag {shown(plan.name)} was moved since the preview. Nothing was changed.",
+            hint="Preview the change again.",
             tag=plan.name,
         )
     try:
@@ -119,7 +119,7 @@ def _restore(reader: Reader, change: Change) -> Plan:
 def _tag(reader: Reader, change: Change) -> Plan:
     if reader.tags is None:
         raise InvalidArgumentError(
-            "There are more tags than are read here.", hint="Use ds.tags.create(name, version)."
+            "There are too many tags to list here.", hint="Use ds.tags.create(name, version)."
         )
     old, name = reader.tags.get(change.name), change.name
     tags = reader.handle(change.place).tags
@@ -134,8 +134,8 @@ def _tag(reader: Reader, change: Change) -> Plan:
         card=Card(
             kind="Tag plan",
             title=f"{clean(name)} to {ref(*change.place)}",
-            headline=("a new tag" if old is None else "a tag that moves",),
-            facts=(*was, Fact("writes", "the tag's file; no version, no rows")),
+            headline=("new tag" if old is None else "moved tag",),
+            facts=(*was, Fact("writes", "1 tag file, no version")),
         ),
         code=f"ds.tags.{way}({code(name)}, ({code(change.place[0])}, {change.place[1]}))",
         tag=old,
@@ -148,7 +148,7 @@ def _branch(reader: Reader, change: Change) -> Plan:
     handle = reader.handle(change.place)
     if change.name in reader.branches:
         raise InvalidArgumentError(
-            f"There is a branch {shown(change.name)} already.", hint="Choose another name."
+            f"Branch {shown(change.name)} exists already.", hint="Choose another name."
         )
     return Plan(
         card=handle.explain.create_branch(change.name),
@@ -162,8 +162,8 @@ def _promote(reader: Reader, change: Change) -> Plan:
     newest = reader.newest(source)
     if version != newest:
         raise InvalidArgumentError(
-            f"A branch is promoted as it is at its newest version, {newest}; this is {version}.",
-            hint="Go to the newest version, or make a branch here and promote that one.",
+            f"Only a branch's newest version, {newest}, can be promoted, got version {version}.",
+            hint="Select the newest version, or create a branch here and promote it.",
         )
     branches = reader.handle(change.place).branches
     plan = branches.merge(source, change.name, dry_run=True)

@@ -169,7 +169,7 @@ class _TopK:
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             kind = self._parts[0].column("key").type
             raise InvalidArgumentError(
-                f"Column {shown(self._name)} holds {shown(str(kind))}, which has no order.",
+                f"Column {shown(self._name)} cannot be sorted: {shown(str(kind))} has no order.",
                 hint="Sort by another column.",
                 column=self._name,
             ) from error

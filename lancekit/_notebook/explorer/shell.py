@@ -33,10 +33,10 @@ from lancekit._notebook.render.words import clean
 #: seconds without a new selection before rows are read, and between two checks for one
 _REST, _TICK = 0.15, 0.02
 _VIEWS: tuple[tuple[str, View, str], ...] = (
-    ("rows", "rows", "a page of the rows"),
-    ("schema", "schema", "the columns, and how they changed"),
-    ("column", "column", "what the values of a column are like"),
-    ("compare", "compare", "this stop beside what it is compared with"),
+    ("rows", "rows", "pages of rows"),
+    ("schema", "schema", "columns and their changes"),
+    ("column", "column", "statistics of a column"),
+    ("compare", "compare", "differences from the pinned or previous version"),
     ("change", "change", "restore, tag, branch or promote"),
 )
 _WAYS = (("lowest first", True), ("highest first", False))
@@ -59,9 +59,7 @@ class Shell:
         self.head, self.pane, self.code, self.status = markup(), markup(), markup(), markup()
         self._build_navigation()
         self._build_views()
-        self.change = Confirmed[Plan](
-            "preview", "show what the change would do", self._planned, self._applied
-        )
+        self.change = Confirmed[Plan]("preview", "preview the change", self._planned, self._applied)
         rows = {
             "rows": (self.filter, self.sort, self.way, self.read, self.back, self.on, self.stop),
             "column": (self.column, self.summarize, self.stop),
@@ -92,15 +90,13 @@ class Shell:
 
     def _build_navigation(self) -> None:
         """Build the controls that select a version."""
-        self.branch = self._control(w.Dropdown, "branch", "the branch whose versions are shown")
-        self.tag = self._control(w.Dropdown, "tag", "go to a tag")
-        self.refresh = self._button(
-            "refresh", "look anew which versions, branches and tags there are"
-        )
+        self.branch = self._control(w.Dropdown, "branch", "select a branch")
+        self.tag = self._control(w.Dropdown, "tag", "select a tag")
+        self.refresh = self._button("refresh", "reload versions, branches and tags")
         self.refresh.on_click(lambda _: self._navigation.submit(self._visit.refresh))
         self._steps = [
             self._button("|◀", "oldest version", lambda state: state.end(newest=False)),
-            self._button("◀", "version before", lambda state: state.move(-1)),
+            self._button("◀", "previous version", lambda state: state.move(-1)),
             self._button("▶", "next version", lambda state: state.move(1)),
             self._button("▶|", "newest version", lambda state: state.end(newest=True)),
         ]
@@ -114,7 +110,7 @@ class Shell:
         )
         self.version = w.BoundedIntText(
             description="version",
-            tooltip="go to a version by its number",
+            tooltip="select a version by number",
             layout=w.Layout(width="11em"),
             style=_STYLE,
         )
@@ -132,34 +128,30 @@ class Shell:
             layout=w.Layout(width="auto"),
         )
         self._observe(self.views, lambda view: self.send(lambda state: state.show(view)))
-        self.pin = self._button("pin", "compare other stops with this one", ExplorerState.pin)
+        self.pin = self._button("pin", "compare with this version", ExplorerState.pin)
         self.unpin = self._button(
-            "unpin", "compare with the version before again", lambda state: state.pin(on=False)
+            "unpin", "compare with the previous version", lambda state: state.pin(on=False)
         )
-        self.filter = self._text("where", "Enter reads all rows that meet it, such as x > 3")
+        self.filter = self._text("where", "filter all rows by an SQL condition, such as x > 3")
         self.sort = self._text("sort by", "sort all rows by a column", w.Combobox)
         self.sort.placeholder = "a column"
         self.way = self._control(w.Dropdown, "order", "which values come first", options=_WAYS)
         self._observe(self.filter, lambda text: self.send(lambda state: state.where(text)))
         self._observe(self.sort, lambda _: self._sort_changed())
         self._observe(self.way, lambda _: self._sort_changed())
-        self.read = self._button(
-            "read", "read what takes looking at all rows", ExplorerState.confirm
-        )
+        self.read = self._button("read", "read all rows", ExplorerState.confirm)
         self.compare = self._button(
-            "find changed rows", "read what changed, row by row", ExplorerState.confirm
+            "find changed rows", "compare the rows of both versions", ExplorerState.confirm
         )
-        self.back = self._button("◀ page", "page before", lambda state: state.turn(-1))
+        self.back = self._button("◀ page", "previous page", lambda state: state.turn(-1))
         self.on = self._button("page ▶", "next page", lambda state: state.turn(1))
         self.stop = self._button("stop", "stop reading")
         self.stop.on_click(lambda _: self._rendering.stop())
         self.column = self._text("column", "the column to summarize", w.Combobox)
-        self.summarize = self._button(
-            "summarize", "read the column, and tell what its values are like"
-        )
+        self.summarize = self._button("summarize", "read the column, show its statistics")
         self.summarize.on_click(lambda _: self._summarize(self.column.value))
         self._observe(self.column, self._summarize)
-        self.kind = self._control(w.Dropdown, "do", "what to do at this stop", options=CHANGES)
+        self.kind = self._control(w.Dropdown, "do", "the change to preview", options=CHANGES)
         self.name = self._text("name", "the name of the tag or branch")
         self._observe(self.kind, self._kind_changed)
         self._show_name_field(CHANGES[0])
@@ -285,7 +277,7 @@ class Shell:
         try:
             shown, outcome = self._visit.view(state, found, cancelled), "is shown"
         except Exception as error:  # the version's own card is shown already
-            shown, outcome = error, "is there, but not what was asked of it"
+            shown, outcome = error, "is shown, but its view failed"
         if shown is not None:
             self.pane.value = as_html(shown)
         self._set_status("stopped" if shown is None else f"version {state.version} {outcome}")

@@ -140,14 +140,14 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     if state.is_plain:
         way.append("in the order of their files")
     else:
-        way.append(f"all {plural(page.rows_read, 'row')} looked at in {page.seconds:.2f} s")
+        way.append(f"all {plural(page.rows_read, 'row')} read in {page.seconds:.2f} s")
     line = ", ".join(way)
     table = page_table(page.rows, line[:1].upper() + line[1:], page.start, page.total)
     notes = []
     if page.columns > len(table.columns):
         notes.append(f"{count(len(table.columns))} of {plural(page.columns, 'column')}")
     if state.order and state.start + state.page_rows >= MOST_SORTED < page.total:
-        notes.append(f"sorted rows end at {count(MOST_SORTED)}: filter for others")
+        notes.append(f"sorted rows end at {count(MOST_SORTED)}: add a filter for others")
     return Card(
         kind="Rows",
         title=table.note,
@@ -163,7 +163,7 @@ def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | Non
     return Card(
         kind="Rows",
         title="not read yet",
-        headline=("all rows have to be looked at",),
+        headline=("needs a read of all rows",),
         facts=(*read_facts(found), *facts(("next", "press read"))),
     )
 
@@ -221,10 +221,10 @@ def summary_card(summary: _Summary) -> Card:
     return Card(
         kind="Column",
         title=clean(summary.column),
-        headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} looked at"),
+        headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} read"),
         facts=facts(
             ("null", nulls),
-            ("different", f"{about}{plural(found.distinct, 'value')}"),
+            ("distinct", f"{about}{plural(found.distinct, 'value')}"),
             ("min", "" if found.min is None else cell(found.min)),
             ("max", "" if found.max is None else cell(found.max)),
             ("frequent", _NOT_COUNTED if top is None else ""),
@@ -243,7 +243,7 @@ def _tables(summary: _Summary) -> Iterator[Table]:
         yield _bars("Histogram", ("from", "up to"), ranges, numeric=True)
 
 
-_NOT_COUNTED = "not told: there are too many different values, or they cannot be counted"
+_NOT_COUNTED = "not counted: too many distinct values, or a type that cannot be counted"
 
 
 def _edge(value: object) -> str:
@@ -299,9 +299,9 @@ def compare_card(new: Stop, diff: ManifestDiff) -> Card:
         tables=(
             Table(
                 caption="Side by side",
-                columns=tuple(map(Column, ("what", ref(*old.place), ref(*new.place), "change"))),
+                columns=tuple(map(Column, ("", ref(*old.place), ref(*new.place), "change"))),
                 rows=tuple(map(Row, sides)),
-                note="which rows changed is found when you ask: press find changed rows",
+                note="rows are not compared yet: press find changed rows",
             ),
         ),
     )

@@ -87,18 +87,18 @@ class Visit:
             case "compare":
                 return self._compared(state, stop, diff)
         return unread_card(
-            "Change", f"What is chosen is done at {checkout_code(state.home, state.place)}."
+            "Change", f"The change applies to {checkout_code(state.home, state.place)}."
         )
 
     def _column(self, state: ExplorerState, stop: Stop, cancelled: Cancelled) -> Card | None:
         if not (state.column and state.is_confirmed):
-            return unread_card("Column", "Choose a column, and press summarize.")
+            return unread_card("Column", "Choose a column and press summarize.")
         summary = read_summary(stop.handle, state.column, cancelled)
         return None if summary is None else summary_card(summary)
 
     def _compared(self, state: ExplorerState, stop: Stop, diff: ManifestDiff | None) -> object:
         if diff is None:
-            return unread_card("Compare", "What to compare with is not there: pin another.")
+            return unread_card("Compare", "There is no version to compare with: pin another.")
         if not state.is_confirmed:
             return compare_card(stop, diff)
         rows = stop.handle.diff(diff.old.handle)

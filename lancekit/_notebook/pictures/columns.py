@@ -224,7 +224,7 @@ def _day(seconds: float) -> str:
     try:
         return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds):%Y-%m-%d}"
     except OverflowError:
-        return "beyond all years"
+        return "out of range"
 
 
 # ---- text

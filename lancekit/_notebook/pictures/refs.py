@@ -202,7 +202,7 @@ def _tags(
     """Return the tags by version, and notes on tags that are left out."""
     names, pairs = ds.tags._names_and_refs(REFS_READ)
     if pairs is None:
-        return {}, [f"{plural(len(names), 'tag')}, too many to be read: ds.tags.list()"]
+        return {}, [f"{plural(len(names), 'tag')}, too many to read: ds.tags.list()"]
     at = {
         location.name: i
         for i, location in enumerate(locations[:_LINES])
@@ -261,7 +261,7 @@ def _with_words(
     if node.is_run:
         return replace(node, words=(plural(node.count, "version"),))
     if not own:
-        return replace(node, words=("where this was cloned from",))
+        return replace(node, words=("source of the clone",))
     words = []
     if node.last == max(own):
         words.append("head")

@@ -117,7 +117,7 @@ def drawn(
             many = ax.flat if hasattr(ax, "flat") else ax if isinstance(ax, Sequence) else [ax]
             axes: list[Axes] = list(many)
             if not all(hasattr(one, "stairs") for one in axes) or not axes:
-                raise InvalidTypeError(f"ax is {shown(ax)}.", hint="Pass axes of matplotlib's.")
+                raise InvalidTypeError(f"ax must be matplotlib axes, got {shown(ax)}.")
             canvas = Canvas(axes[0].figure, axes, _theme_of(axes[0]), given=True)
             paint(canvas)
             for one in axes:

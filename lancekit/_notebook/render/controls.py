@@ -158,7 +158,7 @@ def page_table(rows: pa.Table, caption: str, start: int, total: int | None) -> T
     """
     width = min(options.display_columns, rows.num_columns)
     fields, columns = list(rows.schema)[:width], rows.columns[:width]
-    of = "rows that nobody counted" if total is None else plural(total, "row")
+    of = "an unknown number of rows" if total is None else plural(total, "row")
     which = f"{count(start + 1)} to {count(start + rows.num_rows)}" if rows.num_rows else "none"
     hidden = f"; {count(width)} of {plural(rows.num_columns, 'column')}"
     return Table(
@@ -239,8 +239,8 @@ class Confirmed(Generic[T]):
         self._planned: list[T] = []
         self._latest = Latest[Callable[[], None]](lambda work, _: work(), self._failed)
         self.preview = button(text, about, self._preview_pressed)
-        self.confirm = button("apply", f"{about}: apply what is shown", self._pressed)
-        self.leave = button("leave it", f"{about}: change nothing", self.clear)
+        self.confirm = button("apply", f"{about}: apply the plan", self._pressed)
+        self.leave = button("cancel", f"{about}: change nothing", self.clear)
         self.shown = markup()
         self._choice = ipywidgets.HBox([self.confirm, self.leave])
         self.result = panel(self.shown, self._choice)
@@ -255,7 +255,7 @@ class Confirmed(Generic[T]):
         return self._latest.wait(seconds)
 
     def _preview_pressed(self) -> None:
-        self._display(render_note("looking at what this would do …", role="status"))
+        self._display(render_note("preparing the preview …", role="status"))
         self._latest.submit(self._show)
 
     def _show(self) -> None:
@@ -265,7 +265,7 @@ class Confirmed(Generic[T]):
     def _pressed(self) -> None:
         if self._planned:  # else a second press, or the plan is not shown yet
             plan = self._planned.pop()
-            self._display(render_note("at work …", role="status"))
+            self._display(render_note("applying …", role="status"))
             self._latest.submit(lambda: self._do(plan))
 
     def _do(self, plan: T) -> None:

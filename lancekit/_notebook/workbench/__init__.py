@@ -51,8 +51,8 @@ class _BranchPanel:
         self._every = picker("side for all", sides.items(), self._choose_every)
         self._columns = side_by_side()
         self._rows = ipywidgets.VBox()
-        self._back = button("◀ before", "conflicts before these", lambda: self._turn(-1))
-        self._on = button("after ▶", "conflicts after these", lambda: self._turn(1))
+        self._back = button("◀ previous", "previous conflicts", lambda: self._turn(-1))
+        self._on = button("next ▶", "next conflicts", lambda: self._turn(1))
         self._which = markup()
         self._pages = side_by_side(self._back, self._which, self._on)
         self._view = markup()
@@ -100,7 +100,7 @@ class _BranchPanel:
             return "no conflicts"
         left = plan.num_unsettled
         summary = f"{count(total - left)} of {plural(total, 'conflict')} settled"
-        return f"{summary}; pick a side for the others" if left else summary
+        return f"{summary}; pick sides for the others" if left else summary
 
     def _build(self, rows: list[ConflictedRow]) -> None:
         """Build the widgets for a new page of conflicts."""
@@ -114,7 +114,7 @@ class _BranchPanel:
         self._by_column = {
             name: picker(
                 f"{clean(name, 20)} ({_extent(name, changed)})",
-                [("as all", ""), *((side, SIDES[side]) for side in can.get(name, tuple(SIDES)))],
+                [("side for all", ""), *((one, SIDES[one]) for one in can.get(name, tuple(SIDES)))],
                 self._of(name),
             )
             for name in names
@@ -122,7 +122,7 @@ class _BranchPanel:
         self._columns.children = tuple(self._by_column.values())
         self._by_row = []
         for row in rows:
-            sides = [("as its columns", ""), *SIDES.items()]
+            sides = [("by column", ""), *SIDES.items()]
             pick = picker(cut(key_text(row.key), 40), sides, self._of_row(row))
             self._by_row.append((row, pick, markup()))
         self._rows.children = tuple(

@@ -156,7 +156,7 @@ class Bench(Interactive, Generic[C, P, R]):
         try:
             event = work()
         except KeyboardInterrupt:
-            self._refuse(InvalidArgumentError("It was stopped.", hint="Look at ds.versions()."))
+            self._refuse(InvalidArgumentError("Interrupted.", hint="Check ds.versions()."))
         except Exception as error:  # no caller could catch it
             self._refuse(error)
         else:
@@ -170,7 +170,7 @@ class Bench(Interactive, Generic[C, P, R]):
             newer = self._preview(choices)
             return lambda state: state.outdated(newer, notice)
         result, read = self._apply(plan), self._base_version(plan)
-        late = f"Others wrote in that moment: it was done on version {result.read_version}."
+        late = f"Others committed meanwhile: applied to version {result.read_version}."
         return lambda state: state.applied(result, "" if result.read_version == read else late)
 
     def _undone(self, result: R) -> Event[C, P, R]:
@@ -210,9 +210,9 @@ def undo_newest(location: BranchLocation, version: int) -> tuple[Snapshot, None]
     newer, names = named_versions(History(location), version)
     if newer:
         raise InvalidArgumentError(
-            f"Version {version} is not taken back: others wrote since. {names}.",
-            hint=f"ds.revert({version}) takes back its rows alone, "
-            f"{checkout(location.name, version - 1)}.restore() what came after it, too.",
+            f"Version {version} cannot be undone, because others committed after it. {names}.",
+            hint=f"ds.revert({version}) undoes only its rows, "
+            f"{checkout(location.name, version - 1)}.restore() also undoes the newer versions.",
             version=version,
         )
     return undo_version(load_snapshot(location, version)), None
@@ -275,9 +275,9 @@ class Shell(Generic[C, P, R]):
 
     def __init__(self, bench: Bench[C, P, R], verb: str) -> None:
         self._bench, self._verb = bench, verb
-        self.preview = button("preview", "preview what this would do", bench.request_preview)
-        self.apply = button(verb, f"{verb} what is shown", bench.apply)
-        self.undo = button("undo", "take back what was done", bench.undo)
+        self.preview = button("preview", "preview the change", bench.request_preview)
+        self.apply = button(verb, f"{verb} as previewed", bench.apply)
+        self.undo = button("undo", "undo the last result", bench.undo)
         show_if(self.undo, False)
         self._buttons = side_by_side(self.apply, self.preview, self.undo)
         self.status, self.result, self.code = markup(), markup(), markup()
@@ -305,9 +305,9 @@ class Shell(Generic[C, P, R]):
 
 _WORDS = {
     "waiting": "not previewed yet",
-    "previewing": "looking at what this would do …",
-    "applying": "at work …",
-    "undoing": "taking it back …",
+    "previewing": "preparing the preview …",
+    "applying": "applying …",
+    "undoing": "undoing …",
     "done": "done",
     "failed": "",
 }

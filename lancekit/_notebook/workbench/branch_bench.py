@@ -105,14 +105,14 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
     def _newer_commits(self, plan: BranchMergePlan) -> str:
         ends = ((plan._source, plan.theirs), (plan._target, plan.ours))
         moved = [
-            f"{ref(*seen)} became {ref(location.name, latest)}"
+            f"{ref(*seen)} is now {ref(location.name, latest)}"
             for location, seen in ends
             if (latest := list_versions(location).latest) != seen[1]
         ]
         if not moved:
             return ""
         listed = " and ".join(moved)
-        return f"Others wrote: {listed}. This is what would happen now; merge again."
+        return f"Others committed: {listed}. Check the new preview, then merge again."
 
     def _base_version(self, plan: BranchMergePlan) -> int:
         return plan.ours[1]
@@ -122,14 +122,14 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
 
     def _undo_result(self, result: ApplyResult) -> str:
         if result.version == result.read_version:
-            raise InvalidArgumentError("The merge had nothing to do, so there is nothing to undo.")
+            raise InvalidArgumentError("The merge changed nothing, so there is nothing to undo.")
         location = self._newest._target
         self._newest._land(lambda _: undo_newest(location, result.version))
         where, there = (
             ref(location.name, result.version + 1),
             ref(location.name, result.version - 1),
         )
-        return f"Taken back: {where} has the rows of {there}."
+        return f"Undone: {where} has the rows of {there}."
 
     # ---- display
 
@@ -204,8 +204,8 @@ def _unfit_table(conflicts: Conflicts) -> Iterator[Table]:
     """Yield a table of the columns that both sides changed differently, if there are any."""
     if conflicts.by_column:
         yield Table(
-            caption="Conflicts of columns",
-            columns=tuple(map(Column, ("column", "ours", "theirs", "what becomes of it"))),
+            caption="Column conflicts",
+            columns=tuple(map(Column, ("column", "ours", "theirs", "result"))),
             rows=tuple(
                 Row((clean(one.column), clean(one.ours), clean(one.theirs), _fate(one)))
                 for one in conflicts.by_column[: options.display_columns]
@@ -215,6 +215,6 @@ def _unfit_table(conflicts: Conflicts) -> Iterator[Table]:
 
 def _fate(one: ColumnConflict) -> str:
     if one.side is not None:
-        return f"as {one.side} has it"
+        return f"as in {one.side}"
     ways = " or ".join(one.sides)
     return f"{_UNDECIDED}: {ways}" if ways else "refused: change it on both sides first"

@@ -97,7 +97,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
             card = merge_plan_card(plan, now)
             rest = tuple(fact for fact in card.facts if fact.label not in {"apply", "duplicates"})
             return replace(card, facts=(*about, *rest), tables=(*tables, *card.tables))
-        reason = "not previewed yet: it is work on Spark"
+        reason = "not previewed yet: a preview runs on Spark"
         if state.error is not None:
             reason = " ".join(error_text(state.error).split()) if why else "no preview"
         return Card(
@@ -123,7 +123,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         if latest == plan.version:
             return ""
         was, now = ref(plan.branch, plan.version), ref(plan.branch, latest)
-        return f"Others wrote: {was} became {now}. This is what would happen now; apply it again."
+        return f"Others committed: {was} is now {now}. Check the new preview, then apply again."
 
     def _base_version(self, plan: MergePlan) -> int:
         return plan.version
@@ -136,7 +136,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         location = handle._location if result.location is None else result.location
         handle._move(lambda _: undo_newest(location, result.version))
         where, there = (ref(result.branch, v) for v in (handle.version, result.version - 1))
-        return f"Taken back: {where} has the rows of {there}."
+        return f"Undone: {where} has the rows of {there}."
 
     def _release(self, plan: MergePlan) -> None:
         plan.close()
@@ -160,19 +160,19 @@ def _nulls(problems: KeyProblems, state: _State) -> str:
     fate = "is inserted as new" if state.choices.new == "insert" else "is left out"
     rows = f"{plural(problems.nulls, 'source row')} with a null in the key"
     if isinstance(state.error, NullKeyError):
-        return f"{rows}, which it may not have"
-    return f"{rows}: a null equals nothing, so each {fate}"
+        return f"{rows}, which is not allowed"
+    return f"{rows}: null matches no row, so each {fate}"
 
 
 def _repeated(problems: KeyProblems, rules: Rules) -> str:
     if not problems.repeated:
         return ""
     words = {
-        "first": "of each key the first row is kept",
-        "last": "of each key the last row is kept",
-        "largest": f"of each key the row with the largest {clean(rules.largest)} is kept",
+        "first": "the first row of each key is kept",
+        "last": "the last row of each key is kept",
+        "largest": f"the row of each key with the largest {clean(rules.largest)} is kept",
     }
-    refused = "such rows are refused: choose which to keep"
+    refused = "refused: choose which row to keep"
     return words.get(rules.dedupe, refused)
 
 
@@ -180,10 +180,10 @@ def _repeated_table(problems: KeyProblems, rules: Rules) -> Iterator[Table]:
     if problems.repeated:
         shown = problems.repeated[: options.display_rows]
         yield Table(
-            caption="Keys of several source rows",
+            caption="Duplicate keys of the source",
             columns=tuple(Column(clean(name)) for name in rules.on),
             rows=tuple(Row(tuple(map(cell, key))) for key in shown),
-            note=f"{plural(len(shown), 'key')} of those that occur more than once",
+            note=f"the first {plural(len(shown), 'duplicate key')}",
         )
 
 
@@ -204,7 +204,7 @@ def _drift_table(differing: tuple[_Drift, ...], rules: Rules) -> Iterator[Table]
         shown = differing[: options.display_columns]
         yield Table(
             caption="Columns that differ",
-            columns=tuple(map(Column, ("column", "source", "dataset", "what becomes of it"))),
+            columns=tuple(map(Column, ("column", "source", "dataset", "result"))),
             rows=tuple(_drifted(one, rules) for one in shown),
             note=f"{count(len(shown))} of {plural(len(differing), 'column')}",
             folded=all(one.fits for one in differing),

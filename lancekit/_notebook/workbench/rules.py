@@ -33,10 +33,10 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "new": Choice("new rows", {"insert all": "insert", "nothing": "nothing"}),
     "missing": Choice(
-        "rows the source lacks", {"keep": "keep", "delete": "delete", "delete if …": "delete if"}
+        "missing rows", {"keep": "keep", "delete": "delete", "delete if …": "delete if"}
     ),
     "dedupe": Choice(
-        "several of one key",
+        "duplicate keys",
         {
             "refuse": "refuse",
             "keep the first": "first",

@@ -57,7 +57,7 @@ def test_what_comes_of_them(ds, reader):
 def test_a_plan_is_refused_if_the_branch_moved(ds, reader, change):
     plan = plan_change(reader, change)
     lk.dataset(ds.uri).delete("id = 99")
-    with pytest.raises(lk.errors.RetryableConflictError, match="'main' came to version 9"):
+    with pytest.raises(lk.errors.RetryableConflictError, match="'main' moved from version 8 to 9"):
         apply_plan(reader, plan)
     assert lk.dataset(ds.uri).version == 9
     apply_plan(reader, plan_change(reader, change))
@@ -77,8 +77,11 @@ def test_a_plan_is_refused_if_the_tag_moved(ds, reader, name):
     ("change", "words"),
     [
         (Change("restore", ("main", 8)), "newest version already"),
-        (Change("branch", ("main", 4), "trial"), "a branch 'trial' already"),
-        (Change("promote", ("trial", 6), "main"), "at its newest version, 7"),
+        (Change("branch", ("main", 4), "trial"), "Branch 'trial' exists already"),
+        (
+            Change("promote", ("trial", 6), "main"),
+            "version, 7, can be promoted, got version 6",
+        ),
         *((Change(kind, ("main", 4)), f"a name first: {what}") for kind, what in NAMED.items()),
     ],
 )

@@ -95,5 +95,7 @@ def test_wrong_words_are_errors_that_name_them(ds, state, event, error):
 
 def test_values_without_an_order(tmp_path):
     ds = lk.write_dataset(pa.table({"v": [[1], [2]]}), tmp_path / "lists.lance")
-    with pytest.raises(lk.errors.InvalidArgumentError, match=r"'v' holds .*list.* no order"):
+    with pytest.raises(
+        lk.errors.InvalidArgumentError, match=r"'v' cannot be sorted: .*list.* has no order"
+    ):
         read_page(ds, Reader(ds).start(10).sort("v"), never)

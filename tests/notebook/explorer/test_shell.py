@@ -102,7 +102,7 @@ def test_rows(shell):
     assert "11 to 20 of 98 rows" in text(shell.pane)
     press(shell, "back")
     after(shell, filter="x > 4")
-    assert "Where x &gt; 4, sorted by id, highest first, all 98 rows looked at" in text(shell.pane)
+    assert "Where x &gt; 4, sorted by id, highest first, all 98 rows read" in text(shell.pane)
     after(shell, filter="nothing > 4")
     assert "there is no column" in text(shell.pane)
     assert 'role="alert">' in shell.pane.value
@@ -128,7 +128,7 @@ def test_what_takes_long_is_asked_for(shell, monkeypatch):
     after(shell, filter="x > 4")
     assert "not read yet" in text(shell.pane)
     press(shell, "read")
-    assert "rows looked at" in text(shell.pane)
+    assert "rows read" in text(shell.pane)
 
 
 def test_a_tag_is_confirmed(shell, ds):
@@ -154,7 +154,7 @@ def test_a_restore_is_refused_if_somebody_commits_meanwhile(shell, ds):
     press(shell, shell.change.preview)
     lk.dataset(ds.uri).delete("id = 99")
     press(shell, shell.change.confirm)
-    assert "came to version 9" in text(shell.change.shown)
+    assert "moved from version 8 to 9" in text(shell.change.shown)
     press(shell, shell.change.preview, shell.change.confirm)
     assert "main:10" in text(shell.change.shown)
     assert (shell.slider.max, shell.slider.value) == (10, 6)
@@ -273,7 +273,7 @@ def test_the_newest_version_is_not_restored(shell):
 
 def test_a_column_is_read_when_it_was_chosen(shell):
     after(shell, views="column", column="id")
-    assert "all 98 rows looked at" in text(shell.pane)
+    assert "all 98 rows read" in text(shell.pane)
 
 
 def test_what_stands_in_an_empty_field_fits(shell):

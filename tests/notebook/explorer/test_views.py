@@ -81,9 +81,7 @@ def test_rows_say_of_how_many_they_are(ds):
     state = state.where("x > 4").sort("x", ascending=False)
     with lk.options(display_columns=2):
         (table,) = page_card(state, read_page(ds, state, never)).tables
-    assert table.caption.startswith(
-        "Where x > 4, sorted by x, highest first, all 99 rows looked at"
-    )
+    assert table.caption.startswith("Where x > 4, sorted by x, highest first, all 99 rows read")
     assert table.note == "2 of 3 columns"
     assert view_of_page(state, None) is None
 
@@ -120,7 +118,7 @@ def test_a_thousand_columns_are_a_small_card(tmp_path):
 
 def test_a_summary_in_bars(ds):
     text = render_text(summary_card(read_summary(ds, "x", never)))
-    assert "all 99 rows looked at" in text
+    assert "all 99 rows read" in text
     assert "1 row, 1.0%" in text
     assert "█" * 10 in text
     empty = ds.checkout_version(1).create_branch("empty")

@@ -72,7 +72,7 @@ def test_merges_are_found_in_few_of_many_versions(tmp_path):
 def test_a_clone_knows_its_source(ds):
     clone = lk.dataset(f"{ds.uri.removesuffix('lines.lance')}clone.lance")
     picture = clone.plot.graph()
-    assert "lines.lance:10  where this was cloned from" in picture.text
+    assert "lines.lance:10  source of the clone" in picture.text
     assert re.search(r"n0 -\.->\|\"clone\"\| n1", picture.mermaid)
     dashed = [e for e in parsed(picture).iter() if e.get("class") == "edge dashed"]
     assert len(dashed) == 2  # and one that says what it means

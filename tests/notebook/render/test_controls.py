@@ -115,7 +115,7 @@ def test_a_page_says_which_rows_of_how_many_it_has():
     assert page.note == "11 to 12 of 1,000 rows; 20 of 30 columns"
     assert len(page.columns) == 20
     assert page_table(table.select(["c0"]), "Rows", 0, None).note == (
-        "1 to 2 of rows that nobody counted"
+        "1 to 2 of an unknown number of rows"
     )
     assert page_table(table.slice(0, 0).select(["c0"]), "Rows", 0, 7).note == "none of 7 rows"
 

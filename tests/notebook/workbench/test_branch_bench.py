@@ -76,7 +76,7 @@ def test_a_side_for_a_column_that_each_side_renamed(ds):
     made["price (the column)"].value = "theirs"
     assert bench.wait(60)
     assert bench.can_apply
-    assert "as theirs has it" in show_text(bench)
+    assert "as in theirs" in show_text(bench)
     assert "columns={'price': 'theirs'}" in bench.code
     bench.apply()
     assert "cost" in ds.schema.names
@@ -86,10 +86,10 @@ def test_pages_of_conflicts(sides):
     bench = sides.branches.merge("trial", dry_run=True).interactive()
     made = widgets(bench.widget)
     first = [row.key["id"] for row in bench.shown()]
-    assert made["◀ before"].disabled
-    made["after ▶"].click()
+    assert made["◀ previous"].disabled
+    made["next ▶"].click()
     assert sorted(first + [row.key["id"] for row in bench.shown()]) == list(range(1, 9))
-    assert made["after ▶"].disabled
+    assert made["next ▶"].disabled
     bench.turn(99)
     assert bench.start == 5
     picked = bench.shown()[0].key["id"]
@@ -107,7 +107,7 @@ def test_branches_that_moved_are_shown_again(sides):
     assert bench.state.choices == Picks(every="theirs")
     sides.checkout_version(("trial", None)).insert({"id": [50]}, mode="append")
     bench.apply()
-    assert "trial:3 became trial:4" in bench.state.notice
+    assert "trial:3 is now trial:4" in bench.state.notice
     assert sides.latest_version == 2
     bench.apply()
     assert (bench.state.phase, sides.version) == ("done", 3)
@@ -152,7 +152,7 @@ def test_columns_that_do_not_fit_are_shown(tmp_path):
     assert not bench.can_apply
     bench.choose(Picks(every="theirs"))
     assert bench.wait(60)
-    assert "as theirs has it" in show_text(bench)
+    assert "as in theirs" in show_text(bench)
     assert bench.can_apply
     bench.choose(Picks(every="ours", columns=(("y", "theirs"),)))
     assert bench.wait(60)

@@ -44,8 +44,8 @@ def test_clicks_change_what_is_previewed_and_the_code(ds):
     assert "There is no preview to apply." in bench.state.notice
     bench.undo()
     assert "There is nothing to undo." in bench.state.notice
-    assert "refused: choose which to keep" in show_text(bench)
-    made["several of one key"].value = "last"
+    assert "refused: choose which row to keep" in show_text(bench)
+    made["duplicate keys"].value = "last"
     assert bench.wait(60)
     assert dict(bench.state.plan) == {
         "num_inserted_rows": 1,
@@ -60,7 +60,7 @@ def test_clicks_change_what_is_previewed_and_the_code(ds):
     made["update if"].value = "source.price > target.price"
     assert bench.wait(60)
     assert bench.state.plan.num_updated_rows == 1
-    made["rows the source lacks"].value = "delete"
+    made["missing rows"].value = "delete"
     assert bench.wait(60)
     assert bench.state.plan.num_deleted_rows == 6
     assert "old → new" in bench.widget.children[5].value
@@ -87,7 +87,7 @@ def test_apply_and_undo(ds):
     widgets(bench.widget)["undo version 2"].click()
     assert bench.wait(60)
     assert (ds.version, bench.state.phase, bench.state.result) == (3, "ready", None)
-    assert "Taken back: main:3 has the rows of main:1." in bench.widget.children[3].value
+    assert "Undone: main:3 has the rows of main:1." in bench.widget.children[3].value
     assert lance.dataset(ds.uri).to_table().equals(lance.dataset(ds.uri, version=1).to_table())
 
 
@@ -96,7 +96,7 @@ def test_a_table_that_moved_is_shown_before_it_is_changed(ds):
     lk.dataset(ds.uri).delete("id = 2")
     bench.apply()
     assert (bench.state.phase, ds.latest_version) == ("ready", 2)
-    assert "main:1 became main:2" in bench.state.notice
+    assert "main:1 is now main:2" in bench.state.notice
     assert bench.state.plan.num_inserted_rows == 2
     bench.apply()
     assert (bench.state.phase, ds.version) == ("done", 3)
@@ -107,7 +107,7 @@ def test_who_writes_at_the_last_moment_is_told_of(ds, monkeypatch):
     lk.dataset(ds.uri).delete("id = 8")
     monkeypatch.setattr(bench, "_newer_commits", lambda plan: "")
     bench.apply()
-    assert bench.state.notice == "Others wrote in that moment: it was done on version 2."
+    assert bench.state.notice == "Others committed meanwhile: applied to version 2."
 
 
 def test_undo_is_refused_by_name_if_others_wrote_since(ds):
@@ -148,7 +148,7 @@ def test_an_interrupt_is_shown_in_place(ds, monkeypatch):
 
     monkeypatch.setattr(type(bench.state.plan), "apply", apply)
     bench.apply()
-    assert "stopped" in str(bench.state.error)
+    assert "Interrupted" in str(bench.state.error)
     assert ds.latest_version == 1
 
 
@@ -188,7 +188,7 @@ def test_odd_keys_and_columns_are_named(tmp_path):
     ds = lk.write_dataset({"id": [1, 2], "v": [1, 2], "w": [1, 2]}, tmp_path / "t")
     rows = pa.table({"id": pa.array([1, None, None], pa.int32()), "v": [5, 6, 7]})
     text = show_text(bench_of(ds, rows))
-    assert "2 source rows with a null in the key: a null equals nothing" in text
+    assert "2 source rows with a null in the key: null matches no row" in text
     assert "is inserted as new" in text
     assert "keeps its values, null in new rows" in text
     assert "cast, if no value is lost" in text
