@@ -1,6 +1,6 @@
-"""What notebook users get, feature by feature: makes docs/features.md.
+"""The features for notebook users, one by one: makes docs/features.md.
 
-``python -m tests.support.features`` writes the page anew.
+``python -m tests.support.features`` rewrites the page.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _BROWSER = "tests/browser/test_cards.py"
 
 FEATURES = (
     Feature(
-        "HTML for the main object",
-        "a dataset, and every other public object, is a card at the end of a cell",
+        "Cards",
+        "a dataset, or any other public object, at the end of a cell shows a card",
         (f"{_CARDS}::test_every_displayed_class_has_a_card", f"{_CARDS}::test_dataset"),
         "gallery.md#a-dataset",
     ),
     Feature(
-        "Text with the same facts",
-        "`repr` is complete by itself: terminals, logs, screen readers",
+        "Cards as text",
+        "`repr` has the same facts, for terminals, logs and screen readers",
         (f"{_HTML}::test_text_and_html_say_the_same",),
         "gallery.md#the-history",
     ),
     Feature(
-        "Display never runs a scan",
-        "metadata alone, two reads at most for a handle that is held",
+        "Cards read no rows",
+        "a card reads metadata only; the card of an open handle takes two reads at most",
         (
             f"{_READS}::test_no_card_reads_a_data_file",
             f"{_READS}::test_a_large_manifest_costs_at_most_two_reads",
@@ -51,14 +51,14 @@ FEATURES = (
         "cost.md#inspect-a-dataset",
     ),
     Feature(
-        "Dark themes",
-        "the colours of JupyterLab, VS Code or the page; contrast of 4.5 and more in both",
+        "Light and dark themes",
+        "cards use the colours of JupyterLab, VS Code or the page, with a contrast of at least 4.5",
         (f"{_HTML}::test_contrast", f"{_BROWSER}::test_axe_finds_no_fault_in_any_card"),
         "gallery.md",
     ),
     Feature(
-        "Output is bounded, and says n of N",
-        "50 kB at most, whatever the names; totals come from the manifest",
+        "Bounded output",
+        "a card has at most 50 kB and shows n of N rows; the manifest has the totals",
         (
             f"{_HTML}::test_no_output_is_too_large",
             "tests/notebook/render/test_controls.py::test_a_page_says_which_rows_of_how_many_it_has",
@@ -66,8 +66,8 @@ FEATURES = (
         "gallery.md#a-result",
     ),
     Feature(
-        "Saved notebooks stay readable",
-        "no script, no identifiers, the same bytes again; widgets leave a card behind",
+        "Saved notebooks",
+        "cards need no script, and a second run saves the same bytes; widgets leave a card",
         (
             f"{_HTML}::test_the_same_input_gives_the_same_bytes",
             "tests/notebook/render/test_controls.py::test_a_widget_has_its_twin_beside_it",
@@ -78,8 +78,8 @@ FEATURES = (
         "gallery.md#a-merge-before-it-is-done",
     ),
     Feature(
-        "Accessible markup",
-        "captions, scopes, alternative texts, keys; axe finds nothing",
+        "Accessibility",
+        "captions, scopes, alternative texts and keyboard use; axe reports no fault",
         (
             f"{_HTML}::test_markup_is_accessible",
             f"{_BROWSER}::test_axe_finds_no_fault_in_any_card",
@@ -88,14 +88,14 @@ FEATURES = (
         "gallery.md",
     ),
     Feature(
-        "History with operation, counts, message",
-        "`ds.versions()`, newest first, page by page",
+        "History of versions",
+        "`ds.versions()` shows operations, rows and messages, newest first, page by page",
         (f"{_CARDS}::test_history", f"{_READS}::test_a_page_of_history_costs_a_page_of_manifests"),
         "gallery.md#the-history",
     ),
     Feature(
-        "History says what can still be read",
-        "the oldest version that is left; what was cleaned up is named as such",
+        "Gaps in the history",
+        "the card names the oldest readable version and marks cleaned-up versions",
         (
             f"{_CARDS}::test_a_version_whose_forerunner_is_gone",
             "tests/api/test_time_travel.py"
@@ -104,26 +104,26 @@ FEATURES = (
         "gallery.md#the-history",
     ),
     Feature(
-        "Rows that differ between two versions",
-        "`ds.diff`: inserted, deleted, updated, cell by cell, read lazily",
+        "Difference of two versions",
+        "`ds.diff`: inserted, deleted and updated rows, cell by cell, read on demand",
         ("tests/operations/lineage/test_diff.py", "tests/api/test_changes.py"),
         "gallery.md#a-difference",
     ),
     Feature(
-        "Schemas that differ",
-        "only the difference, with the cast that would help",
+        "Difference of two schemas",
+        "errors show only the difference, and the cast that resolves it",
         ("tests/api/test_column_history.py", "tests/pipeline/test_casts.py"),
         "gallery.md#what-became-of-a-column",
     ),
     Feature(
-        "Counts of a merge, afterwards",
-        "inserted, updated, deleted, attempts, bytes, the line that undoes it",
+        "Result of a merge",
+        "inserted, updated and deleted rows, attempts, bytes, and the call that undoes the merge",
         (f"{_CARDS}::test_merge_result", f"{_CARDS}::test_the_undo_line_works"),
         "gallery.md#a-merge-done",
     ),
     Feature(
-        "A merge, looked at before",
-        "`preview`: counts and changed cells, nothing written; by clicks, `interactive`",
+        "Preview of a merge",
+        "`preview` shows counts and changed cells and writes nothing; `interactive` is a widget",
         (
             "tests/operations/test_merge_plan.py",
             "tests/notebook/test_magics.py::test_a_preview_changes_nothing",
@@ -131,8 +131,8 @@ FEATURES = (
         "gallery.md#a-merge-by-clicks",
     ),
     Feature(
-        "Duplicate keys named",
-        "which keys, on which side, how often, and what to do",
+        "Duplicate keys",
+        "the error names the keys, the side, the number of rows, and the remedy",
         (
             "tests/operations/test_merge_plan.py::test_duplicates",
             "tests/spark/test_merge.py::test_duplicate_keys",
@@ -140,20 +140,20 @@ FEATURES = (
         "merge.md#remove-duplicate-keys-from-the-source",
     ),
     Feature(
-        "Why this much is read",
-        "`explain` of every operation, scan and filter; the index that would have helped",
+        "Plans of calls",
+        "`explain` shows the plan of every operation and scan, and suggests an index",
         ("tests/operations/test_explain.py", "tests/operations/test_advice.py"),
         "gallery.md#what-a-call-would-do",
     ),
     Feature(
-        "A conflict says who, what, where, what next",
-        "both operations, the winner, rows or keys at fault and how sure that is",
+        "Conflicts between writers",
+        "the error names both operations, the winner, the rows or keys, and the next step",
         (f"{_CARDS}::test_a_conflict_says_where", "tests/commit/test_conflicts.py"),
         "gallery.md#a-conflict",
     ),
     Feature(
-        "Retries can be seen",
-        "attempts on the result; who was in the way, where none succeeded",
+        "Retries",
+        "the result has the number of attempts; the error has the last conflict",
         (
             f"{_CARDS}::test_the_last_conflict_shows_when_all_attempts_met_one",
             "tests/commit/test_commit_protocol.py",
@@ -162,25 +162,25 @@ FEATURES = (
     ),
     Feature(
         "Branches and tags",
-        "as in pylance, with merges of branches",
+        "as in pylance, plus merges of branches",
         (f"{_CARDS}::test_tags_and_branches", "tests/operations/lineage/test_branch_merge.py"),
         "gallery.md#branches_1",
     ),
     Feature(
-        "The graph of branches, in the cell",
-        "`ds.plot.graph()`: SVG, text and Mermaid",
+        "Graph of branches",
+        "`ds.plot.graph()` as SVG, text or Mermaid",
         ("tests/notebook/pictures/test_graph.py",),
         "gallery.md#the-graph-of-branches",
     ),
     Feature(
-        "Branches compared and brought home",
-        "`compare`, `merge`, `rebase`, `cherry_pick`; conflicts settled by row and column",
+        "Merges of branches",
+        "`compare`, `merge`, `rebase`, `cherry_pick`; conflicts are resolved by row and column",
         (f"{_CARDS}::test_changes_of_two_sides", "tests/operations/lineage/test_branch_merge.py"),
         "gallery.md#a-merge-of-branches-before-it-is-done",
     ),
     Feature(
-        "Time travel by a moment",
-        "`asof=` and `at`; a time without a zone is local and warns",
+        "Time travel",
+        "`asof=` and `at` open a version by time; a time without a zone is local and warns",
         (
             "tests/api/test_time_travel.py",
             "tests/test_errors.py::test_a_naive_time_is_local_and_warns",
@@ -188,8 +188,8 @@ FEATURES = (
         "how-to.md#time",
     ),
     Feature(
-        "Walking through versions",
-        "`ds.explore()`: by slider and keys, side by side, with a card that stays",
+        "Explorer of versions",
+        "`ds.explore()`: step by slider or keys, compare two versions; a saved notebook has a card",
         (
             "tests/notebook/explorer/test_state.py",
             "tests/notebook/explorer/test_shell.py",
@@ -198,14 +198,14 @@ FEATURES = (
         "gallery.md#the-explorer",
     ),
     Feature(
-        "Cleanup and restore, looked at before",
-        "what would go, and what protects the rest",
+        "Preview of cleanup and restore",
+        "the plan shows the files to delete, and why others stay",
         ("tests/operations/test_cleanup.py", "tests/operations/test_restore.py"),
         "gallery.md#a-cleanup-before-it-is-done",
     ),
     Feature(
-        "What a clone depends on",
-        "where its files are, whether they are there, and `deepen`",
+        "Files of clones",
+        "the card shows where the files are; `validate` checks them, and `deepen` copies them",
         (
             f"{_CARDS}::test_a_branch_and_a_clone_say_where_their_files_are",
             "tests/operations/test_sources.py",
@@ -214,26 +214,26 @@ FEATURES = (
         "gallery.md#a-clone",
     ),
     Feature(
-        "Progress in the cell, and a stop that works",
-        "bars after a second; an interrupt says what was committed, and stops Spark's jobs",
+        "Progress and interrupts",
+        "a bar after one second; an interrupt stops Spark's jobs and says what was committed",
         ("tests/test_progress.py", "tests/test_interrupts.py", "tests/spark/test_failing_tasks.py"),
         "safety.md#interrupt-a-cell",
     ),
     Feature(
-        "The session, and what it lacks",
-        "Spark, Java, memory, settings that differ; no Java is one sentence",
+        "Spark session",
+        "a card with Spark, Java, memory and changed settings; one sentence if Java is missing",
         (f"{_CARDS}::test_session", "tests/spark/test_java.py"),
         "gallery.md#the-spark-session",
     ),
     Feature(
         "Magics",
-        "`%%lance` and `%lance`, thin over the API",
+        "`%%lance` runs SQL, and `%lance` shows tables, histories and errors",
         ("tests/notebook/test_magics.py",),
         "sql.md",
     ),
     Feature(
-        "Short errors, whole ones when asked for",
-        "what, where in your cell, what next: twelve lines at most; `%lance tb`",
+        "Short errors",
+        "at most 12 lines: problem, line of your cell, next step; `%lance tb` has the rest",
         (
             "tests/notebook/test_failures.py::test_never_more_than_twelve_lines",
             "tests/notebook/test_failures.py::test_it_is_the_error_of_a_script",
@@ -242,7 +242,7 @@ FEATURES = (
     ),
     Feature(
         "Code to copy",
-        "cards end with the line that leads back; widgets show each state as code",
+        "cards end with the call that opens this version; widgets show each state as code",
         (
             f"{_CARDS}::test_the_reproduce_line_works",
             f"{_CARDS}::test_the_reproduce_line_finds_any_place_from_anywhere",
@@ -255,16 +255,16 @@ FEATURES = (
 def page() -> str:
     """Return the page."""
     lines = [
-        "# What a notebook user gets",
+        "# Notebook features",
         "",
-        "Feature by feature, with the tests that show it and where to look at it.",
+        "Each feature with its tests, and a link to an example.",
         "",
-        "| | in lancekit | shown by | seen |",
+        "| Feature | In lancekit | Tests | Example |",
         "|-|-|-|-|",
     ]
     for one in FEATURES:
         tests = ", ".join(f"[`{test}`](../{test.partition('::')[0]})" for test in one.tests)
-        lines.append(f"| {one.name} | {one.how} | {tests} | [here]({one.seen}) |")
+        lines.append(f"| {one.name} | {one.how} | {tests} | [see]({one.seen}) |")
     return "\n".join([*lines, ""])
 
 
