@@ -125,13 +125,13 @@ def _late(names: Names) -> None:
     names["flights"] = flights(3, dep_delay=[-200.0] * 3 + [0.0] * 9)
 
 
-@before("constraints", 1)
+@before("constraints", 3)
 def _amounts(names: Names) -> None:
     rows = flights(1, day=range(12), debit=[3] * 12, credit=[3] * 12)
     names["ds"] = lk.write_dataset(rows, "amounts.lance")
 
 
-@before("constraints", 2)
+@before("constraints", 4)
 def _load(names: Names) -> None:
     names["flights"] = flights(3, day=0, debit=0, credit=0)
 
