@@ -20,28 +20,33 @@ _OF_OUTCOMES = {
 }
 
 _INTRODUCTION = """\
-# How changes meet
+# Conflicts between concurrent changes
 
-Your change is based on one version, and meanwhile another change was committed. In the table, rows
-are your operation, and columns are the committed operation. This page is generated from
-`lancekit/_commit/rules/table.py`. A test checks that, and other tests try every pair in pylance.
-
-Your change is compared with each version that landed meanwhile, in order. There are four outcomes:
+Your change is based on one version, and another writer commits first. lancekit compares your change
+with each version that landed meanwhile, in order. There are four outcomes:
 """
 
 _AGAIN = """\
+## Handle a conflict
+
 Deletes, updates, merges, compactions and changes of columns are retried automatically
 (`conflict_retries`). Other changes raise `RetryableConflictError` or `IncompatibleConflictError`.
-Both are a `CommitConflictError` with `retryable`. `error.context["evidence"]` has the parts that
-both changed, and a notebook shows the error as a card.
+Both are a `CommitConflictError`. Its `retryable` says whether the call can succeed if you repeat it
+after `ds.checkout_latest()`. `error.context["evidence"]` has the parts that both changed. A notebook
+shows the error as a card.
 
 If a version was cleaned up before your change could be compared with it, a change of rows cannot
 land, because the version's effect is unknown; pylance ignores it. A change of config, metadata or
 base paths lands on the newest version, unless that version shows a change of the same settings.
+
+## Which operations conflict
+
+Rows are your operation, and columns are the committed operation. The table is generated from
+`lancekit/_commit/rules/table.py`. A test checks that, and other tests try every pair in pylance.
 """
 
 _DIFFERENCES = """\
-## Where this differs from the reference
+## Differences from pylance
 
 Outcomes are the same as in pylance 14, cell by cell, with the exceptions below. They cannot harm a
 writer that uses pylance, because it could have written every version that lands here.
@@ -65,12 +70,12 @@ def document() -> str:
             _INTRODUCTION,
             *outcomes,
             "",
+            _AGAIN,
             *_table(["yours ↓", *heads], (_cells(mine, letters) for mine in RULES)),
             "",
             "A letter is a rule below. ° pylance lacks the operation, or commits it only to a new "
             "dataset: these cells follow its source, and the others were tried.",
             "",
-            _AGAIN,
             "## The rules",
             "",
             *(_described(rule, letter) for rule, letter in letters.items()),

@@ -55,7 +55,7 @@ def key_of(row: ConflictedRow) -> object:
 
 def picks_of(plan: BranchMergePlan) -> Picks:
     """Return the picks of a plan's ``conflicts=``; none for a function, which lists no rows."""
-    given = plan._how.conflicts
+    given = plan._rules.conflicts
     if callable(given):
         return Picks()
     sides = given if isinstance(given, Sides) else Sides(given)
@@ -73,7 +73,7 @@ def sides_of(picks: Picks) -> Named:
 
 def code_of(plan: BranchMergePlan, picks: Picks) -> str:
     """Return the code of a plan's merge with the picked sides."""
-    how = plan._how
+    how = plan._rules
     arguments = {
         "into": plan.ours[0],
         **({} if how.on is None else {"on": list(how.on)}),
