@@ -3,8 +3,8 @@
 Only this module chooses where keys are looked up; `_spark/source.py` and `_spark/merge/` follow
 it.  The form in which keys are sent to tasks (a table, sorted, hashed) is chosen by their number
 and type in `_spark/merge/match_keys.py` (`_packed`).  The user decides whether rows or columns are
-written, see `MergeJob.patches`.  No choice changes which rows are found (docs/format/operations.md,
-5.2).  To explain a merge before it runs, call `choose_match` with its sizes::
+written, see `MergeJob.patches`.  No choice changes which rows are found
+(docs/format/operations.md, 5.2).  To explain a merge before it runs, call `choose_match`::
 
     choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
                  target_rows=100_000_000)

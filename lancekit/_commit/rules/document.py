@@ -32,8 +32,8 @@ _AGAIN = """\
 Deletes, updates, merges, compactions and changes of columns are retried automatically
 (`conflict_retries`). Other changes raise `RetryableConflictError` or `IncompatibleConflictError`.
 Both are a `CommitConflictError`. Its `retryable` says whether the call can succeed if you repeat it
-after `ds.checkout_latest()`. `error.context["evidence"]` has the parts that both changed. A notebook
-shows the error as a card.
+after `ds.checkout_latest()`. `error.context["evidence"]` has the parts that both changed. A
+notebook shows the error as a card.
 
 If a version was cleaned up before your change could be compared with it, a change of rows cannot
 land, because the version's effect is unknown; pylance ignores it. A change of config, metadata or
