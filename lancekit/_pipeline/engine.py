@@ -97,24 +97,37 @@ class LocalRunner:
         threads = min(len(tasks), processors(), self._threads)
         running: list[Future[Result]] = []
         name = f"lancekit_{id(running):x}"
-        with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
-            context = copy_context()  # so that options of a `with` block apply in the threads
-            try:
-                for task in tasks:
-                    running.append(pool.submit(context.copy().run, work, task))
-                    running[-1].add_done_callback(partial(_stop_if_failed, tracker))
-                return [_result(future, tracker) for future in running]
-            except Stopped:
-                failed = next(filter(None, map(_failure, running)), None)
-                if failed is None:  # the enclosing operation must stop
-                    raise
-                raise failed from None
-            finally:
-                tracker.stop()  # stops the other tasks after a failure or an interrupt
-                pool.shutdown(cancel_futures=True)
-                # an interrupt can hide a thread from the pool, and the thread can be in a task
-                while any(thread.name.startswith(name) for thread in threading.enumerate()):
-                    time.sleep(0.001)
+        try:
+            with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
+                return self._results(pool, work, tasks, tracker, running)
+        finally:
+            # an interrupt can hide a thread from the pool, and the thread can be in a task
+            while any(thread.name.startswith(name) for thread in threading.enumerate()):
+                time.sleep(0.001)
+
+    @staticmethod
+    def _results(
+        pool: ThreadPoolExecutor,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        tracker: Tracker,
+        running: list[Future[Result]],
+    ) -> list[Result]:
+        """Run tasks in a pool; a failure or an interrupt stops the others at their next step."""
+        context = copy_context()  # so that options of a `with` block apply in the threads
+        try:
+            for task in tasks:
+                running.append(pool.submit(context.copy().run, work, task))
+                running[-1].add_done_callback(partial(_stop_if_failed, tracker))
+            return [_result(future, tracker) for future in running]
+        except Stopped:
+            failed = next(filter(None, map(_failure, running)), None)
+            if failed is None:  # the enclosing operation must stop
+                raise
+            raise failed from None
+        finally:
+            tracker.stop()
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _run_task(work: Callable[[Task], Result], task: Task, tracker: Tracker) -> Result:

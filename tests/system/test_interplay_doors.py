@@ -132,7 +132,7 @@ def test_restore_cleanup_and_compaction(tmp_path: Path, cell: Cell) -> None:
     with pytest.raises(VersionNotFoundError):
         cell.run("SELECT * FROM t VERSION AS OF 2", t=ds)
     reader = Reader(ds)
-    assert reader.listed("main")(reader.start(5)).versions == (1, ds.version)
+    assert reader.selection_event("main")(reader.start(5)).versions == (1, ds.version)
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -299,7 +299,7 @@ def compare_card(new: Stop, diff: ManifestDiff) -> Card:
         tables=(
             Table(
                 caption="Side by side",
-                columns=tuple(map(Column, ("", ref(*old.place), ref(*new.place), "change"))),
+                columns=tuple(map(Column, ("fact", ref(*old.place), ref(*new.place), "change"))),
                 rows=tuple(map(Row, sides)),
                 note="rows are not compared yet: press find changed rows",
             ),
