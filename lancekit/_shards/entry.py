@@ -38,8 +38,8 @@ _MARK = b"lk-crc32"
 _READ_OPTIONS = pa.ipc.IpcReadOptions(ensure_native_endian=False)
 
 RECOVERY_HINT = (
-    "Restore the file from a copy: rows that were acknowledged are in it. To go on without them, "
-    "ds.repair_mem_wal() moves what is damaged aside."
+    "Restore the file from a copy: acknowledged rows are in it. To continue without them, "
+    "ds.repair_mem_wal() moves damaged files aside."
 )
 
 
@@ -164,13 +164,13 @@ def _read_entry(shard: Shard, number: int) -> Entry:
     metadata = schema.metadata or {}
     if any(key.startswith(_TARGET) for key in metadata):
         raise UnsupportedFeatureError(
-            f"{where} is of a table with blobs, which lancekit does not take from logs.",
-            hint="Have its writer flush it to a generation.",
+            f"{where} belongs to a table with blobs, which lancekit cannot read from logs.",
+            hint="Flush it to a generation with its writer.",
             file=where,
         )
     epoch, generation = _number(metadata, _EPOCH, where), _number(metadata, _GENERATION, where)
     if epoch is None:
-        raise damaged(number, where, "it says no epoch")
+        raise damaged(number, where, "it has no epoch")
     sentinel = metadata.get(_SENTINEL) == b"true"
     if not checked and (why := _contradiction(schema)):
         raise damaged(number, where, why)
@@ -205,7 +205,7 @@ def _contradiction(schema: pa.Schema) -> str:
     ids = [(field.metadata or {}).get(FIELD_ID.encode()) for field in columns]
     lacking = [field.name for field, id_ in zip(columns, ids, strict=True) if id_ is None]
     if 0 < len(lacking) < len(columns):
-        return f"column {lacking[0]!r} has no field id, and others have one"
+        return f"column {lacking[0]!r} has no field id, but other columns have one"
     if not lacking and len(set(ids)) < len(ids):
         return "two of its columns have one field id"
     if not lacking and len(columns) == len(schema) > 0:
@@ -219,7 +219,7 @@ def _is_checked(data: pa.Buffer, number: int, where: str) -> bool:
     if not _nearly_equal(trailer[: len(_MARK)], _MARK):
         return False
     if trailer != _TRAILER.pack(_MARK, zlib.crc32(data[: len(data) - _TRAILER.size])):
-        raise damaged(number, where, "its checksum is another")
+        raise damaged(number, where, "its checksum does not match")
     return True
 
 

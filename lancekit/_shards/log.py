@@ -58,8 +58,8 @@ def torn_message(shard: Shard, number: int) -> str:
     return (
         f"Entry {number} of the write-ahead log in {shard.store.uri} is torn: {what} without the "
         "end marker, and no rows come after it. A writer that flushes to disk acknowledges an "
-        "entry when all of its bytes are there: this one was never acknowledged, or the file was "
-        "damaged later. It is left out"
+        "entry when all of its bytes are written, so this entry was never acknowledged, or the "
+        "file was damaged later. It is skipped"
     )
 
 
@@ -198,8 +198,8 @@ def _flushed_too_early(shard: Shard, manifest: ShardManifest, numbers: Sequence[
             continue  # a sentinel, or an entry that a cleanup just removed
         if entry.generation >= manifest.current_generation:
             return (
-                f"generations have the rows of generation {entry.generation} at position {number} "
-                f"of the log, and the next one is {manifest.current_generation}"
+                f"position {number} of the log counts as flushed, but has rows of generation "
+                f"{entry.generation}: the next generation is {manifest.current_generation}"
             )
         break
     return ""
@@ -207,8 +207,8 @@ def _flushed_too_early(shard: Shard, manifest: ShardManifest, numbers: Sequence[
 
 def _in_no_generation(manifest: ShardManifest, entry: Entry) -> str:
     return (
-        f"rows of generation {entry.generation} at position {entry.position} of the log are in no "
-        f"generation, and the next one is {manifest.current_generation}"
+        f"position {entry.position} of the log has rows of generation {entry.generation}, which "
+        f"are in no generation: the next generation is {manifest.current_generation}"
     )
 
 
@@ -230,7 +230,7 @@ def contradiction(shard: Shard, manifest: ShardManifest) -> str:
 def _contradiction(shard: Shard, manifest: ShardManifest, what: str) -> CorruptFileError:
     where = f"{shard.store.uri}/{manifest_name(manifest.version)}"
     return CorruptFileError(
-        f"{where} and the write-ahead log beside it contradict each other: {what}.",
+        f"{where} contradicts its write-ahead log: {what}.",
         hint=RECOVERY_HINT,
         file=where,
         shard=str(shard.id),
@@ -241,7 +241,7 @@ def _missing_end(shard: Shard, manifest: ShardManifest, end: range, last: int) -
     where = f"{shard.store.uri}/{WAL}"
     return CorruptFileError(
         f"The end of the write-ahead log {where} is missing: the log had an entry at position "
-        f"{end[-1]}, and ends at {last}; {manifest_name(manifest.version)} tells of the entry.",
+        f"{end[-1]}, recorded by {manifest_name(manifest.version)}, but now ends at {last}.",
         hint=RECOVERY_HINT,
         file=where,
         shard=str(shard.id),
@@ -252,7 +252,7 @@ def _missing_end(shard: Shard, manifest: ShardManifest, end: range, last: int) -
 def _missing(shard: Shard, number: int) -> CorruptFileError:
     where = f"{shard.store.uri}/{entry_name(number)}"
     return CorruptFileError(
-        f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
+        f"Entry {number} of a write-ahead log, {where}, is missing, but a later entry exists.",
         hint=RECOVERY_HINT,
         file=where,
         position=number,
@@ -313,7 +313,7 @@ def entry_rows(entry: Entry, schema: pa.Schema) -> list[pa.RecordBatch]:
         raise damaged(entry.position, entry.file, str(error)) from error
     for place, field in enumerate(schema):
         if not field.nullable and any(ak.null_count(batch.column(place)) for batch in rows):
-            why = f"a row has no value in column {field.name!r}, which is of the primary key"
+            why = f"a row has no value in primary-key column {field.name!r}"
             raise damaged(entry.position, entry.file, why)
     return rows
 
@@ -329,7 +329,7 @@ def _type_mismatch(given: pa.Schema, schema: pa.Schema) -> str:
             and _is_number_or_bool(wanted)
             and not field.type.equals(wanted)
         ):
-            return f"its column {field.name!r} is of {field.type}, and the table's of {wanted}"
+            return f"its column {field.name!r} is of {field.type}, the table's of {wanted}"
     return ""
 
 

@@ -68,15 +68,15 @@ def latest(shard: Shard) -> ShardManifest | None:
             continue
         if (manifest.version, manifest.shard) != (version, shard.id):
             raise CorruptFileError(
-                f"{where} is damaged: it says that it is version {manifest.version} of shard "
+                f"{where} is damaged: it declares itself version {manifest.version} of shard "
                 f"{manifest.shard}.",
                 hint="Restore the file from a copy.",
                 file=where,
             )
         return manifest
     raise ShardError(
-        f"No manifest of shard {shard.id} stays long enough to be read.",
-        hint="Try again; whatever collects them has to keep the newest ones.",
+        f"The manifests of shard {shard.id} are removed faster than they can be read.",
+        hint="Try again. The process that removes them must keep the newest ones.",
         shard=str(shard.id),
     )
 
@@ -138,9 +138,9 @@ def lost_manifests(shard: Shard) -> CorruptFileError:
     where = f"{shard.store.uri}/{MANIFESTS}"
     return CorruptFileError(
         f"Shard {shard.id} has lost its manifests: {where} has none.",
-        hint=f"Restore the folder {shard.store.uri} from a copy: rows that were acknowledged are "
-        "in it. To go on without them, ds.repair_mem_wal() copies what is left into its folder "
-        "set_aside, and begins the shard again.",
+        hint=f"Restore the folder {shard.store.uri} from a copy: acknowledged rows are in it. To "
+        "continue without them, ds.repair_mem_wal() copies the remaining files into its folder "
+        "set_aside and restarts the shard.",
         file=where,
         shard=str(shard.id),
         lost=True,
@@ -183,7 +183,7 @@ def change(
         if newest is None:
             raise ShardError(
                 f"Shard {shard.id} has no manifest.",
-                hint="It is made when a writer of the shard is opened.",
+                hint="Opening a writer of the shard creates it.",
                 shard=str(shard.id),
             )
         if epoch is not None and newest.writer_epoch != epoch:
@@ -196,7 +196,7 @@ def change(
             return following
         time.sleep(_PAUSE_SECONDS * random.random() * 2**attempt)  # noqa: S311
     raise RetriesExhaustedError(
-        f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
+        f"Gave up on shard {shard.id}: other writers changed it {_ATTEMPTS} times in the meantime.",
         hint="Try again.",
         shard=str(shard.id),
     )
@@ -205,9 +205,9 @@ def change(
 def fenced(shard: Shard, epoch: int, newer: int) -> FencedError:
     """Return the error for a writer whose shard was claimed by another writer."""
     return FencedError(
-        f"Another writer has shard {shard.id} (its epoch is {newer}, that of this one {epoch}): "
-        "this one cannot write any more.",
-        hint="What was acknowledged is kept. Open a new writer, which fences the other one.",
+        f"This writer was fenced by another writer of shard {shard.id} (epoch {newer}, this "
+        f"writer has {epoch}) and cannot write any more.",
+        hint="Acknowledged rows are kept. Open a new writer, which fences the other one.",
         shard=str(shard.id),
         epoch=epoch,
         newer=newer,

@@ -37,15 +37,15 @@ def generation_schema(schema: LanceSchema) -> LanceSchema:
     """
     if TOMBSTONE in schema:
         raise InvalidArgumentError(
-            f"The table has a column {TOMBSTONE!r}, which shards need for themselves.",
+            f"Column {TOMBSTONE!r} of the table clashes with a column of shards.",
             hint="Rename the column.",
             column=TOMBSTONE,
         )
     for one in schema.walk():
         if is_blob_v2(one.metadata):
             raise UnsupportedTypeError(
-                f"Column {one.name!r} has blobs, which lancekit does not write to logs.",
-                hint="Write rows with blobs by write_dataset or merge_insert.",
+                f"Blob column {one.name!r} cannot be written to logs.",
+                hint="Write rows with blobs with write_dataset or merge_insert.",
                 column=one.name,
             )
     last = max((one.id for one in schema.walk()), default=-1)
@@ -83,8 +83,8 @@ def primary_key(schema: LanceSchema) -> tuple[LanceField, ...]:
     for one in schema.primary_key:
         if one.children or not is_key_type(one.to_arrow().type):
             raise UnsupportedTypeError(
-                f"Column {one.name!r} of the primary key is of type {one.to_arrow().type}.",
-                hint=f"Tables with shards have keys of {KEY_TYPES}.",
+                f"Column {one.name!r} of type {one.to_arrow().type} cannot be a key of shards.",
+                hint=f"Supported key types are {KEY_TYPES}.",
                 column=one.name,
             )
     return schema.primary_key

@@ -148,12 +148,24 @@ def test_case_6_other_files_do_not_matter(tmp_path: Path) -> None:
     ("changed", "match"),
     [
         ({"replay_after": 2, "current_generation": 2}, ""),
-        ({"current_generation": 2}, "rows of generation 1 at position 1 .* are in no generation"),
-        ({"replay_after": 2}, "generations have the rows of generation 1 at position 2"),
-        ({"replay_after": 3, "current_generation": 2}, "the rows of generation 2 at position 3"),
-        ({"replay_after": 9}, "the rows of generation 2 at position 3"),
+        (
+            {"current_generation": 2},
+            "position 1 .* rows of generation 1, which are in no generation",
+        ),
+        (
+            {"replay_after": 2},
+            "position 2 of the log counts as flushed, but has rows of generation 1",
+        ),
+        (
+            {"replay_after": 3, "current_generation": 2},
+            "position 3 of the log counts as flushed, but has rows of generation 2",
+        ),
+        (
+            {"replay_after": 9},
+            "position 3 of the log counts as flushed, but has rows of generation 2",
+        ),
         ({"replay_after": 9, "current_generation": 9}, ""),
-        ({"last_seen": 5}, "an entry at position 5, and ends at 4"),
+        ({"last_seen": 5}, "an entry at position 5, .* ends at 4"),
         ({"last_seen": 4}, ""),
     ],
 )

@@ -98,7 +98,7 @@ def test_who_may_change_what(tmp_path: Path) -> None:
     assert change(shard, 1, lambda _: None) == FIRST  # nothing to do
     assert change(shard, None, lambda found: found).version == 2
     for epoch in (0, 2):
-        with pytest.raises(FencedError, match=f"{SHARD}.* that of this one {epoch}"):
+        with pytest.raises(FencedError, match=f"{SHARD}.* this writer has {epoch}"):
             change(shard, epoch, lambda found: found)
     with pytest.raises(ShardError, match="no manifest"):
         change(shard_of(LocalStore(tmp_path), uuid.UUID(int=1)), 1, lambda found: found)

@@ -41,7 +41,7 @@ from lancekit.errors import (
 
 #: a hint for rows that a shard refuses
 _ELSEWHERE = (
-    "Write to another shard with ds.mem_wal_writer(str(uuid.uuid4())), or into the table with "
+    "Write to another shard with ds.mem_wal_writer(str(uuid.uuid4())), or to the table with "
     "ds.merge_insert."
 )
 #: the number of attempts to put the manifest of a claim
@@ -147,7 +147,7 @@ def _next_epoch(
         if winner is not None and winner.writer_epoch >= following.writer_epoch:
             raise fenced(shard, following.writer_epoch, winner.writer_epoch)
     raise RetriesExhaustedError(
-        f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
+        f"Gave up on shard {shard.id}: other writers changed it {_ATTEMPTS} times in the meantime.",
         hint="Try again.",
         shard=str(shard.id),
     )
@@ -173,16 +173,16 @@ def _log_agrees(shard: Shard, manifest: ShardManifest) -> bool:
 def _check_open(shard: Shard, manifest: ShardManifest, merged: int, *, sealed: bool) -> None:
     if manifest.sealed and not sealed:
         raise ShardError(
-            f"Shard {shard.id} is sealed: it takes no more rows.",
-            hint=f"{_ELSEWHERE} ds.merge_mem_wal(flush=True) merges the rows that it has.",
+            f"Shard {shard.id} is sealed and accepts no more rows.",
+            hint=f"{_ELSEWHERE} ds.merge_mem_wal(flush=True) merges its rows.",
             shard=str(shard.id),
         )
     if manifest.current_generation <= merged:
         raise ShardError(
-            f"The next generation of shard {shard.id} is {manifest.current_generation}, and the "
-            f"table says that it has all up to {merged}: rows would be taken for merged ones.",
-            hint="The shard was begun by a writer that does not know what a branch or a clone "
-            f"inherits. {_ELSEWHERE}",
+            f"The next generation of shard {shard.id} is {manifest.current_generation}, but the "
+            f"table records all up to {merged} as merged: new rows would count as merged.",
+            hint="The shard was created by a writer that ignores the marks of a branch or a "
+            f"clone. {_ELSEWHERE}",
             shard=str(shard.id),
             generation=manifest.current_generation,
             merged=merged,
@@ -198,8 +198,8 @@ def _move_strays(shard: Shard, numbers: Sequence[int]) -> None:
         aside = copy_aside(shard, number)
         shard.store.delete(entry_name(number))
         warn(
-            f"Entry {number} of the write-ahead log of shard {shard.id} belongs to no manifest of "
-            f"the shard. It was moved to {shard.store.uri}/{aside}."
+            f"Entry {number} of the write-ahead log of shard {shard.id} precedes the shard's "
+            f"first manifest. It was moved to {shard.store.uri}/{aside}."
         )
 
 

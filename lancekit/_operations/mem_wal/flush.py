@@ -252,5 +252,5 @@ def _made(
     except Exception as error:  # no error may keep the rows from being written
         delete_segment(generation.store, new)
         uri, name = table.location.uri, like.name
-        LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)
+        LOGGER.warning("a generation of %s was written without the index %s: %s", uri, name, error)
         return None

@@ -62,7 +62,7 @@ _Hidden: TypeAlias = Mapping[int, BitMap]
 _VERSION = 1
 _MANIFEST = f"{VERSIONS}/{manifest_name(_VERSION, ManifestNaming.V2)}"
 
-_WAY_OUT = "To go on without them, ds.repair_mem_wal() takes the generation off its shard."
+_WAY_OUT = "To continue without them, ds.repair_mem_wal() removes the generation from its shard."
 
 #: errors that a damaged manifest can raise
 OF_DAMAGE = (
@@ -104,8 +104,8 @@ def write_generation(
     rows = pa.Table.from_batches(batches)
     if not rows.num_rows:
         raise InvalidArgumentError(
-            f"Generation {number} of shard {shard.id} would have no rows.",
-            hint="Give the rows of the log, or write no generation.",
+            f"Generation {number} of shard {shard.id} has no rows.",
+            hint="Pass the rows of the log, or write no generation.",
             generation=number,
         )
     folder = generation_folder(number)
@@ -215,13 +215,13 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
     """
     if generation_number(table.path) != table.generation:
         raise _damaged(
-            shard, table, f"{table.path!r} is no folder of generation {table.generation}"
+            shard, table, f"{table.path!r} is not a folder of generation {table.generation}"
         )
     store = shard.store.child(table.path)
     try:
         is_whole = table.manifest_crc32 in (None, zlib.crc32(store.read(_MANIFEST)))
         snapshot = load_snapshot(BranchLocation(root=store), _VERSION) if is_whole else None
-        fault = "its checksum is another"
+        fault = "its checksum does not match"
         if snapshot is not None:
             fault = _fault(snapshot.manifest, table, schema)
             # without a checksum of the manifest, another library may have named the file
@@ -231,8 +231,8 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
         where = f"{shard.store.uri}/{table.path}"
         raise CorruptFileError(
             f"Generation {table.generation} of shard {shard.id} does not exist: {where}.",
-            hint="Read the shard's newest manifest. If the manifest lists the generation, restore "
-            f"its folder from a copy: rows that were acknowledged are in it. {_WAY_OUT}",
+            hint="Read the shard's newest manifest. If it lists the generation, restore its "
+            f"folder from a copy: acknowledged rows are in it. {_WAY_OUT}",
             file=where,
             generation=table.generation,
             shard=str(shard.id),
@@ -250,7 +250,7 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
     """Return how a generation's manifest contradicts other manifests; empty if it does not."""
     rows = sum(fragment.physical_rows or 0 for fragment in manifest.fragments)
     if table.physical_rows not in (None, rows):
-        return f"it says {rows} rows, and the manifest of the shard says {table.physical_rows}"
+        return f"it records {rows} rows, but the shard manifest records {table.physical_rows}"
     if table.manifest_crc32 is None:
         manifest.schema.to_arrow()  # raises for an unknown type
     types = {field.id: field.logical_type for field in manifest.schema.fields}
@@ -265,7 +265,7 @@ def _fault(manifest: Manifest, table: SsTable, schema: LanceSchema) -> str:
         for file in fragment.files:
             places = list(file.columns.values())
             if len(set(places)) < len(places):
-                return f"two fields are one column of {file.path!r}"
+                return f"two fields share one column of {file.path!r}"
         stored = {number for file in fragment.files for number in file.fields}
         for column in manifest.schema.fields:
             if stored.isdisjoint(one.id for one in column.walk()):
@@ -279,7 +279,7 @@ def _changed_deletions(generation: Snapshot) -> str:
         if (file := fragment.deletion_file) is not None:
             name = file.name(fragment.id)
             if is_other_file(file, generation.store.read(name)):
-                return f"the checksum of {name} is another"
+                return f"the checksum of {name} does not match"
     return ""
 
 
@@ -287,8 +287,7 @@ def _damaged(shard: Shard, table: SsTable, why: str) -> CorruptFileError:
     where = f"{shard.store.uri}/{table.path}/{_MANIFEST}"
     return CorruptFileError(
         f"{where} is damaged: {why}.",
-        hint="Restore the file from a copy: rows that were acknowledged are in its table. "
-        f"{_WAY_OUT}",
+        hint=f"Restore the file from a copy: acknowledged rows are in its table. {_WAY_OUT}",
         file=where,
         generation=table.generation,
         shard=str(shard.id),

@@ -62,19 +62,19 @@ class Sharding:
     def __post_init__(self) -> None:
         if (self.bucket_column is None) != (self.num_buckets is None):
             raise InvalidArgumentError(
-                f"bucket_column is {self.bucket_column!r}, and num_buckets {self.num_buckets!r}.",
-                hint="Pass both, or none of them.",
+                f"bucket_column ({self.bucket_column!r}) and num_buckets ({self.num_buckets!r}) "
+                "belong together.",
+                hint="Pass both, or neither.",
             )
         ways = [self.bucket_column is not None, self.identity_column is not None, self.unsharded]
         if sum(ways) > 1:
             raise InvalidArgumentError(
-                "More than one way was given to find a row's shard.",
+                "The arguments contain more than one sharding rule.",
                 hint="Pass bucket_column with num_buckets, identity_column, or unsharded.",
             )
         if self.num_buckets is not None and not 1 <= self.num_buckets <= MOST_BUCKETS:
             raise InvalidArgumentError(
-                f"num_buckets is {self.num_buckets}.",
-                hint=f"Pass a number from 1 to {MOST_BUCKETS}.",
+                f"num_buckets must be from 1 to {MOST_BUCKETS}, got {self.num_buckets}.",
                 argument="num_buckets",
             )
 
@@ -110,9 +110,9 @@ def initialize(
     def attempt(current: Snapshot) -> Snapshot:
         if mem_wal_entry(current.indices) is not None:
             raise IndexExistsError(
-                f"{current.location.uri} is initialized for write-ahead logs already.",
-                hint="Put rows with ds.mem_wal_upsert(rows). To give rows to other shards, "
-                f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
+                f"{current.location.uri} already has a MemWAL.",
+                hint="Put rows with ds.mem_wal_upsert(rows). To change the sharding, call "
+                f"ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
                 index=MEM_WAL,
             )
         schema = current.manifest.schema
@@ -151,10 +151,9 @@ def initialized(snapshot: Snapshot) -> MemWalDetails:
     if details is None:
         dropped_logs(snapshot)  # raises instead of a hint that would lead to its error
         raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL: "
-            "it takes no rows into shards yet.",
-            hint="Initialize it first: ds.initialize_mem_wal(). All rows go to one shard unless "
-            "arguments say otherwise.",
+            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL, so it accepts no rows "
+            "into shards.",
+            hint="Call ds.initialize_mem_wal() first. Without arguments, all rows go to one shard.",
             uri=snapshot.location.uri,
         )
     return details
@@ -192,21 +191,21 @@ def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:
         found = [one for one in table.indices if one.name == name and not one.is_system]
         if not found:
             raise IndexNotFoundError(
-                f"maintained_indexes has {name!r}, and there is no such index.",
-                hint="Make the index first, or leave its name out.",
+                f"maintained_indexes contains {name!r}, but there is no index {name!r}.",
+                hint="Create the index first, or leave its name out.",
                 index=name,
             )
         kind = found[0].type_url.rpartition(".")[2].removesuffix("IndexDetails")
         if kind not in _MAINTAINED:
             raise InvalidArgumentError(
-                f"maintained_indexes has {name!r}, an index of kind {found[0].kind}.",
-                hint=f"Generations have indices of the kinds {', '.join(_MAINTAINED)}.",
+                f"maintained_indexes contains {name!r}, an index of kind {found[0].kind}.",
+                hint=f"Generations can have indices of the kinds {', '.join(_MAINTAINED)}.",
                 index=name,
             )
         if found[0].fields not in top:
             raise InvalidArgumentError(
-                f"maintained_indexes has {name!r}, an index of a nested column.",
-                hint="Generations have indices of top-level columns. Leave its name out.",
+                f"maintained_indexes contains {name!r}, an index on a nested column.",
+                hint="Generations can have indices only on top-level columns. Leave its name out.",
                 index=name,
             )
 
@@ -232,9 +231,10 @@ def _check_as_before(
         return
     names = {field.id: field.name for field in current.manifest.schema.fields}
     raise InvalidArgumentError(
-        f"{current.location.uri} has rows that wait in other shards: {_words(before, names)}. "
-        "Newer rows of the same keys would go to new shards, and nothing tells which are newer.",
-        hint="Call ds.initialize_mem_wal() without a sharding, which takes these shards up. Then "
+        f"{current.location.uri} has unmerged rows under another sharding: "
+        f"{_words(before, names)}. Newer rows of the same keys would go to other shards, and "
+        "their order would be unknown.",
+        hint="Call ds.initialize_mem_wal() without a sharding, which resumes these shards. Then "
         f"call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}) and this again.",
         uri=current.location.uri,
     )
@@ -246,7 +246,7 @@ def _rule(spec: ShardingSpec) -> list[tuple[object, ...]]:
 
 def _words(spec: ShardingSpec, names: Mapping[int, str]) -> str:
     if spec == ONE_SHARD or not spec.fields:
-        return "one shard has all rows"
+        return "one shard for all rows"
     field = spec.fields[0]
     sources = " and ".join(names.get(id_, "a dropped column") for id_ in field.source_ids)
     buckets = field.parameters.get("num_buckets")
@@ -288,16 +288,16 @@ def _source(
     column = schema.field(name)
     if not usable(column.to_arrow().type):
         raise UnsupportedTypeError(
-            f"{argument} is {name!r}, of type {column.to_arrow().type}: it cannot tell the shard.",
-            hint="Choose a column of integers, bool or text; buckets may be of times, dates and "
-            "floats, too.",
+            f"{argument} {name!r} of type {column.to_arrow().type} cannot route rows to shards.",
+            hint="Choose a column of integers, bool or text; bucket_column can also have times, "
+            "dates or floats.",
             argument=argument,
             column=name,
         )
     keys = [key.name for key in schema.primary_key]
     if keys and name not in keys:
         warn(
-            f"{argument} is {name!r}, which is not in the primary key: rows of one key whose "
-            f"{name!r} changes go to two shards, and nothing tells which of them is the newer one."
+            f"{argument} {name!r} is not in the primary key: rows with one key but different "
+            f"{name!r} go to different shards, and their order is unknown."
         )
     return column

@@ -147,7 +147,7 @@ class LogWriter:
         try:
             other = read_entry(self._shard, self.position)
         except (CorruptFileError, FileNotFoundError) as error:
-            raise self._foreign("something that cannot be read") from error
+            raise self._foreign("unreadable data") from error
         if other.epoch > self.epoch:
             raise fenced(self._shard, self.epoch, other.epoch)
         if not other.sentinel:
@@ -156,17 +156,17 @@ class LogWriter:
 
     def _foreign(self, what: str) -> ShardError:
         return ShardError(
-            f"Position {self.position} of the log of shard {self._shard.id}, where the next entry "
-            f"of epoch {self.epoch} goes, has {what}. The rows were not written.",
-            hint="Open the writer again: it reads what the log has.",
+            f"Position {self.position} of the log of shard {self._shard.id}, the next one for "
+            f"epoch {self.epoch}, already has {what}. The rows were not written.",
+            hint="Open the writer again: it replays the log.",
             shard=str(self._shard.id),
             position=self.position,
         )
 
     def _unknown(self, error: StorageError) -> CommitUnknownError:
         return CommitUnknownError(
-            f"Entry {self.position} of the log of shard {self._shard.id} could not be written: "
-            f"{error.message} Its rows may be there or not.",
+            f"Entry {self.position} of the log of shard {self._shard.id} may or may not have been "
+            f"written: {error.message}",
             hint="Open the writer again when the storage works, and put the rows again: with a "
             "primary key they count once.",
             shard=str(self._shard.id),

@@ -210,11 +210,11 @@ def _check_above(shard: Shard, generation: int, merged: int) -> None:
     """Refuse a shard whose generations started at 1 under an inherited mark."""
     if generation <= merged:
         raise ShardError(
-            f"A generation of shard {shard.id} is {generation}, and the table says that it has all "
-            f"up to {merged}: what the shard has is taken for merged.",
-            hint="It was begun by a writer that does not know what a branch or a clone inherits. "
-            f"Bring its generations, tables below {shard.store.uri}, in by merge_insert, remove "
-            "that folder, and write to another shard: ds.mem_wal_writer(str(uuid.uuid4())).",
+            f"Generation {generation} of shard {shard.id} counts as merged, because the table "
+            f"records all up to {merged} as merged, but it is not.",
+            hint="The shard was created by a writer that ignores the marks of a branch or a "
+            f"clone. Merge its generations (tables below {shard.store.uri}) with merge_insert, "
+            "remove that folder, and write to another shard: ds.mem_wal_writer(str(uuid.uuid4())).",
             shard=str(shard.id),
             generation=generation,
             merged=merged,

@@ -139,7 +139,7 @@ class Step:
         while True:
             rows = _read(current, left)
             if len(set(rows.lacking)) > 1:
-                raise MixedColumnsError("Generations of one commit have different columns.")
+                raise MixedColumnsError("Generations in one commit have different columns.")
             excluded = {**_followers(current, rows), **refused}
             newest = rows.newest(_mask(rows, excluded) if excluded else None)
             try:
@@ -182,7 +182,7 @@ def _followers(current: Snapshot, rows: GenerationRows) -> dict[int, str]:
         return {}
     keys, known = keys_in(rows.keys, schema), keys_in(read_quarantine(current).rows, schema)
     places = np.flatnonzero(pc.is_in(keys, value_set=known))
-    return dict.fromkeys(places.tolist(), "follows a row of the same key into quarantine")
+    return dict.fromkeys(places.tolist(), "an earlier row of the same key is in quarantine")
 
 
 def _quarantine_rows(
@@ -216,7 +216,7 @@ def _cannot_be_merged(
     keys = rows.rows(_mask(rows, shown)).select(names).to_pylist()
     shard, generation = str(waiting[at].shard.id), waiting[at].table.generation
     return type(error)(
-        f"Generation {generation} of shard {shard} cannot be merged: the table refuses "
+        f"Generation {generation} of shard {shard} cannot be merged: the table rejects "
         f"{plural(len(same), 'row')}.",
         details=[
             *(
@@ -226,8 +226,7 @@ def _cannot_be_merged(
             *([f"  and {len(same) - _SHOWN} more"] if len(same) > _SHOWN else []),
             "",
         ],
-        hint="To merge all other rows and keep these rows for correction, pass "
-        'on_error="quarantine".',
+        hint='Pass on_error="quarantine" to merge all other rows and keep these for correction.',
         **{
             **error.context,
             "shard": shard,
@@ -259,9 +258,9 @@ def _land(
     for each, columns in zip(waiting, rows.replaced, strict=True):
         if columns:
             warn(
-                f"Generation {each.table.generation} of shard {each.shard.id} has other columns "
-                f"of the names {', '.join(map(repr, sorted(columns)))}: the table's were cast, or "
-                "dropped and added. The values of the generation were not merged."
+                f"The values of columns {', '.join(map(repr, sorted(columns)))} in generation "
+                f"{each.table.generation} of shard {each.shard.id} were not merged: the table's "
+                "columns were cast or recreated."
             )
     return landed, Landed(
         merged=tuple(waiting),
@@ -333,7 +332,7 @@ class _Checks:
         for field in batch.schema:
             if not field.nullable and ak.null_count(nulls := batch.column(field.name)):
                 sound &= ~nulls.is_null().to_numpy(zero_copy_only=False)
-                yield from _refused_by(nulls.is_null(), f"column {field.name!r} takes no nulls")
+                yield from _refused_by(nulls.is_null(), f"column {field.name!r} is not nullable")
         left = ak.filter(batch, sound)
         places = np.flatnonzero(sound)
         yield from ((int(places[row]), reason) for row, reason in _bisected(left, self._store))

@@ -111,7 +111,7 @@ def _opened(quarantine: Quarantined, given: object, *, only_names: bool = False)
         )
     if ROW not in names and not (keys and set(keys) <= set(names)):
         raise InvalidArgumentError(
-            "The rows do not say for which rows in quarantine they stand.",
+            "The rows do not identify rows in the quarantine.",
             hint=f"Pass rows of to_table(), with their column {ROW!r}"
             + (f", or with the key {', '.join(map(repr, keys))}." if keys else "."),
         )
@@ -138,7 +138,7 @@ def _named(quarantine: Quarantined, rows: pa.Table) -> Mask:
             key = _key_at(rows, int(lost[0]), schema)
             raise InvalidArgumentError(
                 f"The quarantine has no row with {literals(key)}.",
-                hint="Write rows that are not in the quarantine with merge_insert.",
+                hint="Use merge_insert for rows that are not in the quarantine.",
                 key=key,
             )
     return leave | _is_among(keys_in(quarantined, schema), keys)
@@ -152,8 +152,8 @@ def _places(rows: pa.Table, quarantined: pa.Table) -> npt.NDArray[np.int64]:
     if len(lost):
         raise InvalidArgumentError(
             f"The quarantine has no row {lost[0]}.",
-            hint=f"Pass numbers of the column {ROW!r} of this quarantine's to_table(): numbers "
-            "of an earlier reading do not count.",
+            hint=f"Pass numbers from column {ROW!r} of this quarantine's to_table(), not of an "
+            "earlier one.",
             row=float(lost[0]),
         )
     return places
@@ -170,8 +170,8 @@ def _check_newest(quarantined: pa.Table, leave: Mask, schema: LanceSchema) -> No
             numbers = quarantined.column(ROW)
             raise InvalidArgumentError(
                 f"The row with {ROW} {numbers[place]} is not the newest row of {literals(key)} in "
-                f"quarantine: the row with {ROW} {numbers[last]} is, and it was not passed.",
-                hint="All rows of a key leave together. Pass the newest row of the key, too.",
+                f"quarantine: the row with {ROW} {numbers[last]} is, but it was not passed.",
+                hint="Pass the newest row of the key, too: all rows of a key leave together.",
                 key=key,
             )
 
@@ -187,9 +187,9 @@ def _check_distinct_keys(quarantine: Quarantined, rows: pa.Table) -> None:
             same = _key_at(rows, place, schema)
             numbers = rows.column(ROW)
             raise InvalidArgumentError(
-                f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to one "
-                f"key, {literals(same)}.",
-                hint="Give each row a key of its own, or discard all but one of them.",
+                f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to the "
+                f"same key, {literals(same)}.",
+                hint="Give each row its own key, or discard all but one of them.",
                 key=same,
             )
 
@@ -259,9 +259,9 @@ def _check_unchanged(leaving: Leaving, current: Snapshot, emptied: Sequence[UUID
     same_columns = leaving.quarantine.snapshot.manifest.schema == current.manifest.schema
     if same_columns and quarantine_ids(current) >= set(emptied):
         return
-    what = "rows were put back or discarded" if same_columns else "the table has other columns"
+    what = "rows were put back or discarded" if same_columns else "the columns of the table changed"
     raise IncompatibleConflictError(
-        f"The quarantine of {current.location.uri} changed since it was read: {what}.",
+        f"The quarantine of {current.location.uri} changed after it was read: {what}.",
         hint="Read the quarantine again: ds.mem_wal_quarantine().",
         uri=current.location.uri,
     )

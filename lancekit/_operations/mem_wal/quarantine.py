@@ -74,7 +74,7 @@ def _stored(schema: LanceSchema) -> LanceSchema:
     for name in (*_FACTS.names, ROW):
         if name in schema:
             raise InvalidArgumentError(
-                f"The table has a column {name!r}, which a quarantine needs for itself.",
+                f"Column {name!r} of the table clashes with a column of quarantines.",
                 hint="Rename the column.",
                 column=name,
             )
@@ -137,9 +137,9 @@ def read_quarantine(snapshot: Snapshot) -> Quarantined:
     """
     if dropped := dropped_quarantine(snapshot):
         raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL, and no quarantine: the "
+            f"{snapshot.called} of {snapshot.location.uri} has no MemWAL and no quarantine: the "
             f"MemWAL was dropped while {plural(dropped, 'row')} waited in quarantine.",
-            hint="ds.initialize_mem_wal() takes the rows up again.",
+            hint="Call ds.initialize_mem_wal(), which restores these rows.",
             rows=dropped,
             uri=snapshot.location.uri,
         )
@@ -254,16 +254,16 @@ class SetAside:
         if self.position is not None and self.generation is not None:
             return f"rows of generation {self.generation}"
         if self.rows == 0:
-            return "no row is lost"
+            return "no row was lost"
         if self.rows is None:
-            return "nobody knows which rows it had" if self.keys is None else f"lost{self._keys}"
+            return "its rows are unknown" if self.keys is None else f"lost{self._keys}"
         return f"{plural(self.rows, 'row')} lost{self._keys}"
 
     @property
     def words(self) -> str:
         """The location of the bytes, the lost rows, and what reads the rest, as a phrase."""
         missing = f"missing in shard {self.shard_id}" if self.shard_id else "missing"
-        read = f"; {self.read_by} reads what is left" if self.read_by else ""
+        read = f"; {self.read_by} reads the remaining rows" if self.read_by else ""
         return f"{self.path or missing}: {self.lost}{read}"
 
     @property
@@ -292,5 +292,5 @@ class MemWalRepair(Displayed, list[SetAside]):
         unknown = any(one.rows is None for one in self)
         lost = f"{'at least ' if unknown else ''}{plural(known, 'row')} lost"
         if not known:
-            lost = "rows may be lost" if unknown else "no row is lost"
-        return f"{plural(len(self), 'part')} of write-ahead logs set aside, {lost}"
+            lost = "rows may be lost" if unknown else "no row was lost"
+        return f"{plural(len(self), 'part')} of write-ahead logs moved aside, {lost}"

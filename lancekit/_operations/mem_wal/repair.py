@@ -109,7 +109,7 @@ def _repaired(snapshot: Snapshot, shard: Shard) -> Iterator[SetAside]:
         yield entry_report(shard, number, reason, set_aside(shard, number, manifest.writer_epoch))
     yield from stray
     if end:
-        reason = f"The log ends before entry {end[-1]}, which a manifest tells of."
+        reason = f"The log ends before entry {end[-1]}, which a manifest records."
         yield SetAside(
             shard_id=str(shard.id),
             position=end[0],
@@ -243,10 +243,10 @@ def _newest_usable(shard: Shard) -> _UsableManifest:
             continue
         if (manifest.version, manifest.shard) != (version, shard.id):
             actual = f"version {manifest.version} of shard {manifest.shard}"
-            faulty[version] = f"{where} is damaged: it says that it is {actual}."
+            faulty[version] = f"{where} is damaged: it declares itself {actual}."
         elif found is None:
             if fault := contradiction(shard, manifest):
-                faulty[version] = f"{where} and the write-ahead log contradict each other: {fault}."
+                faulty[version] = f"{where} contradicts the write-ahead log: {fault}."
             else:
                 found = manifest
     return _UsableManifest(found, max(versions, default=0), faulty)

@@ -69,7 +69,7 @@ def sharding_of(snapshot: Snapshot) -> ShardingSpec:
     for one in spec.fields:
         if not there.issuperset(one.source_ids):
             raise InvalidArgumentError(
-                f"{snapshot.called} of {snapshot.location.uri} gives rows to shards by the "
+                f"{snapshot.called} of {snapshot.location.uri} routes rows to shards by the "
                 f"{one.transform} of a column that was dropped.",
                 hint=f"Call ds.merge_mem_wal(flush=True), ds.drop_index({MEM_WAL!r}), then "
                 "ds.initialize_mem_wal() with a column that the table has.",
@@ -345,8 +345,8 @@ def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitEr
         for shard, error in failed.items()
     }
     hint = (
-        "Do what is said of each shard. Then call it again with the same rows: with a primary key "
-        "those that were acknowledged count once."
+        "Follow the hint of each shard. Then repeat the call with the same rows: with a primary "
+        "key, acknowledged rows count once."
     )
     return ShardError(
         f"{len(failed)} of {len(done) + len(failed)} shards did not acknowledge their rows.",

@@ -62,14 +62,13 @@ class WriterSettings:
             least, value = one.metadata.get("least"), getattr(self, one.name)
             if least is not None and not least <= value <= _MAX_VALUE:
                 raise InvalidArgumentError(
-                    f"{one.name} is {value}.",
-                    hint=f"Give a number of {least} or more.",
+                    f"{one.name} must be an integer from {least} to {_MAX_VALUE}, got {value}.",
                     argument=one.name,
                 )
         if self.durable_write and not self.max_wal_flush_interval_ms:
             raise InvalidArgumentError(
-                "durable_write is set, and max_wal_flush_interval_ms is 0.",
-                hint="Give an interval of 1 or more, or durable_write=False.",
+                "durable_write=True needs max_wal_flush_interval_ms of 1 or more, got 0.",
+                hint="Pass an interval of 1 or more, or durable_write=False.",
                 argument="max_wal_flush_interval_ms",
             )
 
@@ -79,16 +78,14 @@ def _boolean(name: str, value: object) -> bool:
         return value
     if value in ("true", "false"):  # as a table stores it
         return bool(value == "true")
-    raise InvalidTypeError(f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name)
+    raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}.", argument=name)
 
 
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
     if not is_whole(value):
-        raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint="Pass a whole number.", argument=name
-        )
+        raise InvalidTypeError(f"{name} must be an integer, got {shown(value)}.", argument=name)
     return int(value)
 
 
@@ -142,8 +139,8 @@ def _graphs(given: object) -> dict[str, dict[str, int]]:
         isinstance(one, Mapping) for one in given.values()
     ):
         raise InvalidTypeError(
-            f"hnsw_params is {shown(given)}.",
-            hint='Pass a dictionary for each index: {"vectors": {"num_edges": 20}}.',
+            f"hnsw_params must be a dict with a dict for each index, got {shown(given)}.",
+            hint='Pass parameters by index: {"vectors": {"num_edges": 20}}.',
             argument="hnsw_params",
         )
     unknown = [
@@ -152,8 +149,8 @@ def _graphs(given: object) -> dict[str, dict[str, int]]:
     if unknown:
         index, name = unknown[0]
         raise InvalidArgumentError(
-            f"hnsw_params has {shown(name)} for index {shown(index)}.",
-            hint=f"Known are {', '.join(_GRAPH_DEFAULTS)}.",
+            f"hnsw_params for index {shown(index)} has an unknown parameter {shown(name)}.",
+            hint=f"The parameters are {', '.join(_GRAPH_DEFAULTS)}.",
             argument="hnsw_params",
         )
     return {

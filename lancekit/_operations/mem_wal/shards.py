@@ -155,13 +155,13 @@ def chosen_shards(snapshot: Snapshot, ids: object = None, *, lost: bool = False)
         check_shards(snapshot)
         return every
     if isinstance(ids, str | UUID) or not isinstance(ids, Iterable):
-        raise InvalidTypeError(f"shards is {shown(ids)}.", hint="Pass a list of the ids of shards.")
+        raise InvalidTypeError(f"shards must be a list of shard ids, got {shown(ids)}.")
     by_id = {shard.id: shard for shard in every}
     wanted = [_id_of(one) for one in ids]
     if unknown := [one for one in wanted if one not in by_id]:
         raise InvalidArgumentError(
             f"{snapshot.location.uri} has no shard {unknown[0]}.",
-            hint="ds.mem_wal_shards() lists those that there are.",
+            hint="ds.mem_wal_shards() lists the shards.",
             shard=str(unknown[0]),
         )
     return [by_id[one] for one in dict.fromkeys(wanted)]
@@ -171,6 +171,4 @@ def _id_of(shard: UUID | str) -> UUID:
     try:
         return shard if isinstance(shard, UUID) else UUID(shard)
     except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(
-            f"{shown(shard)} is no id of a shard.", hint="Ids of shards are UUIDs."
-        ) from error
+        raise InvalidArgumentError(f"Ids of shards must be UUIDs, got {shown(shard)}.") from error

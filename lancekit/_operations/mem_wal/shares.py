@@ -54,9 +54,9 @@ class Share:
             foreign = [value for value in column.unique() if _stored(value) != wanted.get(name)]
             if foreign:
                 raise InvalidArgumentError(
-                    f"Rows whose {name} is {shown(foreign[0].as_py())} do not belong to shard "
-                    f"{shard}: their keys would be in two shards, and neither the newer.",
-                    hint="Have rows find their shards: ds.mem_wal_upsert(rows).",
+                    f"Rows with {name} {shown(foreign[0].as_py())} do not belong to shard "
+                    f"{shard}: their keys would be in two shards, in unknown order.",
+                    hint="Let lancekit route rows to shards: ds.mem_wal_upsert(rows).",
                     shard=str(shard),
                     field=name,
                 )
@@ -202,7 +202,7 @@ class ShardRows:
         """
         if not self.key:
             raise InvalidArgumentError(
-                "Rows are deleted by their primary key, and the table has none.",
+                "Rows in shards are deleted by primary key, but the table has none.",
                 hint="Write the table with primary_key=, or delete from it with ds.delete().",
             )
         reader = opened_rows(keys, schema, self._keys)
@@ -251,8 +251,8 @@ class ShardRows:
             made.validate(full=True)  # replay would take invalid data for damage
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(
-                f"the rows are no valid Arrow data: {error!s:.200}.",
-                hint="Make them with pyarrow's own functions, or cast text that is not UTF-8 to "
+                f"the rows are not valid Arrow data: {error!s:.200}.",
+                hint="Create them with pyarrow's own functions, or cast text that is not UTF-8 to "
                 "binary.",
             ) from error
         return made
@@ -262,7 +262,7 @@ def opened_rows(data: object, schema: pa.Schema | None, like: pa.Schema) -> pa.R
     """Open rows or keys that are in this process; Spark DataFrames are refused."""
     if is_spark_dataframe(data):
         raise InvalidTypeError(
-            "Rows of a Spark DataFrame are not put into shards one by one.",
+            "A Spark DataFrame cannot be put into shards.",
             hint="Pass df.toArrow(), or let Spark merge them: ds.merge_insert(...).execute(df).",
         )
     return as_reader(data, schema, like)

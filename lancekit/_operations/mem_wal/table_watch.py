@@ -108,8 +108,8 @@ class TableWatch:
         if self._changed:
             raise SchemaMismatchError(
                 f"{self._changed} These rows were not written.",
-                hint="Close the writer, and open another with ds.mem_wal_writer(shard): it takes "
-                "rows as the table has them now. What was acknowledged is kept.",
+                hint="Close the writer and open a new one with ds.mem_wal_writer(shard), which "
+                "uses the new columns and constraints. Acknowledged rows are kept.",
                 shard=str(self._shard.id),
                 columns_changed=True,
                 unwritten=True,
@@ -131,12 +131,12 @@ class TableWatch:
             newest = latest_snapshot(seen.location)
             known = None if seen.version > newest.version else _loaded(seen, seen.version)
         except (DatasetNotFoundError, VersionNotFoundError) as error:
-            raise self._ended("is not there any more", gone=True) from error
+            raise self._ended("no longer exists", gone=True) from error
         if seen.version > newest.version or (known and _differ(known, seen)):
-            raise self._ended("is another one")
+            raise self._ended("was replaced by another table")
         now = mem_wal_entry(newest.indices)
         if now is None or entry is None:
-            raise self._ended("has no MemWAL any more", left=_folder_of_left_rows(newest))
+            raise self._ended("lost its MemWAL", left=_folder_of_left_rows(newest))
         if now.uuid != entry.uuid and now.created_at != entry.created_at:
             # recreated, perhaps by an overwrite; the reference also recreates it at each merge
             for version in range(seen.version + 1, newest.version):
@@ -161,20 +161,20 @@ class TableWatch:
 
     def _ended(self, what: str, *, gone: bool = False, left: str = "") -> FencedError:
         location = self._seen.snapshot.location
-        first = f"Move {left} to another place, or remove it: its rows are of the table before. "
+        first = f"Move {left} to another place, or remove it: its rows are of the old table. "
         hint = (first if left else "") + (
-            f"Put the rows into the table that is there now: ds = {location.code}, then "
+            f"Put the rows into the current table: ds = {location.code}, then "
             "ds.mem_wal_upsert(rows), or open a writer with ds.mem_wal_writer(shard)."
         )
         if gone:
             hint = (
-                "It was deleted or moved, with its logs. Restore it, then put the rows by a new "
-                f"handle: ds = {location.code}. Or put them into another table or branch, which "
-                "lancekit.write_dataset or ds.create_branch makes."
+                "It was deleted or moved, with its logs. Restore it, then put the rows through a "
+                f"new handle: ds = {location.code}. Or put them into another table or branch, "
+                "created with lancekit.write_dataset or ds.create_branch."
             )
         return FencedError(
-            f"{location.uri} {what} since the writer of shard {self._shard.id} was opened: "
-            "the writer cannot write any more. These rows were not written.",
+            f"{location.uri} {what} since the writer of shard {self._shard.id} was opened: the "
+            "writer cannot write any more. These rows were not written.",
             hint=hint,
             shard=str(self._shard.id),
             uri=location.uri,
@@ -225,9 +225,9 @@ def _difference(before: Mapping[int, tuple[str, str]], now: Mapping[int, tuple[s
     changes = [f"{now[id_][0]!r} is new" for id_ in now if id_ not in before]
     for id_, (name, kind) in before.items():
         if id_ not in now:
-            changes.append(f"{name!r} is gone")
+            changes.append(f"{name!r} was dropped")
         elif now[id_][0] != name:
-            changes.append(f"{name!r} is called {now[id_][0]!r}")
+            changes.append(f"{name!r} was renamed to {now[id_][0]!r}")
         elif now[id_][1] != kind:
             changes.append(f"{name!r} is {now[id_][1]}, was {kind}")
     return cut(", ".join(changes), 200)
@@ -296,9 +296,9 @@ def dropped_logs(snapshot: Snapshot) -> DroppedLogs | None:
     if not has_rows:
         return None
     raise ShardError(
-        f"{snapshot.location.uri} has rows in the logs of a table that has ended: {ended_by}.",
-        hint=f"The rows of this folder would come into the new table: {snapshot.store.uri}/"
-        f"{LOGS}. Move the folder to another place, or remove it, then do this again.",
+        f"{snapshot.location.uri} has rows in the logs of an earlier table: {ended_by}.",
+        hint=f"These rows would be added to the new table. Move {snapshot.store.uri}/{LOGS} to "
+        "another place, or remove it, then repeat the call.",
         uri=snapshot.location.uri,
     )
 
@@ -376,11 +376,11 @@ class LogWatch:
         if self._is_cut:
             where, last = f"{self._shard.store.uri}/{WAL}", self._entry[0]
             raise CorruptFileError(
-                f"The end of the write-ahead log {where} is missing: its writer put entry {last}, "
-                "and it is gone. These rows were not written.",
-                hint="Close the writer: it has the rows of the log in memory, and makes a "
-                "generation of them. Then open another writer, and put these rows again. Close it "
-                "before ds.repair_mem_wal(), which would give the lost rows up.",
+                f"The end of the write-ahead log {where} is missing: entry {last} was written and "
+                "is gone. These rows were not written.",
+                hint="Close the writer: it still has the rows in memory and writes them as a "
+                "generation. Then open another writer and put these rows again. Close it before "
+                "ds.repair_mem_wal(), which would discard the lost rows.",
                 file=where,
                 shard=str(self._shard.id),
                 position=last,
@@ -403,9 +403,9 @@ class LogWatch:
         except CorruptFileError as error:
             if not error.context.get("lost"):
                 raise
-            return "has lost the log of the shard"
+            return "lost the manifests of the shard"
         if newest is None:
-            return "has no log of the shard any more"
+            return "no longer has the log of the shard"
         version, known = self._manifest
         mark = self._shard.store.look(shard_manifest_name(version))
         if newest.writer_epoch < self._epoch or mark not in {None, known}:

@@ -350,7 +350,7 @@ class Writer:
             if interval and monotonic() - told >= interval:
                 told = monotonic()
                 LOGGER.warning(
-                    "shard %s: a put has waited %d s for %d memtables to be written",
+                    "shard %s: a put has waited %d s for %d memtables to be flushed",
                     self.shard.id,
                     monotonic() - started,
                     len(waiting.tables),

@@ -11,21 +11,21 @@ from lancekit.errors import FencedError, InvalidArgumentError, ShardError
 
 #: the hint after an interrupt that ended a put
 AFTER_PUT = (
-    "the writer takes the next put; put rows again that were not acknowledged: with a primary key "
-    "they count once"
+    "the writer accepts the next put; repeat puts that were not acknowledged: with a primary key, "
+    "their rows count once"
 )
 
 
 def closed() -> ShardError:
     """Return the error of a put into a closed writer."""
-    return ShardError("The writer is closed.", hint="Open another one: ds.mem_wal_writer(shard).")
+    return ShardError("The writer is closed.", hint="Open a new one: ds.mem_wal_writer(shard).")
 
 
 def forked(shard: UUID) -> ShardError:
     """Return the error of a call in a process that was forked from the writer's process."""
     return ShardError(
-        "The writer belongs to the process that opened it, and this one was forked of it.",
-        hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
+        "The writer belongs to another process, from which this process was forked.",
+        hint="Open a writer of another shard in this process: ds.mem_wal_writer(shard).",
         shard=str(shard),
     )
 
@@ -33,9 +33,9 @@ def forked(shard: UUID) -> ShardError:
 def stopped(error: BaseException) -> ShardError:
     """Return the error of a writer that failed while it wrote an entry."""
     return ShardError(
-        f"The writer was stopped while it wrote to its log ({type(error).__name__}: {error}): what "
-        "it wrote then may be there or not.",
-        hint="Open the writer again: it reads what the log has.",
+        f"The writer was interrupted while it wrote to its log ({type(error).__name__}: {error}): "
+        "the entry may or may not have been written.",
+        hint="Open the writer again: it replays the log.",
     )
 
 
@@ -55,12 +55,10 @@ def no_room(
     """
     why = f" The last attempt failed: {error}" if error else ""
     return ShardError(
-        f"{unflushed[0]:,} bytes wait in {unflushed[1]} memtables to be written as "
-        f"generations, and did not get fewer than max_unflushed_memtable_bytes "
-        f"({limit:,}) in {timeout}.{why} "
-        "The rows were not written.",
-        hint="Put more slowly, spread the rows over more shards, raise "
-        "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
+        f"{unflushed[0]:,} bytes in {unflushed[1]} memtables wait to be flushed, and stayed above "
+        f"max_unflushed_memtable_bytes ({limit:,}) for {timeout}.{why} The rows were not written.",
+        hint="Put more slowly, use more shards, raise max_unflushed_memtable_bytes, or wait "
+        "longer: put(..., timeout=timedelta(...)).",
         shard=str(shard),
     )
 
@@ -69,11 +67,11 @@ def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
     """Return the error of a put whose shard other writers claimed until the deadline."""
     seconds = claim_timeout.total_seconds()
     return FencedError(
-        f"Other writers took shard {shard} before these rows were in its log, for claim_timeout "
-        f"({seconds:g} seconds). The rows were not written.",
-        hint="Call it again, or with a longer claim_timeout, such as "
-        f"timedelta(seconds={max(60, 2 * seconds):g}). If this goes on, write from fewer processes "
-        "at the same time, or put more rows in each call.",
+        f"Other writers held shard {shard} until the claim_timeout of {seconds:g} seconds was "
+        "over. The rows were not written.",
+        hint="Repeat the call, or pass a longer claim_timeout, such as "
+        f"timedelta(seconds={max(60, 2 * seconds):g}). If this continues, use fewer processes, or "
+        "put more rows in each call.",
         shard=str(shard),
         claim_timeout=claim_timeout,
     )
@@ -83,7 +81,7 @@ def not_taken(shard: UUID, claim_timeout: timedelta) -> FencedError:
 _OF_PUT = {
     True: "the last put was acknowledged",
     False: "the last put was not written",
-    None: "the last put was not acknowledged: its rows are there, or come with the next put",
+    None: "the last put was not acknowledged: its rows were written, or come with the next put",
 }
 
 
@@ -100,13 +98,13 @@ def put_begun() -> None:
 
 def not_put(shard: UUID) -> str:
     """Return an interrupt's note on a put that waited for its turn to claim a shard."""
-    return f"the last put into shard {shard} waited for its turn, and was not written"
+    return f"the last put into shard {shard} was still waiting and was not written"
 
 
 def too_many(rows: int, limit: int) -> InvalidArgumentError:
     """Return the error of a put of more rows than a memtable may have."""
     return InvalidArgumentError(
-        f"{rows:,} rows are put at once, and a memtable has {limit:,} at most.",
-        hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
+        f"A put can have at most {limit:,} rows, got {rows:,}.",
+        hint="Split the rows, or raise max_memtable_rows: a put is never divided.",
         rows=rows,
     )

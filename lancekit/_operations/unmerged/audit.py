@@ -32,14 +32,14 @@ def check_shards(latest: Snapshot, manifest: Manifest, operation: ops.Operation)
     elif isinstance(operation, ops.CreateIndex):
         gone = mem_wal_entry(operation.removed_indices)
         if gone is not None and mem_wal_entry(operation.new_indices) is None:
-            _check_merged(latest, f"To drop {MEM_WAL}")
+            _check_merged(latest, f"Dropping {MEM_WAL}")
     elif manifest.schema is not latest.manifest.schema:
         _check_columns(latest, manifest)
 
 
 _REPLACES: Mapping[type, str] = {
-    ops.Overwrite: "To overwrite the table",
-    ops.Restore: "To go back to an older version",
+    ops.Overwrite: "Overwriting the table",
+    ops.Restore: "Restoring an older version",
 }
 
 
@@ -57,7 +57,7 @@ def _check_columns(latest: Snapshot, manifest: Manifest) -> None:
         if found is not None:
             raise _refused(what, found.name)
     if not _keys(before) <= _keys(after):
-        _check_merged(latest, "To drop the primary key")
+        _check_merged(latest, "Dropping the primary key")
 
 
 def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> None:
@@ -73,11 +73,11 @@ def check_new_values(current: Snapshot, name: str, *, cast: bool = False) -> Non
 
 def _refused(what: str, name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"A table with shards cannot {what.format(name)}: rows of a writer that is open, and of "
-        "the log, follow the columns as they were.",
+        f"A table with shards cannot {what.format(name)}: open writers and the log still use the "
+        "old columns.",
         hint="Close the writers. Then call ds.merge_mem_wal(flush=True) and "
         f"ds.drop_index({MEM_WAL!r}), change the columns, and call ds.initialize_mem_wal() with "
-        "the arguments that it had before.",
+        "the same arguments as before.",
         column=name,
     )
 

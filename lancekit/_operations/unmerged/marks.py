@@ -154,7 +154,7 @@ def quarantine_table(snapshot: Snapshot, id_: UUID) -> Snapshot:
     Raises CorruptFileError: the table is missing or damaged.
     """
     store = snapshot.store.child(f"{QUARANTINE}/{id_}")
-    kept = f"it has rows that {snapshot.called} keeps in quarantine"
+    kept = f"it has the quarantined rows of {snapshot.called}"
     try:
         return load_snapshot(BranchLocation(root=store), 1)
     except (VersionNotFoundError, DatasetNotFoundError, FileNotFoundError) as error:
@@ -205,7 +205,7 @@ def end_of_logs(snapshot: Snapshot, most: int | None = None) -> _EndOfLogs:
         if mem_wal_entry(older.indices) is not None:
             return _EndOfLogs(older)
         later = older
-    none = f"no version before {later.version} is there that has these logs"
+    none = f"no version with these logs exists before version {later.version}"
     return _EndOfLogs(None, _ended_by(later) or none)
 
 
@@ -213,7 +213,7 @@ def _ended_by(snapshot: Snapshot) -> str:
     operation = snapshot.transaction.operation if snapshot.transaction else None
     if not isinstance(operation, Overwrite | Restore):
         return ""
-    return f"version {snapshot.version} is of {type(operation).__name__.lower()!r}"
+    return f"version {snapshot.version} was created by {type(operation).__name__.lower()!r}"
 
 
 def _older(snapshot: Snapshot, most: int | None) -> Iterator[Snapshot]:

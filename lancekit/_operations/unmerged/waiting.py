@@ -59,7 +59,7 @@ class WaitingShard:
         parts = [
             f"unmerged generations {_listed(self.unmerged)}" if self.unmerged else "",
             "rows in its log" if self.in_log else "",
-            f"merged generations {_listed(self.undrained)} to be drained" if self.undrained else "",
+            f"merged generations {_listed(self.undrained)} to drain" if self.undrained else "",
         ]
         return f"shard {self.shard} has {' and '.join(filter(None, parts))}"
 
@@ -111,9 +111,9 @@ def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
         lost = [n for n in numbers if done.get(mark.shard_id, 0) < n < mark.generation]
         if lost:
             raise InvalidArgumentError(
-                f"Generation {mark.generation} of shard {mark.shard_id} comes after "
-                f"{_listed(lost)}, which is not merged yet, and then never could be.",
-                hint=f"Merge generation {lost[0]} first, or all of them in order by "
+                f"Generation {mark.generation} of shard {mark.shard_id} cannot be merged before "
+                f"{_listed(lost)}, which could not be merged afterwards.",
+                hint=f"Merge generation {lost[0]} first, or all of them in order with "
                 "ds.merge_mem_wal().",
                 shard=str(mark.shard_id),
                 generation=mark.generation,

@@ -61,7 +61,7 @@ class WaitingRows:
         logs = f", {self.in_logs:,} in logs" if self.in_logs else ""
         waiting = f"{least}{plural(self.rows, 'row')} of {plural(self.shards, 'shard')}{logs}"
         if not self.rows:
-            waiting = "" if self.complete else "rows of shards may wait"
+            waiting = "" if self.complete else "shards may have unmerged rows"
         quarantined = f"{plural(self.quarantined, 'row')} in quarantine" if self.quarantined else ""
         if self.quarantine_damaged:
             quarantined = "the quarantine is damaged"
@@ -94,15 +94,15 @@ class WaitingRows:
         """A phrase with the call to make next; empty if nothing is to be done."""
         if self.without_logs:
             return (
-                "the table has no MemWAL, so that nothing reads them: ds.initialize_mem_wal() "
-                "takes the logs up, or says why it cannot"
+                "the table has no MemWAL, so these rows are not read: ds.initialize_mem_wal() "
+                "resumes the logs, or says why it cannot"
             )
         if self.damaged:
             return (
                 "files are damaged or missing: restore them from a copy, or call "
-                "ds.repair_mem_wal(), which sets aside what it can"
+                "ds.repair_mem_wal(), which moves damaged files aside"
             )
-        kept = ", and keeps rows that the table refuses" if self.refused else ""
+        kept = ", and quarantines rows that the table rejects" if self.refused else ""
         return f"{self.merge_call} merges them{kept}" if self.merge_call else ""
 
 

@@ -41,15 +41,18 @@ def add_by_pylance(path: Path) -> None:
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "new": (add, "'x' is new"),
     "new by pylance": (add_by_pylance, "'x' is new"),
-    "gone": (lambda path: lk.dataset(path).drop_columns(["v"]), "'v' is gone"),
-    "gone by pylance": (lambda path: lance.dataset(str(path)).drop_columns(["v"]), "'v' is gone"),
+    "gone": (lambda path: lk.dataset(path).drop_columns(["v"]), "'v' was dropped"),
+    "gone by pylance": (
+        lambda path: lance.dataset(str(path)).drop_columns(["v"]),
+        "'v' was dropped",
+    ),
     "renamed": (
         lambda path: lk.dataset(path).alter_columns({"path": "v", "name": "w"}),
-        "'v' is called 'w'",
+        "'v' was renamed to 'w'",
     ),
     "renamed by pylance": (
         lambda path: lance.dataset(str(path)).alter_columns({"path": "v", "name": "w"}),
-        "'v' is called 'w'",
+        "'v' was renamed to 'w'",
     ),
 }
 
@@ -163,7 +166,7 @@ def test_a_column_that_another_one_replaced_is_named(tmp_path: Path) -> None:
     ds.add_columns(pa.field("v", pa.string()))
     ds.update({"v": "'new'"})
     shown = ds.to_table(include_mem_wal=True).sort_by("id").to_pylist()
-    with pytest.warns(UserWarning, match=r"Generation 1 .* 'v'.*were not merged"):
+    with pytest.warns(UserWarning, match="'v' in generation 1 .* were not merged"):
         ds.merge_mem_wal()
     assert ds.to_table().sort_by("id").to_pylist() == shown
     assert shown[1] == {"id": 1, "v": "new"}

@@ -70,7 +70,7 @@ def test_columns_that_are_left_of_a_lost_generation_are_read_by_the_call_that_is
     assert found.rows == 4
     left = eval(found.read_by, {"lancekit": lk})
     assert left["id"].to_pylist() == [1, 2, 2, 3]
-    assert f"{found.read_by} reads what is left" in found.words
+    assert f"{found.read_by} reads the remaining rows" in found.words
     works(tmp_path, 0, 4)
 
 

@@ -158,5 +158,5 @@ def test_one_that_is_gone_is_named(tmp_path: Path) -> None:
     schema = LanceSchema.from_arrow(pa.schema([("id", pa.int64())]))
     with pytest.raises(CorruptFileError, match=r"Generation 3 .*does not exist"):
         open_generation(shard, SsTable(3, "0a1b2c3d_gen_3"), schema)
-    with pytest.raises(CorruptFileError, match="is no folder of generation 3"):
+    with pytest.raises(CorruptFileError, match="is not a folder of generation 3"):
         open_generation(shard, SsTable(3, "../../x"), schema)

@@ -278,7 +278,9 @@ def test_a_card_after_a_refused_merge_names_the_quarantine(tmp_path: Path) -> No
     with pytest.raises(LancekitError) as caught:
         ds.merge_mem_wal()
     for of in (ds, caught.value.context["merged"]):
-        assert 'ds.merge_mem_wal(on_error="quarantine") merges them, and keeps rows' in fact(of)
+        assert 'ds.merge_mem_wal(on_error="quarantine") merges them, and quarantines rows' in fact(
+            of
+        )
     assert fact(ds.mem_wal_shards()) == 'ds.merge_mem_wal(on_error="quarantine")'
     ds.merge_mem_wal(on_error="quarantine")
     assert fact(ds) == "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine"
@@ -286,7 +288,7 @@ def test_a_card_after_a_refused_merge_names_the_quarantine(tmp_path: Path) -> No
 
 def test_the_card_of_a_table_with_a_damaged_log_names_the_repair(tmp_path: Path) -> None:
     ds = damaged(tmp_path)
-    assert "ds.repair_mem_wal(), which sets aside" in fact(ds)
+    assert "ds.repair_mem_wal(), which moves damaged files aside" in fact(ds)
     ds.repair_mem_wal()
     assert fact(ds) == "1 row of 1 shard; ds.merge_mem_wal() merges them"
 
@@ -356,7 +358,7 @@ def test_a_card_says_that_the_quarantine_is_damaged(tmp_path: Path, files: str) 
 def test_rows_are_named_that_wait_where_the_reference_dropped_the_mem_wal(tmp_path: Path) -> None:
     ds = dropped(tmp_path)
     assert "2 rows of 2 shards, 1 in logs; the table has no MemWAL" in fact(ds)
-    with pytest.warns(UserWarning, match=r"_mem_wal and no MemWAL.*ds\.initialize_mem_wal\(\)"):
+    with pytest.warns(UserWarning, match=r"_mem_wal but no MemWAL.*ds\.initialize_mem_wal\(\)"):
         assert ds.count_rows(include_mem_wal=True) == 1
     ds.initialize_mem_wal()
     assert ds.count_rows(include_mem_wal=True) == 3
@@ -371,7 +373,7 @@ def test_a_handle_of_a_table_that_was_replaced_names_the_call_that_opens_the_new
     with pytest.raises(LancekitError, match="deleted or moved"):
         ds.mem_wal_upsert(ROWS)
     made(tmp_path, initialized=False)
-    with pytest.raises(LancekitError, match="another table now") as caught:
+    with pytest.raises(LancekitError, match="was replaced by another table") as caught:
         ds.mem_wal_upsert(ROWS)
     (call,) = re.findall(r"lancekit\.dataset\('[^']*'\)", str(caught.value))
     assert eval(call, {"lancekit": lk}).mem_wal_upsert(ROWS)

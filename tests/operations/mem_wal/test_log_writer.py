@@ -113,7 +113,7 @@ def test_a_storage_that_keeps_failing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_newer_writer_fences(tmp_path: Path) -> None:
     log = opened(tmp_path)
     put_entry(log._shard, 3, encode_sentinel(6))
-    with pytest.raises(FencedError, match="epoch is 6"):
+    with pytest.raises(FencedError, match="epoch 6"):
         log.put(entry(log, 1))
     assert positions(log._shard) == [3]
 

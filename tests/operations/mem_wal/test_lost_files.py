@@ -98,7 +98,7 @@ def test_a_repair_begins_a_shard_without_manifests_again(tmp_path: Path, what: s
     ds = lk.dataset(tmp_path)
     found = ds.repair_mem_wal()
     assert found
-    assert "set aside" in repr(found)
+    assert "moved aside" in repr(found)
     kept = []
     for one in found:
         assert one.file is not None

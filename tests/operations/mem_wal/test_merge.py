@@ -339,7 +339,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ds = lk.dataset(made(tmp_path / "t").uri)
     with pytest.raises(InvalidArgumentError, match="no shard"):
         ds.merge_mem_wal([ONE])
-    with pytest.raises(InvalidArgumentError, match="no id of a shard"):
+    with pytest.raises(InvalidArgumentError, match="shards must be UUIDs"):
         ds.merge_mem_wal(["one"])
 
 
@@ -369,7 +369,7 @@ def test_case_18_a_generation_before_an_earlier_one(tmp_path: Path) -> None:
 
     merge(1)
     before = lk.dataset(ds.uri).version
-    with pytest.raises(InvalidArgumentError, match=r"3 of shard .* comes after 2, which is not"):
+    with pytest.raises(InvalidArgumentError, match=r"3 of shard .* cannot be merged before 2"):
         merge(3)
     assert lk.dataset(ds.uri).version == before
     merge(2)
@@ -392,12 +392,12 @@ def test_a_shard_that_pylance_began_below_an_inherited_mark(tmp_path: Path) -> N
     branch = lance.dataset(ds.uri).create_branch("b")
     write_with_pylance(branch, ONE, {5: (500.0, None)}, [])
     mine = lk.dataset(ds.uri).checkout_version(("b", None))
-    with pytest.raises(ShardError, match="is 2, and the table says that it has all up to 2"):
+    with pytest.raises(ShardError, match=r"Generation 2 of .* records all up to 2"):
         mine.merge_mem_wal()
     # past the mark, too
     for key in (6, 7):
         write_with_pylance(branch, ONE, {key: (100.0 * key, None)}, [])
-    with pytest.raises(ShardError, match="is 1, and the table says that it has all up to 2"):
+    with pytest.raises(ShardError, match=r"Generation 1 of .* records all up to 2"):
         mine.merge_mem_wal()
     assert [len(shard.unmerged_generations) for shard in mine.mem_wal_shards()] == [3]
     read = mine.to_table(include_mem_wal=True, filter="id >= 5 AND id <= 7").sort_by("id")

@@ -95,7 +95,7 @@ def test_rows_of_a_lost_generation_go_back(tmp_path: Path) -> None:
     assert aside.to_table().column("_tombstone").to_pylist() == [*[False] * 5, True]
     assert aside._plain() == "6 rows moved aside by a repair: 1 older, 5 newest"
     card = repr(aside)
-    assert "a later row of the key was moved aside, too" in card
+    assert "a later row of the key was also moved aside" in card
     assert "id = 0, deleted" in card
     assert aside.put_back() == MemWalPutBack(put_back=4, tombstones=1, older=1)
     assert read(tmp_path) == {1: 1, 2: 2, 3: 3, 4: 4}
@@ -195,7 +195,7 @@ def test_the_table_before_the_repair_is_gone(tmp_path: Path) -> None:
         older_than=timedelta(0), delete_unverified=True
     )
     found = states(ds)
-    assert found[1] == ("unsure", "the table has the key, and version 2 is gone")
+    assert found[1] == ("unsure", "the table has the key, and version 2 was cleaned up")
     assert found[3] == ("newest", "")
 
 
@@ -271,7 +271,7 @@ def test_what_no_repair_moved_is_unsure(tmp_path: Path) -> None:
         ds.mem_wal_writer(SHARD)
     assert states(ds)[2] == (
         "unsure",
-        "no repair moved the file: nothing says what the table had then",
+        "no repair moved the file: the table's state then is unknown",
     )
     assert ds.mem_wal_set_aside().put_back(unsure=True).put_back == 1
     assert read(tmp_path)[2] == 2
@@ -308,7 +308,7 @@ def test_a_row_that_the_table_refuses_leaves_all_of_the_shard(tmp_path: Path) ->
 
 def test_what_cannot_be_named(tmp_path: Path) -> None:
     aside = with_lost_generation(tmp_path).mem_wal_set_aside()
-    with pytest.raises(InvalidArgumentError, match="does not say which rows"):
+    with pytest.raises(InvalidArgumentError, match="does not identify rows"):
         aside.put_back({"v": [1]})
     plain = table(tmp_path / "plain", keyed=False)
     with pytest.raises(InvalidArgumentError, match="without a primary key"):
@@ -422,7 +422,7 @@ def test_corrected_rows_that_say_too_little_or_too_much(tmp_path: Path) -> None:
     ds = with_lost_generation(tmp_path)
     ds.add_columns(pa.field("w", pa.int64()))
     aside = ds.mem_wal_set_aside()
-    with pytest.raises(InvalidArgumentError, match=r"no column 'w'.*pass only 'id'"):
+    with pytest.raises(InvalidArgumentError, match=r"lacks column 'w'.*pass only 'id'"):
         aside.put_back(rows(_3=33))
     frame = aside.to_pandas()
     frame.loc[frame["id"] == 3, "id"] = 30

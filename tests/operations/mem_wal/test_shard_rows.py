@@ -123,7 +123,7 @@ def test_columns_that_take_no_nulls_have_them_in_tombstones_alone() -> None:
     assert dead.to_pylist() == [{"id": 5, "s": None, "x": None, "_tombstone": True}]
     (live,) = to_log.live(nested)
     assert live.drop_columns(["_tombstone"]).to_pylist() == nested.to_pylist()
-    with pytest.raises(SchemaMismatchError, match="takes no nulls"):
+    with pytest.raises(SchemaMismatchError, match="is not nullable"):
         to_log.live([{"id": 5, "s": None, "x": None}])
 
 

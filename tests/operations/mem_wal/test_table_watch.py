@@ -189,7 +189,7 @@ def test_entries_that_were_there_before_the_shard_are_moved_aside(tmp_path: Path
     stale.put(rows(2))
     ds = lk.dataset(path)
     assert read(ds) == [9]
-    with pytest.warns(UserWarning, match="belongs to no manifest of the shard"):
+    with pytest.warns(UserWarning, match="precedes the shard's first manifest"):
         writer = ds.mem_wal_writer(SHARD)
     writer.put(rows(3))
     assert read(ds) == [3, 9]
@@ -245,7 +245,7 @@ def test_an_older_copy_in_place_of_a_log(tmp_path: Path, way: str) -> None:
     expected = [1, 10, 11, 12, 20]
     if writer is not None:
         for _ in range(2):
-            with pytest.raises(CorruptFileError, match="its writer put entry 4, and it is gone"):
+            with pytest.raises(CorruptFileError, match="entry 4 was written and is gone"):
                 writer.put({"id": [20]})
         assert sorted(shard.glob("wal/*")) == sorted(entries[:-2])
         writer.close()  # its memory has what the log lost

@@ -108,7 +108,7 @@ def test_of_two_claims_after_one_epoch_one_succeeds(ds: Any) -> None:
     newest, settings = latest_snapshot(ds._location), WriterSettings()
     writer, _ = open_writer(newest, ONE, settings, after=0)
     for epoch in (0, 7):
-        with pytest.raises(FencedError, match="Another writer has shard"):
+        with pytest.raises(FencedError, match="fenced by another writer of shard"):
             open_writer(newest, ONE, settings, after=epoch)
     assert writer.state == "open"
     assert open_writer(newest, ONE, settings, after=1)[0].epoch == 2

@@ -98,7 +98,7 @@ def test_an_overwrite_is_refused_before_a_row_is_read(uri: str) -> None:
         yield
 
     reader = pa.RecordBatchReader.from_batches(SCHEMA, batches())
-    with pytest.raises(InvalidArgumentError, match="To overwrite the table would lose rows"):
+    with pytest.raises(InvalidArgumentError, match="Overwriting the table would lose rows"):
         lk.write_dataset(reader, uri, mode="overwrite")
 
 
@@ -106,7 +106,7 @@ def test_undo_and_revert_are_refused(uri: str) -> None:
     with pytest.raises(InvalidArgumentError, match="rows in its log"):
         lk.dataset(uri).undo()
     lk.dataset(uri).delete("id = 3")
-    with pytest.raises(InvalidArgumentError, match="To revert version 3 would lose"):
+    with pytest.raises(InvalidArgumentError, match="Reverting version 3 would lose"):
         lk.dataset(uri).revert(3)
 
 
@@ -135,6 +135,6 @@ def test_allowed_as_by_pylance(tmp_path: Path) -> None:
 def test_a_commit_by_hand_is_looked_at_too(uri: str) -> None:
     fields = lk.dataset(uri)._snapshot.manifest.schema
     operation = ops.Overwrite(new_schema=fields, fragments=())
-    with pytest.raises(InvalidArgumentError, match="To overwrite the table"):
+    with pytest.raises(InvalidArgumentError, match="Overwriting the table"):
         lk.LanceDataset.commit(uri, operation)
     assert lk.dataset(uri).schema == SCHEMA

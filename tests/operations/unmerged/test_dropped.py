@@ -64,15 +64,15 @@ def test_rows_that_wait_keep_their_sharding(tmp_path: Path, how: str, flush: boo
             "=2",
         ),
         ({"bucket_column": "id", "num_buckets": 2}, {"unsharded": True}, "bucket of id"),
-        ({"unsharded": True}, {"identity_column": "id"}, "one shard has all rows"),
-        ({}, {"bucket_column": "id", "num_buckets": 2}, "one shard has all rows"),
+        ({"unsharded": True}, {"identity_column": "id"}, "one shard for all rows"),
+        ({}, {"bucket_column": "id", "num_buckets": 2}, "one shard for all rows"),
     ],
 )
 def test_another_sharding_is_refused_while_rows_wait(
     tmp_path: Path, before: dict[str, object], after: dict[str, object], named: str
 ) -> None:
     ds = _dropped(tmp_path / "t", False, **before)
-    with pytest.raises(InvalidArgumentError, match=f"wait in other shards: .*{named}") as caught:
+    with pytest.raises(InvalidArgumentError, match=f"under another sharding: .*{named}") as caught:
         ds.initialize_mem_wal(**after)  # type: ignore[arg-type]
     assert "initialize_mem_wal() without a sharding" in str(caught.value)
     ds.initialize_mem_wal()  # what the hint says

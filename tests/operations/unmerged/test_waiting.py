@@ -47,7 +47,7 @@ def test_what_waits(tmp_path: Path) -> None:
     (found,) = waiting_shards(newest(ds))
     assert found == WaitingShard(shard=SHARD, unmerged=(2,), undrained=(1,))
     assert found.words == (
-        f"shard {SHARD} has unmerged generations 2 and merged generations 1 to be drained"
+        f"shard {SHARD} has unmerged generations 2 and merged generations 1 to drain"
     )
     merge_by_hand(ds, 2)
     (found,) = waiting_shards(newest(ds))

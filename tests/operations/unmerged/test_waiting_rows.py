@@ -99,7 +99,7 @@ def test_a_count_that_leaves_something_out_says_so(
     assert count(ds).words == "at least 4 rows of 1 shard, 4 in logs"
     for path in (shard / "manifest").glob("*.binpb"):
         path.write_bytes(b"\xff")
-    assert count(ds).words == "rows of shards may wait"
+    assert count(ds).words == "shards may have unmerged rows"
     assert (count(ds).damaged, count(ds).merge_call) == (True, "")
     assert "restore them from a copy" in count(ds).advice
     assert not (shard / manifest_name(9)).exists()

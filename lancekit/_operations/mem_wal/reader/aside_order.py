@@ -73,7 +73,7 @@ def verdicts(current: Snapshot, aside: AsideRows) -> list[Verdict]:
 def _first(evidence: _Evidence, number: int) -> Verdict:
     file = evidence.aside.files[evidence.aside.file[number]]
     if file.aside.note is None:
-        return Verdict(UNSURE, "no repair moved the file: nothing says what the table had then")
+        return Verdict(UNSURE, "no repair moved the file: the table's state then is unknown")
     row = _Row(number, evidence.keys[number], file, file.aside.note)
     rules = _KEYED if evidence.schema.primary_key else _PLAIN
     found = next((one for rule in rules if (one := rule(evidence, row))), None)
@@ -233,7 +233,7 @@ def _keys(rows: pa.Table, schema: LanceSchema) -> list[object]:
 def _of_another_table(evidence: _Evidence, row: _Row) -> Verdict | None:
     if evidence.same_table(row.note):
         return None
-    return Verdict(UNSURE, "the table may have got other logs since the file was moved")
+    return Verdict(UNSURE, "the table may have other logs since the file was moved")
 
 
 def _was_merged(_: _Evidence, row: _Row) -> Verdict | None:
@@ -245,7 +245,7 @@ def _was_merged(_: _Evidence, row: _Row) -> Verdict | None:
 def _later_aside(evidence: _Evidence, row: _Row) -> Verdict | None:
     if evidence.last[row.key] == row.number:
         return None
-    return Verdict(OLDER, "a later row of the key was moved aside, too")
+    return Verdict(OLDER, "a later row of the key was also moved aside")
 
 
 def _later_in_log(evidence: _Evidence, row: _Row) -> Verdict | None:
@@ -254,7 +254,7 @@ def _later_in_log(evidence: _Evidence, row: _Row) -> Verdict | None:
         return None
     if position or generation > row.generation:
         return Verdict(OLDER, f"entry {found} of the log has a later row")
-    return Verdict(UNSURE, f"entry {found} of the log has the key, and may be later")
+    return Verdict(UNSURE, f"entry {found} of the log has the key and may be later")
 
 
 def _later_generation(evidence: _Evidence, row: _Row) -> Verdict | None:
@@ -264,7 +264,7 @@ def _later_generation(evidence: _Evidence, row: _Row) -> Verdict | None:
         if generation > row.generation and row.key in keys:
             return Verdict(OLDER, f"generation {generation} has a later row")
         if generation == row.generation and row.key in keys:
-            return Verdict(UNSURE, f"generation {generation} has the key, and may be later")
+            return Verdict(UNSURE, f"generation {generation} has the key and may be later")
     return None
 
 
@@ -290,7 +290,7 @@ def _in_table(evidence: _Evidence, row: _Row) -> Verdict | None:
     version, now = row.note.version, evidence.now.get(row.key)
     before = evidence.before(version)
     if before is None and now is not None:
-        return Verdict(UNSURE, f"the table has the key, and version {version} is gone")
+        return Verdict(UNSURE, f"the table has the key, and version {version} was cleaned up")
     if before is not None and now != before.get(row.key):
         if evidence.merged == row.note.merged:
             return Verdict(OLDER, f"the table's row was written after version {version}")
@@ -304,7 +304,7 @@ def _is_back(evidence: _Evidence, row: _Row) -> Verdict | None:
     """Without a key: a call that was stopped may have put back the first rows of a file."""
     if evidence.aside.offsets[row.number] >= evidence.back(row.note):
         return None
-    return Verdict(OLDER, "the row was put back by a call that was stopped later")
+    return Verdict(OLDER, "an interrupted call already put the row back")
 
 
 def _twice(evidence: _Evidence, row: _Row) -> Verdict | None:

@@ -157,8 +157,8 @@ def _indexed_parts(of: ReadSet, fragments: Iterable[FragmentSource]) -> Iterator
 def _check_ids(of: ReadSet) -> None:
     if int(max(of.base.manifest.fragments.ids, default=0)) >= FIRST_ID:
         raise UnsupportedFeatureError(
-            f"{of.base.called} has fragments whose ids are above {FIRST_ID}.",
-            hint="Write its rows to a new dataset.",
+            f"{of.base.called} has fragment ids above {FIRST_ID}, reserved for rows of shards.",
+            hint="Write the rows to a new dataset.",
         )
 
 
@@ -166,7 +166,7 @@ def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:
     hidden = sorted(set(columns) & META_COLUMNS.keys() - set(of.base.manifest.schema.names))
     if hidden:
         raise InvalidArgumentError(
-            f"{what} names {hidden[0]}, which rows of shards do not have.",
+            f"{what} contains {hidden[0]}, which rows of shards do not have.",
             hint="Leave it out, or read the table without its shards.",
             column=hidden[0],
         )

@@ -130,8 +130,8 @@ class IsNewest:
     def describe(self) -> str:
         """A description of the test, for plans."""
         return (
-            f"of the table and its shards each row is looked at whether it is the newest row of "
-            f"its key: shards have {len(self.newest.addresses):,} rows that may be"
+            "every row of the table and its shards is checked for being the newest of its key: "
+            f"shards have {len(self.newest.addresses):,} candidates"
         )
 
 

@@ -150,8 +150,8 @@ class Part:
         missing = [id_ for id_ in key_ids if id_ not in paths]
         if missing:
             raise CorruptFileError(
-                f"Generation {self.generation} of shard {self.shard} lacks the column of the "
-                f"primary key whose field is {missing[0]}.",
+                f"Generation {self.generation} of shard {self.shard} lacks the primary-key column "
+                f"with field id {missing[0]}.",
                 shard=str(self.shard),
             )
         names = [paths[id_] for id_ in key_ids]

@@ -67,7 +67,7 @@ def listed_schema(schema: LanceSchema) -> pa.Schema:
     for name in _FACTS.names:
         if name in schema:
             raise InvalidArgumentError(
-                f"The table has a column {name!r}, which rows that were moved aside need.",
+                f"Column {name!r} clashes with a column of rows that were moved aside.",
                 hint="Rename the column.",
                 column=name,
             )
@@ -129,9 +129,9 @@ class GivenRows:
         for before, after in zip(*keys, strict=True):
             if before != after:
                 raise InvalidArgumentError(
-                    f"A row with {literals(before)} was corrected to {literals(after)}: of that "
-                    "key nothing tells whether a newer row is there.",
-                    hint="Leave the key as it is. To write the row under another key, call "
+                    f"A row with {literals(before)} was corrected to {literals(after)}, but there "
+                    "may be a newer row with that key.",
+                    hint="Keep the key. To write the row under another key, call "
                     "ds.mem_wal_upsert(rows).",
                     key=after,
                 )
@@ -160,8 +160,8 @@ def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     keys = tuple(field.name for field in primary_key(schema))
     if not keys:
         raise InvalidArgumentError(
-            "rows names some rows of a table without a primary key.",
-            hint="Call put_back() without rows: nothing would tell the others later.",
+            "rows cannot select rows of a table without a primary key.",
+            hint="Call put_back() without rows, which puts all of them back.",
             argument="rows",
         )
     known = listed_schema(schema)
@@ -170,18 +170,17 @@ def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     by = next((by for by in (_PLACE, keys) if {*by} <= {*names}), None)
     if by is None:
         raise InvalidArgumentError(
-            "rows does not say which rows it names.",
-            hint="Pass rows of to_table(), or the columns of the key: "
-            f"{', '.join(map(repr, keys))}.",
+            "rows does not identify rows.",
+            hint=f"Pass rows of to_table(), or the key columns: {', '.join(map(repr, keys))}.",
             argument="rows",
         )
     corrects = any(name in names for name in schema.names if name not in keys)
     lacking = [name for name in schema.names if name not in names]
     if corrects and lacking:
         raise InvalidArgumentError(
-            f"rows has values to be put back, and no column {lacking[0]!r}.",
-            hint="Pass corrected rows with all columns of the table. To name rows whose values are "
-            f"those of the files, pass only {', '.join(map(repr, by))}.",
+            f"rows has new values, but lacks column {lacking[0]!r}.",
+            hint="Pass corrected rows with all columns of the table. To put rows back unchanged, "
+            f"pass only {', '.join(map(repr, by))}.",
             argument="rows",
             column=lacking[0],
         )

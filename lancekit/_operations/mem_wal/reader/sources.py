@@ -87,12 +87,12 @@ class ReadSet:
     def describe(self) -> str:
         """The parts that are read with the table, for plans."""
         if not self.parts:
-            return "no rows of shards are left to be read with the table"
+            return "shards have no rows to read with the table"
         rows = sum(part.fragment.num_rows for part in self.parts)
         shards = len({part.shard for part in self.parts})
         return (
             f"{rows:,} rows of {len(self.parts)} generations of {shards} shards are read with the "
-            "table, of each key the newest row"
+            "table; only the newest row of each key is returned"
         )
 
     def is_like(self, other: ReadSet) -> bool:
@@ -132,8 +132,8 @@ def newest_read_set(
         # the rows may be of an overwritten table, or the reference dropped the MemWAL
         if any(one and (one.sstables or one.entries or one.memory) for one in states):
             warn(
-                f"{location.uri} has rows in {location.store.uri}/{LOGS} and no MemWAL: they were "
-                "not read. ds.initialize_mem_wal() takes the logs up, or says why it cannot."
+                f"{location.uri} has rows in {location.store.uri}/{LOGS} but no MemWAL: they were "
+                "not read. ds.initialize_mem_wal() resumes the logs, or says why it cannot."
             )
         return read_set(base, ())
 

@@ -90,4 +90,4 @@ def test_the_filter_lets_pass_what_leads_to_itself_or_nowhere_and_is_wanted() ->
     assert both.may_want("x", *ends).tolist() == [False, True]
     test = newest_in(both)
     assert test is not None
-    assert "shards have 3 rows that may be" in test.describe
+    assert "shards have 3 candidates" in test.describe
