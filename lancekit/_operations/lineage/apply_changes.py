@@ -272,7 +272,7 @@ def planned(change: Changed, ours: Snapshot, rules: Rules, *, refuse: bool = Fal
         raise SchemaMismatchError(
             f"The columns of {ours.called} and {change.theirs.called} cannot be merged: "
             f"{error.message}",
-            hint="Change the columns of one side to those of the other first.",
+            hint="Make the columns of both sides equal first.",
             **error.context,
         ) from error
     return plans[0] if len(plans) == 1 else combined(plans, rules.by)
@@ -358,7 +358,7 @@ def _settled_by(plan: ThreeWay, rows: object) -> Settled:
     for name in names:
         if name not in given.column_names:
             raise SchemaMismatchError(
-                f"The rows that settle the conflicts lack {name!r}, which tells what they are.",
+                f"The rows returned for the conflicts lack the key column {name!r}.",
                 hint=f"Return rows with all columns and {', '.join(names)}.",
                 missing=[name],
             )

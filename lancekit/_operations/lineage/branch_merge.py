@@ -136,8 +136,8 @@ class BranchMergePlan(MergedChanges):
 def _refuse_copy(_: object) -> NoReturn:
     """Refuse to apply a copy of a plan: a copy has no handle to move."""
     raise InvalidArgumentError(
-        "The plan was copied, or made in another process.",
-        hint="Make a new one with merge(..., dry_run=True).",
+        "The plan was copied or unpickled, so it cannot be applied.",
+        hint="Create a new plan with merge(..., dry_run=True).",
     )
 
 
@@ -152,7 +152,7 @@ def changes_of(source: BranchLocation, target: Snapshot, named: Reference | None
     theirs = latest_snapshot(source)
     for side in (theirs, target):  # before the merge marks of either are read
         check_requirements(side, "The merge")
-    check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
+    check_merged(theirs, f"Merging branch {source.name!r}", drained=False)
     change = merge_base(theirs, target) if named is None else named_base(theirs, target, named)
     properties = {**commit_ends(change.base, theirs), MERGED: unique_name(theirs.location)}
     if change.is_behind:
@@ -182,9 +182,9 @@ def with_key(rules: Rules, ours: Snapshot) -> Rules:
     key = tuple(field.name for field in schema.primary_key)
     if not key or not set(schema.names).issuperset(key):
         raise InvalidArgumentError(
-            f"A merge without a base (base=0) matches rows by a key, and {ours.location.name} has "
+            f"A merge without a base (base=0) matches rows by key, but {ours.location.name} has "
             "no primary key.",
-            hint='Name columns that tell the rows: on=["id"].',
+            hint='Pass columns that identify each row: on=["id"].',
             argument="on",
         )
     return replace(rules, on=key)
@@ -250,11 +250,11 @@ def revert_version(
     """
     if version > ours.version:
         raise InvalidArgumentError(
-            f"Version {version} comes after version {ours.version}, which the handle is at.",
-            hint="ds.checkout_latest() moves it to the newest.",
+            f"Version {version} is newer than version {ours.version} of this handle.",
+            hint="Call ds.checkout_latest() first.",
             version=version,
         )
-    check_merged(latest_snapshot(ours.location), f"To revert version {version}")
+    check_merged(latest_snapshot(ours.location), f"Reverting version {version}")
     before, after = _version_pair(ours.location, version)
     change = Changed(base=after, theirs=before, properties=commit_ends(after, before))
     return apply_changes(ours, lambda _: change, rules, policy)
@@ -280,8 +280,9 @@ def _version_pair(location: BranchLocation, version: int) -> tuple[Snapshot, Sna
         return load_snapshot(location, version - 1), after
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
-            f"{location.uri} has no version {version - 1}, so that nobody can tell what version "
-            f"{version} did.",
-            hint="It was cleaned up, or the first. ds.changes() has what is left together.",
+            f"The changes of version {version} are unknown: {location.uri} has no version "
+            f"{version - 1}.",
+            hint=f"It was cleaned up, or version {version} is the first. ds.changes() shows the "
+            "changes between the remaining versions.",
             version=version - 1,
         ) from error

@@ -277,7 +277,7 @@ def commit_with_files(
             return commit(ours, pending, strict=True)
     except RetriesExhaustedError as error:
         raise RetryableConflictError(
-            f"{ours.location.name} moved while {theirs.location.name} was merged into it.",
+            f"{ours.location.name} changed while {theirs.location.name} was merged into it.",
             read_version=ours.version,
         ) from error
 

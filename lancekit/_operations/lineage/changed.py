@@ -80,7 +80,7 @@ def merge_rules(
     """
     check_choice("by", by, ("cell", "row"))
     if not callable(conflicts) and not isinstance(conflicts, Sides):
-        function = ", or pass lk.Sides, or a function of the conflicts that returns rows"
+        function = ", lk.Sides, or a function of the conflicts that returns rows"
         check_choice("conflicts", conflicts, ("fail", "ours", "theirs"), or_else=function)
     check_choice("files", files, ("link", "reference"))
     names = (on,) if isinstance(on, str) else None if on is None else tuple(on)

@@ -274,9 +274,9 @@ def _check_one(versions: Versions, group: Iterable[_Place]) -> None:
             continue
         raise InvalidArgumentError(
             f"{versions.theirs.called} and {versions.ours.called} have several merge bases, which "
-            f"match columns differently: columns {clean(other)} and {clean(name)} of "
-            f"{versions.all[at].called} are one column by way of another version.",
-            hint=f"Name the base from which changes count: {named_bases(versions.bases)}.",
+            f"match columns differently: one makes {clean(other)} and {clean(name)} of "
+            f"{versions.all[at].called} the same column.",
+            hint=f"Pass the base to compare with: {named_bases(versions.bases)}.",
         )
 
 

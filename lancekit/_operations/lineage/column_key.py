@@ -72,7 +72,7 @@ def refused_key(settlement: Settlement, side: str, schema: LanceSchema, has: str
     ``schema`` belongs to the side that set the key.  ``has`` names the nulls, or new rows, of the
     other side.
     """
-    key, rows = [_set_to(schema)], [f"left as it was, with {has}"]
+    key, rows = [_set_to(schema)], [f"left unchanged, with {has}"]
     both = (key, rows) if side == "ours" else (rows, key)
     other = "theirs" if side == "ours" else "ours"
     return settlement.settled(KEY, *both, sides=(other,)) or side
@@ -172,7 +172,7 @@ def merged_metadata(
     if other == own or all(other == base for base in before):
         return mine
     found = dict(mine)
-    where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+    where = f" in field {clean('.'.join(path[1:]))}" if path[1:] else ""
     for key in dict.fromkeys(chain(*before, other)):
         what = f"given metadata {clean(key)} = {{}}{where}"
         olds = [base.get(key) for base in before]

@@ -91,7 +91,7 @@ class _Planning:
     ) -> str | None:
         """Record a conflict of a column, or of a part; return the side chosen for it."""
         column, *parts = *level.path, name
-        where = f" in part {clean('.'.join(parts))}" if parts else ""
+        where = f" in field {clean('.'.join(parts))}" if parts else ""
         here, there = ([f"{what}{where}" for what in side] for side in (ours, theirs))
         return self.settlement.settled(column, here, there, sides=sides)
 
@@ -164,7 +164,7 @@ class _Planning:
             kept, *sides = (replace(one, children=()) for one in (found.field, other, mine, *bases))
             bare = with_metadata(self.settlement, kept, sides[2:], sides[0], sides[1], path)
             found = replace(found, field=replace(bare, children=found.field.children))
-        where = f" in part {clean('.'.join(path[1:]))}" if path[1:] else ""
+        where = f" in field {clean('.'.join(path[1:]))}" if path[1:] else ""
         names = [base.name for base in bases]
         renamed = f"renamed to {{}}{where}"
         name = self.settlement.one_of(path[0], renamed, names, other.name, mine.name)
@@ -377,7 +377,7 @@ def _name_change(column: MergedColumn, now: LanceField | None) -> str:
     known = [base.name for base in column.bases if base is not None]
     if not known or now is None:
         return "added"
-    return "kept" if now.name in known else f"made of {clean(known[0])}"
+    return "kept" if now.name in known else f"made from {clean(known[0])}"
 
 
 def _has_struct(kind: pa.DataType) -> bool:
@@ -406,7 +406,7 @@ def _schema_changes(bases: Sequence[LanceField], now: LanceField) -> list[str]:
     if all(_type_of(now) != _type_of(base) for base in bases):
         done.append(f"cast to {_type_of(now)}")
     if has_key(now) and not any(map(has_key, bases)):
-        done.append("put into the primary key")
+        done.append("added to the primary key")
     return done
 
 

@@ -163,7 +163,7 @@ def _check_doubtful(
     for id_, was in recorded.doubtful.items():
         old, new = None if was is None else before.get(was), after[id_]
         if old is not None and found.get(id_) != was and old.logical_type == new.logical_type:
-            raise unclear(new.name, side, old.name, base, "it has the id of that column in a merge")
+            raise unclear(new.name, side, old.name, base, "a merge gave it the id of that column")
 
 
 def check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> None:
@@ -185,7 +185,7 @@ def check_names(base: Snapshot, side: Snapshot, found: Mapping[int, int]) -> Non
             continue
         ends = {_was_added(of_base, was), _was_added(of_side, now)}
         if ends == {True}:
-            raise unclear(now.name, side, was.name, base, "both came since they parted")
+            raise unclear(now.name, side, was.name, base, "both were added on their branch")
         if None in ends:
             raise unclear(now.name, side, was.name, base, "one may have been cast and renamed")
 
@@ -222,16 +222,16 @@ def checked_pairs(
         if was.logical_type == pair.new.logical_type and not all(
             side.is_identified(id_) for side in sides
         ):
-            raise unclear(pair.name, new, was.name, old, "both have one id")
+            raise unclear(pair.name, new, was.name, old, "both have the same field id")
     return pairs
 
 
 def unclear(name: str, new: Snapshot, other: str, old: Snapshot, why: str) -> SchemaMismatchError:
     """Return the error for a column that may be another column, with the reason."""
     return SchemaMismatchError(
-        f"Nothing tells whether column {name!r} of {new.called} is column {other!r} of "
-        f"{old.called}: {why}, and versions between were cleaned up.",
-        hint=f"If it is, give it the name {other!r} again, and rename it after the merge. If not, "
-        f"drop {other!r} on the other side first.",
+        f"Column {name!r} of {new.called} may or may not be column {other!r} of {old.called}: "
+        f"{why}, and versions in between were cleaned up.",
+        hint=f"If it is, rename it back to {other!r}, merge, and rename it again. If not, drop "
+        f"{other!r} on the other side first.",
         column=name,
     )

@@ -91,8 +91,7 @@ class Sides:
             sides = getattr(self, name)
             if not isinstance(sides, Mapping):
                 raise InvalidArgumentError(
-                    f"{name} of Sides is {shown(sides)}.",
-                    hint="Pass a dictionary of 'ours' and 'theirs'.",
+                    f"{name} of Sides must be a dict of 'ours' and 'theirs', got {shown(sides)}.",
                     argument=name,
                 )
             for key, side in sides.items():
@@ -123,7 +122,7 @@ def choose_sides(plan: ThreeWay, sides: Sides) -> Chosen:
     if sides.rows:
         conflicts = Conflicts(plan)
         named = _named(plan, sides, conflicts.key)
-        hint = "Name rows that are in conflicts, each once, by what Conflicts.to_table() tells."
+        hint = "Use the keys of Conflicts.to_table(), each once."
         found = pair_with_conflicts(conflicts.keys(), named, conflicts.key, hint=hint)
         by_row = np.array([_CODES[side] for side in sides.rows.values()], np.int8)
         codes[found.old] = by_row[found.new, np.newaxis]
@@ -157,8 +156,8 @@ def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
     for told in values:
         if not isinstance(told, tuple) or len(told) != len(key):
             raise SchemaMismatchError(
-                f"{literal(told)} is no key of ({', '.join(key)}).",
-                hint="Name a row by a tuple of the values of its key columns.",
+                f"{literal(told)} is not a value of the key ({', '.join(key)}).",
+                hint="Identify a row by a tuple with one value for each key column.",
                 row=told,
             )
     columns = dict(zip(key, map(list, zip(*values, strict=True)), strict=True))
@@ -191,7 +190,7 @@ def pair_with_conflicts(
         at = int([*found.alone.new, *found.repeated.new][0])
         told = {name: python_value(rows[name][at]) for name in key}
         raise InvalidArgumentError(
-            f"The row with {literals(told)} settles no conflict, or one that another row settles.",
+            f"The row with {literals(told)} matches no conflict, or one that another row matches.",
             hint=hint,
             row=told,
         )
@@ -308,16 +307,15 @@ class Conflicts(Displayed):
         """Return the error for all conflicts, or for the conflicts ``left`` without a side."""
         plan, total = self._plan, len(self)
         number = total if left is None else len(left)
-        of_all = "" if number == total else f"; of {total} conflicts these are not settled"
+        of_all = "" if number == total else f"; {total} conflicts in all, the others are resolved"
         part = slice(0, 5) if left is None else left[:5]
         return MergeConflictError(
             f"{plan.theirs.called} and {plan.ours.called} changed {number} "
-            f"row{'s' if number != 1 else ''} each in another way since {plan.base.called}"
-            f"{of_all}:",
+            f"row{'s' if number != 1 else ''} differently since {plan.base.called}{of_all}:",
             details=[*map(_line, self._rows(part)), *(["..."] if number > 5 else [])],
-            hint='error.context["conflicts"] has them all; conflicts="ours" keeps the values of '
-            f'{plan.ours.location.name}, "theirs" takes the others, lk.Sides chooses by row and '
-            "column, a function of them makes rows.",
+            hint='error.context["conflicts"] has all conflicts. conflicts="ours" keeps the values '
+            f'of {plan.ours.location.name}, "theirs" takes the other values, lk.Sides chooses by '
+            "row and column, and a function returns the resolved rows.",
             conflicts=self,
         )
 

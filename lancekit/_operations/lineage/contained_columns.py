@@ -309,7 +309,7 @@ class _Traces:
             # a column that still existed was matched by the merge itself
             before = before or _load(self._graph, merged.location, merged.version - 1)
             if before is None or was.id not in self._direct(base, before).values():
-                why = "it came by a merge of a version that is gone"
+                why = "it came from a merge of a version that was cleaned up"
                 raise unclear(field.name, side, was.name, base, why)
 
 

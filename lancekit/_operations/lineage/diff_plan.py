@@ -161,7 +161,7 @@ def _key(
     """Return the key columns; a primary key that one side lacks matches no rows and is left out."""
     if on is not None and not on:
         raise InvalidArgumentError(
-            "The key in `on` has no columns.", hint="Name some, or leave `on` out.", on=on
+            "The key in on= is empty.", hint="Pass at least one column, or leave on= out.", on=on
         )
     key = _primary_key(new) if on is None else tuple(on)
     for name in key:
@@ -172,8 +172,8 @@ def _key(
     if on is None:
         return ()
     raise InvalidArgumentError(
-        f"Column {lacking[0]!r} is part of the key, and version {old.version} lacks it.",
-        hint="Name columns in `on` that both sides have.",
+        f"Key column {lacking[0]!r} does not exist in version {old.version}.",
+        hint="Pass columns in on= that both sides have.",
         column=lacking[0],
     )
 

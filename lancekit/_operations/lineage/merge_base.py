@@ -39,8 +39,8 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
 
 _WITHOUT_A_BASE = (
-    "base=0 merges by key without a base: rows that only the source has come in, rows that differ "
-    "are conflicts, and no row is deleted."
+    "base=0 merges by key without a base: rows that only the source has are inserted, rows that "
+    "differ are conflicts, and no row is deleted."
 )
 
 
@@ -56,7 +56,7 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
     bases = graph.merge_bases(theirs, ours)
     if not bases:
         raise VersionNotFoundError(
-            f"{theirs.called} and {ours.called} have no version in common.", hint=_WITHOUT_A_BASE
+            f"{theirs.called} and {ours.called} have no common version.", hint=_WITHOUT_A_BASE
         )
     if len(bases) > 1:
         # prefer the base that the target copied, if the target has not changed since
@@ -117,8 +117,8 @@ def named_base(theirs: Snapshot, ours: Snapshot, reference: Reference) -> Change
             if not graph.vector(side).contains(name, version):
                 raise InvalidArgumentError(
                     f"{base.called} cannot be the merge base: {side.called} does not contain it.",
-                    hint="Name a version that both branches come from or merged; base=0 merges by "
-                    "key without a base.",
+                    hint="Pass a version that both branches contain; base=0 merges by key without "
+                    "a base.",
                     base=base.reference,
                 )
         found = Changed(base=base, theirs=theirs)
@@ -131,8 +131,9 @@ def _check_names(pairs: Sequence[ColumnPair], theirs: Snapshot, ours: Snapshot) 
         if pair.old is not None and pair.old.name != pair.name:
             raise SchemaMismatchError(
                 f"Column {literal(pair.name)} of {ours.called} is column {literal(pair.old.name)} "
-                f"of {theirs.called}, and without a base (base=0) nothing tells which name counts.",
-                hint="Rename the column on one branch with alter_columns first, or name a base.",
+                f"of {theirs.called}, and without a base (base=0) it is unknown which name is "
+                "newer.",
+                hint="Rename the column on one branch with alter_columns first, or pass a base.",
                 column=pair.name,
             )
 
@@ -189,17 +190,17 @@ def _missing_base(
         if version and location is not None and graph.load(location, version) is not None:
             older = f"base={(location.name, version)!r}"
             hint = (
-                f"{older} counts what both got since as changed by both, and values that one got "
-                f"and took back as unchanged. {hint}"
+                f"{older} is an older base: common changes since then count as changes of both "
+                f"sides, and values that one side received and reverted count as unchanged. {hint}"
             )
             break
-    why = "was cleaned up, or another version has its number"
+    why = "was cleaned up, or its number was reused"
     if base.location is None:
         why = "was deleted with its branch"
     return VersionNotFoundError(
-        f"The merge base of {theirs.called} and {ours.called} is gone: {base.called}{merged}, "
+        f"The merge base of {theirs.called} and {ours.called} is missing: {base.called}{merged}, "
         f"{why}.",
-        hint=f"{hint} A tag keeps a version from pylance's cleanup.",
+        hint=f"{hint} Tag a version to keep it from pylance's cleanup.",
         version=base.version,
     )
 

@@ -113,7 +113,7 @@ def check_paired(theirs: Snapshot, ours: Snapshot, pairs: Met) -> None:
             raise InvalidArgumentError(
                 f"{theirs.called} and {ours.called} have several merge bases, which match their "
                 "rows differently.",
-                hint="Name one of them: base=(branch, version); or match rows by columns: on=.",
+                hint="Pass one of them, base=(branch, version), or match rows by columns: on=.",
             )
 
 

@@ -319,7 +319,7 @@ def check_identified(plan: DiffPlan, found: Changes) -> None:
     Raises InvalidArgumentError: there is no key, and no row ids of a common version.
     """
     if plan.way == "whole rows" or _may_be_updates(plan, found):
-        raise _error(plan, "both sides changed some")
+        raise _error(plan, "both sides changed rows")
 
 
 def check_rows_of_new(brings: DiffPlan, other: DiffPlan, found: Changes) -> None:
@@ -350,8 +350,8 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     # a version that is reverted, or picked again
     is_contained = any(graph.contains(one, between.old) for one in (base, between.new))
     if have_met or (is_contained and graph.have_returned_since([base], between.new)):
-        why = "a merge or a pick brought rows of one side to the other"
-        raise _error(between, f"both sides inserted some since {base.called}, and {why} since")
+        why = "a merge or a pick copied rows of one side to the other"
+        raise _error(between, f"both sides inserted rows since {base.called}, and then {why}")
 
 
 def check_returned(
@@ -369,15 +369,15 @@ def check_returned(
     has_new = any(pair.old is None for pair in other.columns)
     if (both or has_new) and CommitGraph(plan.new.location).have_returned_since(bases, plan.new):
         why = "changed some of these rows" if both else "has new columns"
-        brought = "a merge or a pick brought back rows that the latter had deleted"
+        brought = f"a merge or a pick restored rows that {plan.new.called} had deleted"
         raise _error(plan, f"{brought}, and {other.new.called} {why}")
 
 
 def _error(plan: DiffPlan, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Nothing tells which rows of {_sides(plan)} are the same, and {why}: there is no key, nor "
-        "are there row ids that both got from a common version.",
-        hint='Name columns that tell the rows: on=["id"].',
+        f"The rows of {_sides(plan)} cannot be matched: {why}, and there is no key and no row ids "
+        "from a common version.",
+        hint='Pass columns that identify each row: on=["id"].',
     )
 
 

@@ -95,21 +95,21 @@ def _wanted(snapshot: Snapshot, rows: Any) -> _Wanted:
     if is_whole(rows):
         if not stable:
             raise UnsupportedFeatureError(
-                "Row ids of this table are addresses, which say nothing of other versions.",
-                hint="Name the row by columns: row_history({'id': 7}).",
+                "Row ids of this table are row addresses, valid only in their own version.",
+                hint="Identify the row by columns: row_history({'id': 7}).",
             )
         if not 0 <= int(rows) < 1 << 64:
             raise RowOutOfRangeError(
-                f"There is no row with id {rows}.", hint="Row ids are not negative.", row=rows
+                f"Row id {rows} is out of range.", hint="Row ids are from 0 to 2**64 - 1.", row=rows
             )
         return _Wanted((int(rows),), _NO_KEYS, unique=True)
     if isinstance(rows, Mapping):
         return _Wanted((), _as_table(snapshot, rows), bool(primary) and {*primary} <= {*rows})
     if not stable and not primary:
         raise InvalidArgumentError(
-            "Nothing tells which row is which in other versions: the table has neither stable row "
-            "ids nor a primary key.",
-            hint="Name columns that tell: row_history({'id': 7}).",
+            "Rows cannot be matched between versions: the table has neither stable row ids nor a "
+            "primary key.",
+            hint="Pass columns that identify the row: row_history({'id': 7}).",
         )
     found = _selected(snapshot, rows, ["_rowid"] if stable else primary)
     if stable:
@@ -119,19 +119,22 @@ def _wanted(snapshot: Snapshot, rows: Any) -> _Wanted:
 
 def _as_table(snapshot: Snapshot, key: Key) -> pa.Table:
     if not key:
-        raise InvalidArgumentError("The key has no columns.", hint="Pass {'id': 7}.")
+        raise InvalidArgumentError(
+            "The key is empty.", hint="Pass column values, such as {'id': 7}."
+        )
     columns = {}
     for name, value in key.items():
         if not isinstance(name, str):
             raise InvalidTypeError(
-                f"A key's columns are strings, not {shown(name)}.", hint="Pass {'id': 7}."
+                f"Key columns must be strings, got {shown(name)}.",
+                hint="Pass column values, such as {'id': 7}.",
             )
         kind = seen(snapshot).field(name).to_arrow().type
         try:
             columns[name] = pa.array([value], kind)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"{shown(value)} is no value of column {name!r}, which is {kind}.",
+                f"{shown(value)} is not a value of column {name!r} of type {kind}.",
                 hint="Pass a value of that type.",
                 column=name,
             ) from error
@@ -149,7 +152,7 @@ def _selected(snapshot: Snapshot, rows: str | pc.Expression, columns: Sequence[s
         if count > MOST_ROWS:
             raise InvalidArgumentError(
                 f"The filter {rows!s} selects more than {MOST_ROWS} rows.",
-                hint="blame() tells of many rows which version last changed each.",
+                hint="Use blame(), which shows the last change of many rows.",
                 limit=MOST_ROWS,
             )
         if len(offsets):
@@ -158,7 +161,7 @@ def _selected(snapshot: Snapshot, rows: str | pc.Expression, columns: Sequence[s
     if not parts:
         raise InvalidArgumentError(
             f"The filter {rows!s} selects no row of version {snapshot.version}.",
-            hint="A row that was deleted is found by its key: row_history({'id': 7}).",
+            hint="To find a deleted row, pass its key: row_history({'id': 7}).",
         )
     return pa.concat_tables(parts)
 
@@ -354,13 +357,12 @@ class _Walk:
     def _not_found(self) -> InvalidArgumentError:
         if self.wanted.ids:
             return RowOutOfRangeError(
-                f"No version that can be read had a row with id {self.wanted.ids[0]}.",
+                f"No readable version has a row with id {self.wanted.ids[0]}.",
                 row=self.wanted.ids[0],
             )
         named = literals(self.wanted.keys.slice(0, 1).to_pylist()[0], " and ")
         return InvalidArgumentError(
-            f"No version that can be read had a row with {named}.",
-            hint="Look at the values and their types.",
+            f"No readable version has a row with {named}.", hint="Check the values and their types."
         )
 
 

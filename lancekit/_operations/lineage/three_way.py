@@ -420,8 +420,8 @@ def _duplicate_key(plan: ThreeWay, key: Sequence[ColumnPair], row: object) -> Me
     values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
     named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})
     return MergeConflictError(
-        f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
-        "not the same row.",
-        hint="Change the key of one of them, or delete it; then do it again.",
+        f"{plan.theirs.called} and {plan.ours.called} each have a row with {named}, but these are "
+        "different rows.",
+        hint="Change the key of one row or delete it, then repeat the call.",
         key=named,
     )

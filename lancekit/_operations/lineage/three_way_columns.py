@@ -50,16 +50,16 @@ def check_settled(plan: ColumnPlan, versions: Versions) -> None:
     if not conflicts:
         return
     ways = [side for side in ("ours", "theirs") if all(side in one.sides for one in conflicts)]
-    hint = "Change the columns of one side to those of the other first"
+    hint = "Make the columns of both sides equal first"
     if ways:
         hint += "; or pass " + " or ".join(f'conflicts="{side}"' for side in ways)
         hint += ", or lk.Sides with a side for each column"
     bases = versions.bases
     if len(bases) > 1:
-        hint += f"; or name the base from which changes count: {named_bases(bases)}"
+        hint += f"; or pass the base to compare with: {named_bases(bases)}"
     raise SchemaMismatchError(
-        f"The columns of {versions.ours.called} and {versions.theirs.called} were changed in "
-        f"different ways since {' and '.join(base.called for base in bases)}: "
+        f"The columns of {versions.ours.called} and {versions.theirs.called} were changed "
+        f"differently since {' and '.join(base.called for base in bases)}: "
         f"{'; '.join(map(str, conflicts))}.",
         hint=f"{hint}.",
         problems=[*map(str, conflicts)],

@@ -100,8 +100,8 @@ def check_names(names: Iterable[str], versions: Sequence[Snapshot]) -> None:
         top = top_of(name) if "." in name else name
         if top in known:
             raise ColumnNotFoundError(
-                f"Column {name!r} in Sides is a part of column {top!r}.",
-                hint=f"Name {top!r}: its side settles the conflicts of all parts.",
+                f"Column {name!r} in Sides is a field of column {top!r}.",
+                hint=f"Use {top!r}: its side applies to all fields.",
                 column=name,
             )
         raise column_not_found(name, known)
@@ -147,8 +147,8 @@ class ColumnSides:
     def _ambiguous(self, name: str, conflict: str) -> InvalidArgumentError:
         called = " and ".join(self._called(one, name) for one in self._fitting(name))
         return InvalidArgumentError(
-            f"Column {name!r} in Sides can be two columns: {called}.",
-            hint=f"Name the column as its conflict is named: {conflict!r}.",
+            f"Column {name!r} in Sides is ambiguous: {called}.",
+            hint=f"Use the name that the conflict shows: {conflict!r}.",
             column=name,
         )
 
@@ -174,9 +174,9 @@ def _names(column: Track) -> list[str]:
 
 def _contradicted(one: str, other: str, named: Mapping[str, str]) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Sides choose two sides for one column: {named[one]!r} by its name {one!r}, and "
-        f"{named[other]!r} by its name {other!r}.",
-        hint=f"Name the column once: {one!r} or {other!r}.",
+        f"Sides has two sides for one column: {named[one]!r} for its name {one!r}, and "
+        f"{named[other]!r} for its name {other!r}.",
+        hint=f"List the column once: as {one!r} or {other!r}.",
         column=one,
     )
 

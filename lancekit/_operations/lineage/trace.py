@@ -337,7 +337,7 @@ def column_entries(snapshot: Snapshot, name: str) -> list[ColumnEntry]:
     found = list(_entries(snapshot, name))
     if not found:
         snapshot.manifest.schema.field(name)  # raises with similar names
-        raise ColumnNotFoundError(f"No version that can be read has a column {name!r}.")
+        raise ColumnNotFoundError(f"No readable version has a column {name!r}.")
     return found
 
 

@@ -105,9 +105,9 @@ def _as_array(values: pa.ChunkedArray, pair: ColumnPair, *, new: bool) -> pa.Arr
             values = pa.chunked_array(chunks, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UnsupportedFeatureError(
-                f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "
-                "one of the other, so that nobody can tell which values differ.",
-                hint="Name the other columns in `columns`.",
+                f"Column {pair.name!r} changed from {values.type} to {pair.kind}. Arrow cannot "
+                "cast between these types, so the values cannot be compared.",
+                hint="Pass the other columns in `columns`.",
                 column=pair.name,
             ) from error
     return joined(values.chunks, pair.kind)

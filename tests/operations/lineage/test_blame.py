@@ -60,7 +60,7 @@ def test_some_rows_and_some_columns(tmp_path: Path) -> None:
     with pytest.raises(PredicateError):
         ds.blame("nope > 1")
     ds.add_columns({"_changed_at": "1"})
-    with pytest.raises(InvalidArgumentError, match="'_changed_at' has the name of what is told"):
+    with pytest.raises(InvalidArgumentError, match="'_changed_at' clashes with a column"):
         ds.blame()
 
 

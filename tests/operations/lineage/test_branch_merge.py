@@ -210,7 +210,7 @@ def test_into_another_branch(ds: lk.LanceDataset) -> None:
     assert (result.branch, ds.branch, ds.version) == ("other", "main", 1)
     other.checkout_latest()
     assert by_id(other) == {3: ("c", 3), 4: ("d", 4)}
-    with pytest.raises(InvalidArgumentError, match="merged into itself"):
+    with pytest.raises(InvalidArgumentError, match=r"Cannot merge branch .* into itself"):
         ds.branches.merge("one", into="one")
     with pytest.raises(BranchNotFoundError):
         ds.branches.merge("nowhere")
@@ -703,7 +703,7 @@ def test_a_branch_of_a_branch_whose_files_stay(ds: lk.LanceDataset) -> None:
     assert by_id(ds) == wanted
     with pytest.raises(RefConflictError, match="main"):
         ds.branches.delete("exp/sub")
-    with pytest.raises(InvalidArgumentError, match="files is"):
+    with pytest.raises(InvalidArgumentError, match="files must be"):
         ds.branches.merge("exp", files="copy")
 
 
@@ -1132,6 +1132,6 @@ def test_a_branch_file_that_names_no_version_leaves_no_merge_base(tmp_path: Path
     file.write_text(json.dumps({**json.loads(file.read_text()), "parentVersion": -1}))
     ds = lk.dataset(ds.uri)
     for call in (ds.branches.compare, ds.branches.merge, ds.branches.rebase):
-        with pytest.raises(lk.errors.VersionNotFoundError, match="no version in common"):
+        with pytest.raises(lk.errors.VersionNotFoundError, match="no common version"):
             call("exp")
     assert ds.branches.compare("exp", base=0)

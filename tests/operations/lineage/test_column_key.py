@@ -193,12 +193,12 @@ def test_a_key_of_a_column_that_the_other_side_dropped(tmp_path: Path, side: str
     one, other = (ds, exp) if side == "ours" else (exp, ds)
     with_key("code")(one)
     other.drop_columns(["code"])
-    said = "put into the primary key", "dropped"
+    said = "added to the primary key", "dropped"
     plan = ds.branches.merge("exp", dry_run=True)
     (conflict,) = plan.conflicts.by_column
     found = (conflict.ours, conflict.theirs)
     assert (conflict.column, found if side == "ours" else found[::-1]) == ("code", said)
-    with pytest.raises(SchemaMismatchError, match="put into the primary key"):
+    with pytest.raises(SchemaMismatchError, match="added to the primary key"):
         ds.branches.merge("exp")
     for chosen in ("ours", "theirs"):
         trial = ds.create_branch(chosen)

@@ -184,7 +184,7 @@ def test_what_becomes_of_columns(tmp_path: Path, name: str, turned: bool) -> Non
         assert plan.num_unsettled == 1
         with pytest.raises(SchemaMismatchError, match=case.said) as raised:
             ours.branches.merge(source)
-        assert "or name the base from which changes count: base=(" in str(raised.value)
+        assert "or pass the base to compare with: base=(" in str(raised.value)
         assert ours.latest_version == version
         wanted = {"ours": case.ours, "theirs": case.theirs}
     before = read(lk, ours)
@@ -320,9 +320,9 @@ def test_bases_that_match_columns_differently(tmp_path: Path) -> None:
         ds.branches.merge("exp")
     assert str(raised.value) == (
         f"version {exp.latest_version} of exp and version {version} of main have several merge "
-        "bases, which match columns differently: columns c and d of version "
-        f"{exp.latest_version} of exp are one column by way of another version. Name the base from "
-        "which changes count: base=('x', 2) or base=('y', 2)."
+        "bases, which match columns differently: one makes c and d of version "
+        f"{exp.latest_version} of exp the same column. Pass the base to compare with: base=('x', "
+        "2) or base=('y', 2)."
     )
     assert ds.latest_version == version
     ds.branches.merge("exp", base=("x", 2))

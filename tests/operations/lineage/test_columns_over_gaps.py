@@ -31,7 +31,7 @@ def test_a_pick_onto_a_branch_that_renamed_the_column_in_a_version_that_is_gone(
     lance.dataset(ds.uri).cleanup_old_versions(AGO)
     exp.update({"score": "7"}, where="id = 1")
     before = rows_of(ds)
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'points' of"):
+    with pytest.raises(SchemaMismatchError, match=r"'points' of .* may or may not be column"):
         ds.branches.cherry_pick("exp", exp.version, conflicts="theirs")
     assert rows_of(ds) == before
 
@@ -98,7 +98,7 @@ def test_a_rename_since_a_version_that_is_gone_is_refused_where_no_file_tells_it
     remove_version(tmp_path / "t", 2)
     remove_version(tmp_path / "t" / "tree" / "exp", 2)
     exp.update({"points": "7"}, where="id = 1")
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'score' of"):
+    with pytest.raises(SchemaMismatchError, match=r"Column 'score' of .* may or may not be column"):
         ds.branches.cherry_pick("exp", exp.version)
 
 

@@ -192,7 +192,7 @@ def test_what_a_user_sees(people: lk.LanceDataset) -> None:
     assert [batch.num_rows for batch in d.to_batches(1)] == [1, 1, 1, 1]
     with pytest.raises(InvalidArgumentError, match="batch_size"):
         list(d.to_batches(0))
-    with pytest.raises(InvalidArgumentError, match="Choose 'lance' or 'delta'"):
+    with pytest.raises(InvalidArgumentError, match="must be 'lance' or 'delta'"):
         d.to_table(names="spark")
     with pytest.raises(InvalidArgumentError):
         d.to_table(names=[])  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def test_the_cost_is_that_of_the_change(people: lk.LanceDataset) -> None:
     explained = people.diff(1).explain()
     assert explained.reads is not None
     assert explained.reads.fragments == 3
-    assert explained.notes[0].startswith("8 of them are the same files on both sides, with 80 rows")
+    assert explained.notes[0].startswith("8 fragments identical on both sides, 80 rows")
     assert "not compared yet" in repr(people.diff(1))
     shown = people.diff(1)
     assert shown.counts.deleted == 1
@@ -260,9 +260,9 @@ def test_columns_that_came_and_went(people: lk.LanceDataset) -> None:
     gone = people.diff(2)
     assert gone.schema.dropped == ("name",)
     assert gone.counts.unchanged == 100
-    with pytest.raises(InvalidArgumentError, match="`on` has no columns"):
+    with pytest.raises(InvalidArgumentError, match="key in on= is empty"):
         people.diff(1, on=[])
-    with pytest.raises(InvalidArgumentError, match="version 1 lacks it"):
+    with pytest.raises(InvalidArgumentError, match="does not exist in version 1"):
         people.diff(1, on="twice")
 
 
@@ -383,7 +383,7 @@ def test_what_cannot_be_cast_is_named(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1], "x": ["no number"]}, tmp_path / "t")
     lk.write_dataset({"id": [1], "x": [1.5]}, tmp_path / "t", mode="overwrite")
     ds.checkout_latest()
-    with pytest.raises(UnsupportedFeatureError, match="'x' was string and is double"):
+    with pytest.raises(UnsupportedFeatureError, match="'x' changed from string to double"):
         _ = ds.diff(1, on="id").counts
     assert ds.diff(1, on="id", columns=["id"]).counts.unchanged == 1
 

@@ -169,7 +169,7 @@ def test_no_base_and_a_renamed_column(tmp_path: Path, renamed: str) -> None:
         lambda: ds.branches.merge("exp", base=0, conflicts="theirs", dry_run=True),
         lambda: ds.branches.compare("exp", base=0),
     ):
-        with pytest.raises(SchemaMismatchError, match="nothing tells which name counts"):
+        with pytest.raises(SchemaMismatchError, match="it is unknown which name is newer"):
             call()
     assert ds.latest_version == version
     (exp if renamed == "here" else ds).alter_columns({"path": "n", "name": "m"})
@@ -190,7 +190,7 @@ def test_a_rename_in_versions_that_are_gone_is_refused(tmp_path: Path, change: s
         exp.update({"n": "9"}, where="id = 1")
     else:
         exp.insert({"id": [3], "n": [3]}, mode="append")
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'm'"):
+    with pytest.raises(SchemaMismatchError, match=r"Column 'm' of .* may or may not be column"):
         ds.branches.merge("exp")
     assert ds.latest_version == ds.version
     ds.alter_columns({"path": "m", "name": "n"})  # what the error says
@@ -216,7 +216,7 @@ def test_a_deleted_branch_that_two_branches_merged(tmp_path: Path) -> None:
     assert "was deleted with its branch" in told.value.message
     assert told.value.hint is not None
     assert "base=('main', 1)" in told.value.hint
-    assert "took back as unchanged" in told.value.hint
+    assert "received and reverted count as unchanged" in told.value.hint
     assert (ds.latest_version, rows(ds)) == (4, {1: 1, 2: 2, 3: 0})
     plan = ds.branches.merge("exp", base=1, dry_run=True)
     assert (plan.num_inserted_rows, plan.num_updated_rows, plan.num_conflicts) == (1, 1, 0)
@@ -235,7 +235,7 @@ def test_rows_of_an_earlier_merge_are_not_brought_again(tmp_path: Path, changed:
     if changed:
         exp.update({"n": "3"}, where="id = 2")
     exp.insert({"id": [4], "n": [4]}, mode="append")
-    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought") as told:
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick copied") as told:
         ds.branches.merge("exp", base=1)
     assert told.value.hint is not None
     assert 'on=["id"]' in told.value.hint

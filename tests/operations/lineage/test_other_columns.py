@@ -158,7 +158,7 @@ def test_an_overwrite_with_values_that_cannot_be_compared_is_a_conflict(
     rows = {"id": [1, 2], "name": [1.5, 2.5], "age": [1, 2]}
     lk.write_dataset(rows, ds, mode="overwrite", primary_key="id")
     ds.checkout_latest()
-    with pytest.raises(SchemaMismatchError, match=r"'name' was string and is double") as raised:
+    with pytest.raises(SchemaMismatchError, match="'name' changed from string to double") as raised:
         ds.branches.merge("exp")
     assert all(f"version 2 of {name}" in str(raised.value) for name in ("main", "exp"))
 
@@ -237,7 +237,7 @@ def test_what_nothing_tells_of_an_id_is_not_guessed(ds: lk.LanceDataset, swap: b
     ds.alter_columns(*({"path": old, "name": new} for old, new in names))
     ds.update({names[-1][1]: names[-1][1]})
     lance.dataset(ds.uri).cleanup_old_versions(AGO)  # lancekit's keeps what shows the names
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column"):
+    with pytest.raises(SchemaMismatchError, match="may or may not be column"):
         ds.branches.merge("exp")
     for old, new in names[::-1]:
         ds.alter_columns({"path": new, "name": old})
@@ -285,7 +285,7 @@ def test_a_rename_after_a_merge_that_is_gone(ds: lk.LanceDataset) -> None:
     exp.alter_columns(*({"path": name, "name": f"{name}_2"} for name in exp.schema.names[1:]))
     ds.update({"x": "8"}, where="id = 1")
     lance.dataset(ds.uri).checkout_version(("exp", None)).cleanup_old_versions(AGO)
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column"):
+    with pytest.raises(SchemaMismatchError, match="may or may not be column"):
         exp.branches.rebase("exp")
     others = [name for name in exp.schema.names[1:] if name != "z_2"]
     exp.alter_columns(*({"path": name, "name": name.removesuffix("_2")} for name in others))
@@ -429,7 +429,7 @@ def test_a_column_that_came_back_by_a_merge_of_a_version_that_is_gone(
     else:
         source.update({"years": "years"})
         lance.dataset(ds.uri).cleanup_old_versions(AGO)
-    with pytest.raises(SchemaMismatchError, match=r"whether column 'years' .* is column 'age'"):
+    with pytest.raises(SchemaMismatchError, match=r"'years' .* may or may not be column 'age'"):
         exp.branches.merge("other")
     exp.alter_columns({"path": "years", "name": "age"})
     exp.branches.merge("other")

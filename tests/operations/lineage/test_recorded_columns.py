@@ -91,7 +91,7 @@ def test_a_name_that_another_column_got_does_not_tell(tmp_path: Path) -> None:
     clean(ds.uri)
     exp = handle(lk, ds.uri, "exp")
     exp.update({"x": "5"}, where="id = 1")
-    with pytest.raises(SchemaMismatchError, match="Nothing tells whether column 'z' of"):
+    with pytest.raises(SchemaMismatchError, match=r"Column 'z' of .* may or may not be column"):
         lk.dataset(ds.uri).branches.merge("exp")
     assert lk.dataset(ds.uri).to_table().to_pylist()[0] == {"id": 1, "z": 10, "x": 1}
 
@@ -122,7 +122,7 @@ def test_nothing_is_written_where_nothing_tells(tmp_path: Path, change: str, los
     insert(uri)
     before = {branch: rows(uri, branch) for branch in BRANCHES}
     for target, source in (("exp", "main"), ("main", "exp")):
-        with pytest.raises(SchemaMismatchError, match="Nothing tells whether column") as caught:
+        with pytest.raises(SchemaMismatchError, match="may or may not be column") as caught:
             handle(lk, uri, target).branches.merge(source, into=target, conflicts="theirs")
         names = {"m"} if lost == "record" else {"number", "q"}
         assert caught.value.context["column"] in names

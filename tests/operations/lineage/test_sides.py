@@ -135,7 +135,7 @@ def test_what_is_not_settled_is_named(ds: lk.LanceDataset) -> None:
         ds.branches.merge("exp", conflicts=lk.Sides(rows={(day, "b"): "ours"}))
     text = str(caught.value)
     assert "changed 2 rows" in text
-    assert "of 3 conflicts these are not settled" in text
+    assert "3 conflicts in all, the others are resolved" in text
     assert "'a'" in text
     assert "'b'" not in text
 
@@ -143,18 +143,18 @@ def test_what_is_not_settled_is_named(ds: lk.LanceDataset) -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "match"),
     [
-        ({"default": "mine"}, InvalidArgumentError, "default is 'mine'"),
+        ({"default": "mine"}, InvalidArgumentError, "default must be .* got 'mine'"),
         ({"columns": {"x": "fail"}}, InvalidArgumentError, "columns"),
-        ({"columns": "x"}, InvalidArgumentError, "columns of Sides is 'x'"),
+        ({"columns": "x"}, InvalidArgumentError, "columns of Sides must be a dict .* got 'x'"),
         ({"rows": {1: None}}, InvalidArgumentError, "rows"),
         ({"columns": {"y": "ours"}}, ColumnNotFoundError, "'y'"),
-        ({"rows": {1: "ours"}}, SchemaMismatchError, "1 is no key of"),
-        ({"rows": {(1, 2, 3): "ours"}}, SchemaMismatchError, "is no key of"),
+        ({"rows": {1: "ours"}}, SchemaMismatchError, "1 is not a value of the key"),
+        ({"rows": {(1, 2, 3): "ours"}}, SchemaMismatchError, "is not a value of the key"),
         ({"rows": {("x", "a"): "ours"}}, InvalidArgumentError, "day"),
         (
             {"default": "ours", "rows": {(datetime(2021, 1, 1, tzinfo=UTC), "a"): "ours"}},
             InvalidArgumentError,
-            "settles no conflict",
+            "matches no conflict",
         ),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_name_of_two_columns_is_refused_with_both(swapped: lk.LanceDataset) ->
 
 def test_two_names_of_a_column_have_one_side(swapped: lk.LanceDataset) -> None:
     named: Any = {"p": "theirs", "q": "theirs", "r": "ours"}
-    with pytest.raises(InvalidArgumentError, match=r"'theirs' by its name 'q'.* 'r'"):
+    with pytest.raises(InvalidArgumentError, match=r"'theirs' for its name 'q'.* 'r'"):
         swapped.branches.merge("exp", conflicts=lk.Sides(columns=named))
 
 

@@ -263,50 +263,50 @@ BOTH: dict[str, tuple[Change, Change, str, str, tuple[str, ...]]] = {
     "renamed": (
         renamed_to("y"),
         renamed_to("z"),
-        "renamed to y in part a",
-        "renamed to z in part a",
+        "renamed to y in field a",
+        "renamed to z in field a",
         ("ours", "theirs"),
     ),
     "cast": (
         cast_to(pa.int32()),
         cast_to(pa.int16()),
-        "cast to int32 in part a",
-        "cast to int16 in part a",
+        "cast to int32 in field a",
+        "cast to int16 in field a",
         ("ours", "theirs"),
     ),
     "added": (
         added_as(pa.int32()),
         added_as(pa.string()),
-        "added as int32 in part c",
-        "added as string in part c",
+        "added as int32 in field c",
+        "added as string in field c",
         ("ours", "theirs"),
     ),
     "dropped": (
         changed_to(30),
         lambda ds: ds.drop_columns(["s.a"]),
-        "changed 1 value in part a",
-        "dropped in part a",
+        "changed 1 value in field a",
+        "dropped in field a",
         ("ours", "theirs"),
     ),
     "dropped here": (
         lambda ds: ds.drop_columns(["s.a"]),
         changed_to(30),
-        "dropped in part a",
-        "changed 1 value in part a",
+        "dropped in field a",
+        "changed 1 value in field a",
         ("ours", "theirs"),
     ),
     "misfits": (
         changed_to(1000),
         cast_to(pa.int8()),
-        "changed 1 value that int8 cannot hold in part a",
-        "cast to int8 in part a",
+        "changed 1 value that int8 cannot hold in field a",
+        "cast to int8 in field a",
         ("ours",),
     ),
     "nulls": (
         lambda ds: upsert(ds, [{"id": 3, "n": 3, "s": {"a": None, "b": "3"}}]),
         lambda ds: ds.alter_columns({"path": "s.a", "nullable": False}),
-        "given 1 null in part a",
-        "made not nullable in part a",
+        "given 1 null in field a",
+        "made not nullable in field a",
         ("ours",),
     ),
     "no part left": (
@@ -435,10 +435,10 @@ def test_an_overwrite_casts_parts_of_nested_structs(
     if side == "theirs":
         return
     upsert(two, [{"id": 5, "n": 5, "s": make(1 << 40)}], kind)
-    with pytest.raises(SchemaMismatchError, match="cannot hold in part") as raised:
+    with pytest.raises(SchemaMismatchError, match="cannot hold in field") as raised:
         ds.branches.merge("exp")
     (conflict,) = raised.value.context["conflicts"]
-    assert conflict.theirs == f"changed 1 value that int32 cannot hold in part {path[2:]}.a"
+    assert conflict.theirs == f"changed 1 value that int32 cannot hold in field {path[2:]}.a"
 
 
 def test_the_file_of_a_cast_part_gets_a_second_name(tmp_path: Path) -> None:

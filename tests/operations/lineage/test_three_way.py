@@ -321,15 +321,15 @@ def test_rows_of_a_function_belong_to_conflicts(ds: lk.LanceDataset) -> None:
     ds.update({"age": "21"}, where="id = 2")
     diff = ds.diff(1, exp)
     for wrong in ([row(3, "c", 3)], [row(2, "b", 2), row(2, "b", 3)]):
-        with pytest.raises(InvalidArgumentError, match="settles no conflict"):
+        with pytest.raises(InvalidArgumentError, match="matches no conflict"):
             diff.apply(ds, conflicts=lambda _, rows=wrong: rows)
-    with pytest.raises(SchemaMismatchError, match="lack 'id'"):
+    with pytest.raises(SchemaMismatchError, match="lack the key column 'id'"):
         diff.apply(ds, conflicts=lambda _: [{"name": "b", "age": 2}])
     with pytest.raises(SchemaMismatchError, match="age: string in the rows"):
         diff.apply(ds, conflicts=lambda _: [row(2, "b", "old")])
-    with pytest.raises(InvalidArgumentError, match="conflicts is 'mine'"):
+    with pytest.raises(InvalidArgumentError, match=r"conflicts must be .* got 'mine'"):
         diff.apply(ds, conflicts="mine")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="by is 'table'"):
+    with pytest.raises(InvalidArgumentError, match=r"by must be .* got 'table'"):
         diff.apply(ds, by="table")  # type: ignore[arg-type]
     diff.apply(ds, conflicts=lambda found: found.to_table()["theirs"].to_pylist())
     assert by_id(ds)[2] == ("b", 20)
@@ -376,7 +376,7 @@ def test_nothing_tells_the_rows(tmp_path: Path) -> None:
     ds.diff(1, exp).apply(same)  # which changed nothing itself
     assert len(as_read(same)) == 2
     ds.delete("v = 1")
-    with pytest.raises(InvalidArgumentError, match="Nothing tells which rows"):
+    with pytest.raises(InvalidArgumentError, match="cannot be matched"):
         ds.diff(1, exp).apply(ds)
     both = ds.checkout_version(1).create_branch("both")
     both.update({"v": "v + 10"}, where="id = 1")
@@ -384,7 +384,7 @@ def test_nothing_tells_the_rows(tmp_path: Path) -> None:
         ds.diff(1, both, on="id").apply(ds)
     ds.diff(1, exp, on=["id", "v"]).apply(ds)
     assert as_read(ds) == [{"id": 1, "v": 2}]
-    with pytest.raises(InvalidArgumentError, match="make no whole change"):
+    with pytest.raises(InvalidArgumentError, match="cannot be applied"):
         ds.diff(1, exp, filter="id = 1").apply(ds)
 
 
@@ -421,7 +421,7 @@ def test_a_second_row_of_a_key_that_the_other_side_updated(
     other.update({"v": "7"}, where="id = 1")
     version = ds.version
     for conflicts in ("fail", "theirs"):
-        with pytest.raises(MergeConflictError, match="id = 1, and they are not the same row"):
+        with pytest.raises(MergeConflictError, match="id = 1, but these are different rows"):
             ds.branches.merge("exp", conflicts=conflicts)  # type: ignore[arg-type]
     assert ds.latest_version == version
     one.delete("v = 50")
@@ -488,9 +488,9 @@ def test_revert(ds: lk.LanceDataset) -> None:
     said = ds.read_transaction(ds.version).transaction_properties
     assert said["lancekit.apply.theirs"] == f"main@{changed - 1}"
     assert ds.get_version().message == f"revert of main:{changed}"
-    with pytest.raises(InvalidArgumentError, match="comes after"):
+    with pytest.raises(InvalidArgumentError, match="is newer than"):
         ds.revert(99)
-    with pytest.raises(VersionNotFoundError, match="nobody can tell what version 1 did"):
+    with pytest.raises(VersionNotFoundError, match="changes of version 1 are unknown"):
         ds.revert(1)
     ds.drop_columns(["age"])
     ds.insert([{"id": 7, "name": "g"}], mode="append")

@@ -157,9 +157,9 @@ def test_a_pick_does_not_insert_rows_of_a_merge_again(tmp_path: Path) -> None:
     main.insert({"k": [9], "v": [9]}, mode="append")
     main.branches.merge("side")
     before = as_read(main)
-    with pytest.raises(InvalidArgumentError, match="both sides inserted some since version 1"):
+    with pytest.raises(InvalidArgumentError, match="both sides inserted rows since version 1"):
         main.branches.cherry_pick("side", 2)
-    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought"):
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick copied"):
         lk.diff(main.checkout_version(1), side).apply(main)
     assert as_read(main) == before
     side.insert({"k": [2], "v": [2]}, mode="append")
@@ -190,9 +190,9 @@ def test_rows_of_a_pick_are_not_inserted_again(tmp_path: Path, way: str) -> None
     main.checkout_latest()
     line = {"rebase": "side", "other branch": "other"}.get(way)
     before = as_read(main, line)
-    with pytest.raises(InvalidArgumentError, match="both sides inserted some since") as told:
+    with pytest.raises(InvalidArgumentError, match="both sides inserted rows since") as told:
         merges[way]()
-    assert told.value.hint == 'Name columns that tell the rows: on=["id"].'
+    assert told.value.hint == 'Pass columns that identify each row: on=["id"].'
     assert as_read(main, line) == before
     merges[way](on="k")
     numbers = [row["k"] for row in as_read(main, line)]
@@ -208,7 +208,7 @@ def test_a_row_of_a_conflict_is_not_inserted_again(tmp_path: Path) -> None:
     main.branches.cherry_pick("side", 3, conflicts="theirs")
     main.update({"v": "11"}, where="k = 9")
     assert as_read(main)[1:] == [{"k": 9, "v": 11}]
-    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought"):
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick copied"):
         main.diff(1, main.version).apply(side, conflicts="theirs")
     main.diff(1, main.version, on="k").apply(side, conflicts="theirs")
     assert as_read(side, "side")[1:] == [{"k": 9, "v": 11}]
@@ -233,7 +233,7 @@ def test_undone_rows_that_a_pick_kept_come_back_once(tmp_path: Path, passes: boo
     side.branches.merge("other" if passes else "main", into="side")
     before = as_read(main, "side")
     assert [row["k"] for row in before] == [0, 1, 9]
-    with pytest.raises(InvalidArgumentError, match="both sides inserted some since version 3"):
+    with pytest.raises(InvalidArgumentError, match="both sides inserted rows since version 3"):
         side.revert(3)
     assert as_read(main, "side") == before
     side.revert(3, on="k")
@@ -260,9 +260,9 @@ def test_rows_of_a_merge_that_was_undone_and_done_again(tmp_path: Path, forks: b
     there = side.create_branch("fork") if forks else side
     before = as_read(main, name)
     assert [row["k"] for row in before] == [0, 1, 8, 9]
-    with pytest.raises(InvalidArgumentError, match="a merge or a pick brought back rows"):
+    with pytest.raises(InvalidArgumentError, match="a merge or a pick restored rows"):
         there.branches.cherry_pick("side", undone)
-    with pytest.raises(InvalidArgumentError, match="both sides inserted some since"):
+    with pytest.raises(InvalidArgumentError, match="both sides inserted rows since"):
         lk.diff(side.checkout_version(undone), side.checkout_version(undone - 1)).apply(there)
     assert as_read(main, name) == before
     # once more, and the key is the merge's
@@ -334,9 +334,9 @@ def test_a_change_of_a_row_that_came_back_is_not_lost(
     target, source, line = (main, "exp", None) if into == "main" else (exp, "main", "exp")
     before = as_read(main, line)
     for conflicts in ("fail", "theirs"):
-        with pytest.raises(InvalidArgumentError, match="brought back rows that the") as told:
+        with pytest.raises(InvalidArgumentError, match="restored rows that") as told:
             target.branches.merge(source, into=line, conflicts=conflicts)
-    assert told.value.hint == 'Name columns that tell the rows: on=["id"].'
+    assert told.value.hint == 'Pass columns that identify each row: on=["id"].'
     assert as_read(main, line) == before
     target.branches.merge(source, into=line, on="k", conflicts="theirs")
     rows = {row["k"]: row for row in as_read(main, line)}
@@ -356,7 +356,7 @@ def test_a_merge_passes_on_that_rows_came_back(deleted: tuple[lk.LanceDataset, .
         library.dataset(main.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
     exp.delete("k = 9")
     before = as_read(main, "other")
-    with pytest.raises(InvalidArgumentError, match="brought back rows that the"):
+    with pytest.raises(InvalidArgumentError, match="restored rows that"):
         other.branches.merge("exp", into="other")
     assert as_read(main, "other") == before
 
@@ -393,6 +393,6 @@ def test_two_picks_at_once_bring_a_row_back_once(deleted: tuple[lk.LanceDataset,
     with injected(faults):
         ds = lk.dataset(main.uri)
         faults.before = pick_first
-        with pytest.raises(InvalidArgumentError, match="Nothing tells which rows"):
+        with pytest.raises(InvalidArgumentError, match="cannot be matched"):
             RETURNS["pick"](ds)
     assert as_read(main) == [{"k": 0, "v": 0}, {"k": 1, "v": 1}, {"k": 9, "v": 8}]
