@@ -91,8 +91,8 @@ def commit(
     check_writable(read)
     if not detached and names.is_detached(read.version):
         raise InvalidArgumentError(
-            f"Version {read.version} of {read.store.uri} is detached: nothing can follow it.",
-            hint="Open the newest version and do the change there.",
+            f"Version {read.version} of {read.store.uri} is detached, so no version can follow it.",
+            hint="Open the newest version and repeat the change there.",
             version=read.version,
         )
     base = _Base(read, storage_version, clock, StagedTransaction(read.store), audit)
@@ -194,7 +194,7 @@ def _lost(
         lost += f", and {timeout.total_seconds():g} s are over"
     return RetriesExhaustedError(
         f"{lost}.",
-        hint="Other writers commit faster than this one; try again, or with more retries.",
+        hint="Other writers commit faster; try again, or with more retries.",
         read_version=read.version,
         attempts=attempts,
     )
@@ -208,7 +208,7 @@ def _newest(read: Snapshot) -> Newest:
         # a writer that knows only one naming would not see a manifest of the other
         raise RetryableConflictError(
             f"{read.store.uri}/{names.VERSIONS} mixes both manifest naming schemes: a migration "
-            "goes on, or was interrupted.",
+            "is running, or was interrupted.",
             hint="Wait for it, or finish it: ds.migrate_manifest_paths_v2().",
             read_version=read.version,
             uri=read.store.uri,
@@ -240,7 +240,7 @@ def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
 
 def _replaced(read: Snapshot) -> IncompatibleConflictError:
     return IncompatibleConflictError(
-        f"{read.location.uri} was replaced by another dataset since version {read.version} was "
+        f"{read.location.uri} was replaced by another dataset after version {read.version} was "
         "read.",
         hint="Open it again.",
         read_version=read.version,
@@ -260,9 +260,9 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
             return None
         # a missing version cannot be checked, and skipping it could lose its changes
         raise RetryableConflictError(
-            f"Version {version} of {read.store.uri} was cleaned up since version {read.version} "
-            "was read, so it cannot be told what it changed.",
-            hint="Open the newest version and do the change again.",
+            f"The changes of version {version} of {read.store.uri} are unknown, because it was "
+            f"cleaned up after version {read.version} was read.",
+            hint="Open the newest version and repeat the change.",
             read_version=read.version,
             version=version,
         ) from None
@@ -315,8 +315,8 @@ def _attempt(
         pending.mark.check_first(latest.manifest.config, latest.version)
     if not pending.is_based_on(read.manifest.config, latest.manifest.config):
         raise RetryableConflictError(
-            f"Another merge into {read.location.uri} landed since version {read.version} was read.",
-            hint="Open the newest version and do the merge again.",
+            f"Another merge into {read.location.uri} was committed since version {read.version}.",
+            hint="Open the newest version and repeat the merge.",
             read_version=read.version,
             version=latest.version,
         )

@@ -107,7 +107,7 @@ def _interrupt_text(version: int, uri: str, uuid: str) -> Told:
     def text(landed: bool | None) -> str:
         if landed is None:
             return (
-                f"version {version} of {uri} was sent, and whether it landed is not known "
+                f"version {version} of {uri} was sent, but it is unknown whether it was committed "
                 f"(look for transaction {uuid})"
             )
         return f"version {version} of {uri} was committed" if landed else ""
@@ -167,10 +167,10 @@ def _settled(
     except LancekitError as second:
         reason = error or second
         raise CommitUnknownError(
-            f"The storage failed while version {version} of {location.uri} was committed, and it "
-            f"cannot be told whether it landed: {reason}",
-            hint=f"Open the dataset and look for transaction {transaction.uuid}, "
-            "before you write the same change again.",
+            f"The storage failed during the commit of version {version} of {location.uri}, so it "
+            f"is unknown whether it was committed: {reason}",
+            hint=f"Open the dataset and look for transaction {transaction.uuid}, before you "
+            "repeat the change.",
             version=version,
             uuid=transaction.uuid,
         ) from second

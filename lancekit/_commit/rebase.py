@@ -58,7 +58,7 @@ def rebase(
     """
     operation = pending.operation
     if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
-        sentence = "both compacted, and left it to one entry to say where rows are now"
+        sentence = "both compacted, and a single index entry records the moved rows"
         raise RowConflict(latest.version, retry(sentence, indices=(FRAGMENT_REUSE,)))
     if isinstance(operation, ops.Delete | ops.Update) and pending.affected_rows is not None:
         changed = _merge_deletions(operation, pending.affected_rows, read, latest, theirs)

@@ -77,7 +77,7 @@ def create_tag(location: BranchLocation, name: str, reference: object) -> None:
     with _attempting("tag", name, "created", lambda: _is(location.root, name, tag)):
         if not location.root.put_if_absent(tag_file(name), tag.to_json()):
             raise RefConflictError(
-                f"Tag {name!r} exists already.",
+                f"Tag {name!r} already exists.",
                 hint="Move it with tags.update(), or delete it first.",
                 tag=name,
             )
@@ -134,7 +134,7 @@ def create_branch(location: BranchLocation, name: str, reference: object, clock:
     target = location.on(name)
     if location.root.exists(branch_file(name)):
         raise RefConflictError(
-            f"Branch {name!r} exists already.",
+            f"Branch {name!r} already exists.",
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
@@ -175,8 +175,7 @@ def _unlisted(source: Snapshot, target: BranchLocation, name: str) -> Snapshot |
     ):
         return found
     raise RefConflictError(
-        f"What is left of another branch {name!r} is in the way: it was not made, or not deleted, "
-        "to the end.",
+        f"Files of an unfinished branch {name!r} exist: creating or deleting it was interrupted.",
         hint=f'Remove it with branches.delete("{name}"), then create the branch again.',
         branch=name,
     )
@@ -232,7 +231,7 @@ def delete_branch(location: BranchLocation, name: str) -> None:
                 raise
             why = error.message
     elif _holds_more(location.root, name):
-        why = f"{target.uri} is left alone: it holds no versions of that branch."
+        why = f"{target.uri} is kept, because it has no versions of that branch."
     if why:
         warn(f"Branch {name!r} is no longer listed. {why}")
 
@@ -242,9 +241,9 @@ def _check_not_borrowed(location: BranchLocation) -> None:
     if users:
         listed = (f"{name} ({_listed(versions)})" for name, versions in users.items())
         raise RefConflictError(
-            f"Branch {location.name!r} has files that other lines read: {', '.join(listed)}.",
-            hint="deepen() on each of them copies what its newest version needs; its older "
-            "versions need them until cleanup_old_versions() removes those.",
+            f"Branch {location.name!r} has files that others read: {', '.join(listed)}.",
+            hint="deepen() on each of them copies the files that its newest version needs. Older "
+            "versions need them until cleanup_old_versions() removes these versions.",
             branch=location.name,
             users=users,
         )
@@ -340,7 +339,7 @@ def new_clone_location(
     check_new_place(location)
     if dataset_exists(location):
         raise DatasetExistsError(
-            f"There is a dataset at {location.uri} already.",
+            f"A dataset already exists at {location.uri}.",
             hint="Clone to another place, or remove it first.",
             uri=location.uri,
         )

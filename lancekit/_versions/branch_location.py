@@ -129,9 +129,9 @@ def check_new_place(location: BranchLocation) -> None:
     found = _CONTROL.search(location.uri)
     if found:
         raise InvalidArgumentError(
-            f"{shown(location.uri)} has the character {found[0]!r}: no other Lance reader opens "
-            "that.",
-            hint="Choose a place without control characters, such as line breaks and tabs.",
+            f"{shown(location.uri)} contains the character {found[0]!r}, with which no other "
+            "Lance reader can open it.",
+            hint="Choose a path without control characters, such as line breaks and tabs.",
             uri=location.uri,
         )
 
@@ -154,7 +154,7 @@ def check_same_place(
     for name, differs in differing.items():
         if differs:
             raise InvalidArgumentError(
-                f"{name} was given with a handle, which was opened with another one.",
+                f"{name} cannot be changed for a handle, which was opened with another one.",
                 hint="Pass it to lancekit.dataset(), or give the dataset's URI instead.",
                 argument=name,
             )
@@ -167,18 +167,18 @@ def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | N
 
     if manifest_store is not None and commit_lock is not None:
         raise InvalidArgumentError(
-            "Both manifest_store and commit_lock were given.", hint="Pass one of the two."
+            "manifest_store and commit_lock exclude each other.", hint="Pass one of the two."
         )
     if manifest_store is not None:
         if not isinstance(manifest_store, ManifestStore):
             raise InvalidTypeError(
-                f"manifest_store is {shown(manifest_store)}.",
-                hint='Pass one, for example lancekit.SqliteManifestStore("commits.sqlite").',
+                f"manifest_store must be a manifest store, got {shown(manifest_store)}.",
+                hint='For example lancekit.SqliteManifestStore("commits.sqlite").',
             )
         return ExternalManifests(manifest_store)
     if commit_lock is None or not callable(commit_lock):
         raise InvalidTypeError(
-            f"commit_lock is {shown(commit_lock)}.",
-            hint="Pass a function of a version's number that returns a context manager.",
+            f"commit_lock must be a function, got {shown(commit_lock)}.",
+            hint="Pass a function that takes a version number and returns a context manager.",
         )
     return LockedPut(commit_lock)

@@ -176,19 +176,19 @@ def version_as_of(
     place = bisect_right(versions, moment, key=committed)
     if place == 0:
         raise VersionNotFoundError(
-            f"{moment.isoformat()} is earlier than the first version that is still there: "
-            f"version {versions[0]} of {committed(versions[0]).isoformat()}.",
-            hint="Ask for a later time, or for a version by its number.",
+            f"{moment.isoformat()} is before the first remaining version: version {versions[0]} "
+            f"of {committed(versions[0]).isoformat()}.",
+            hint="Pass a later time, or a version number.",
             asof=moment,
         )
     version = versions[place - 1]
     if place < len(versions) and versions[place] > version + 1 and moment > committed(version):
         after = versions[place]
         raise VersionNotFoundError(
-            f"What was the newest version at {moment.isoformat()} is not known: versions between "
-            f"{version} of {committed(version).isoformat()} and {after} of "
-            f"{committed(after).isoformat()} were cleaned up.",
-            hint="Ask for one of the two by its number.",
+            f"The newest version at {moment.isoformat()} is unknown: versions between {version} "
+            f"of {committed(version).isoformat()} and {after} of {committed(after).isoformat()} "
+            "were cleaned up.",
+            hint="Pass one of these two version numbers.",
             asof=moment,
             nearest=(version, after),
         )
@@ -257,8 +257,8 @@ def _move(store: Store, version: int) -> None:
         return
     if not store.put_if_absent(new, data) and store.read(new) != data:
         raise CorruptFileError(
-            f"{store.uri} has two versions {version}: {old} and {new} differ.",
-            hint="Look at both, and move the one that is to go elsewhere.",
+            f"{store.uri} has two different manifests for version {version}: {old} and {new}.",
+            hint="Compare them, and move the wrong one to another place.",
             version=version,
             file=new,
         )

@@ -48,8 +48,8 @@ class LockedPut:
         block = self.lock(version)
         if not hasattr(type(block), "__enter__"):
             raise InvalidTypeError(
-                f"commit_lock returned {shown(block)}.",
-                hint="Let it return a context manager, in whose block no other writer may be.",
+                f"commit_lock must return a context manager, got {shown(block)}.",
+                hint="Its block must exclude all other writers.",
             )
         with block:
             if store.exists(name):
@@ -122,9 +122,9 @@ class ExternalManifests:
             if store.exists(final):
                 return True
             raise CorruptFileError(
-                f"The manifest store has a version {version} of {store.uri}, whose manifest "
-                f"{path} is not there.",
-                hint="If the dataset was removed, remove its records from the manifest store too.",
+                f"The manifest store has version {version} of {store.uri}, but its manifest "
+                f"{path} is missing.",
+                hint="If the dataset was removed, also remove its records from the manifest store.",
                 version=version,
                 file=path,
             ) from None
@@ -227,6 +227,6 @@ class SqliteManifestStore:
         except (sqlite3.Error, OverflowError) as error:
             raise StorageError(
                 f"cannot use the manifest store {path}: {error}.",
-                hint="Check the file and the folder that it is in.",
+                hint="Check the file and its folder.",
                 path=path,
             ) from error

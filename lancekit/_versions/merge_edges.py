@@ -93,7 +93,7 @@ class MergeEdge:
         number, *words = text.split() or [""]
         if not number.isdecimal():
             raise FormatError(
-                f"The table's config has {text!r} under {key!r}, which is not a number.",
+                f"{key!r} in the table's config must be a number, got {text!r}.",
                 hint="Set it to the number of the last merged version, or delete it.",
             )
         columns = _words(words, COLUMNS, 1)
@@ -329,7 +329,8 @@ def check_requirements(snapshot: Snapshot, doing: str) -> None:
     if unknown:
         raise UnsupportedFeatureError(
             f"{doing} needs {', '.join(map(literal, unknown))}, which this release of lancekit "
-            f"lacks: {snapshot.called} of {snapshot.store.uri} says so in {_REQUIRES}.",
-            hint="Use a newer lancekit.",
+            f"does not support: {snapshot.called} of {snapshot.store.uri} requires it "
+            f"({_REQUIRES}).",
+            hint="Use a newer release of lancekit.",
             features=unknown,
         )

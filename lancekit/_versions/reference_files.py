@@ -130,8 +130,8 @@ def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
     """Return the error of an operation that removes versions, for an unreadable reference."""
     place = "tags" if damage.context["file"].startswith(names.TAGS) else "branches"
     return CorruptFileError(
-        f"{damage.message} So nobody can tell what it needs, and nothing is removed.",
-        hint=f"Put a sound copy of the file there, or give it up: ds.{place}.delete({name!r}).",
+        f"{damage.message} The files that it needs are unknown, so nothing is removed.",
+        hint=f"Restore the file from a copy, or delete the reference: ds.{place}.delete({name!r}).",
         **damage.context,
     )
 
@@ -150,7 +150,7 @@ def _bytes(root: Store, path: str) -> pa.Buffer:
     try:  # it may have been created since
         return root.read(path, REFERENCE_BYTES)
     except FileNotFoundError:
-        raise CorruptFileError(f"{path} is a link to nothing.", path=path) from None
+        raise CorruptFileError(f"{path} is a broken link.", path=path) from None
 
 
 def _read(root: Store, files: Files, kind: type[R]) -> References[R]:
@@ -178,7 +178,7 @@ def _read(root: Store, files: Files, kind: type[R]) -> References[R]:
 
 def _with_warnings(found: References[R]) -> dict[str, R]:
     for name, damage in found.damaged.items():
-        warn(f"{name!r} is left out. {damage}")
+        warn(f"{name!r} is skipped. {damage}")
     return found.sound
 
 

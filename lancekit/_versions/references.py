@@ -55,7 +55,7 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
         case _:
             pass
     raise InvalidTypeError(
-        f"{shown(value)} is not a reference to a version.",
+        f"A version must be a number, a tag or a branch reference, got {shown(value)}.",
         hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
         reference=value,
     )

@@ -71,7 +71,7 @@ def read_sequence(
         raise missing_file(file, version) from error
     if part.offset + part.size > len(data):
         raise CorruptFileError(
-            f"The {name} of fragment {fragment.id} of version {version} lie behind the end of "
+            f"The {name} of fragment {fragment.id} of version {version} are beyond the end of "
             f"{file}.",
             file=str(file),
         )
@@ -82,8 +82,9 @@ def _from_column(file: FileReader, column: int, fragment: Fragment, name: str) -
     where = file.container.source.name
     if not column < file.num_columns or file.num_rows != fragment.physical_rows:
         raise CorruptFileError(
-            f"{where} has {file.num_columns} columns of {file.num_rows} rows, but the {name} of "
-            f"the {fragment.physical_rows} rows of fragment {fragment.id} are its column {column}.",
+            f"{where} must have the {name} of the {fragment.physical_rows} rows of fragment "
+            f"{fragment.id} in column {column}, but has {file.num_columns} columns of "
+            f"{file.num_rows} rows.",
             file=where,
         )
     # the file may use other field ids, so the manifest's column number counts

@@ -122,8 +122,8 @@ class Snapshot:
             return self.location.base(base.path), base.is_dataset_root
         except InvalidArgumentError as error:
             raise CorruptFileError(
-                f"Version {self.version} of {self.store.uri} keeps files at {base.path!r}, "
-                f"which is no place: {error.message}",
+                f"Version {self.version} of {self.store.uri} has an invalid base path "
+                f"{base.path!r}: {error.message}",
                 version=self.version,
                 base_id=base_id,
             ) from error
@@ -141,7 +141,7 @@ class Snapshot:
         store, is_root = self._base(base_id)
         if not is_root:
             raise CorruptFileError(
-                f"Version {self.version} of {self.store.uri} has more than data files in base "
+                f"Version {self.version} of {self.store.uri} has non-data files in base "
                 f"path {base_id}, which is not the root of a dataset.",
                 base_id=base_id,
             )
@@ -300,7 +300,7 @@ def _check_bare(name: str, snapshot: Snapshot) -> None:
         raise CorruptFileError(
             f"Version {snapshot.version} of {snapshot.store.uri} lists a file named {name!r}; "
             "only bare file names are allowed.",
-            hint="The manifest is damaged or was made to read files elsewhere.",
+            hint="The manifest is damaged, or was crafted to read other files.",
             file=name,
         )
 
@@ -328,7 +328,7 @@ def load_snapshot(
     if found is None:
         raise VersionNotFoundError(
             f"{location.store.uri} has no version {version}.",
-            hint="`versions()` lists those that are there; older ones may have been cleaned up.",
+            hint="`versions()` lists the existing versions; older ones may have been cleaned up.",
             version=version,
             uri=location.store.uri,
         )
@@ -437,7 +437,7 @@ def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Content:
     named = names.parse_manifest_name(name)
     if named is not None and named[0] != manifest.version:
         raise CorruptFileError(
-            f"Manifest {where} says that it is version {manifest.version}, not {named[0]}.",
+            f"Manifest {where} is damaged: it is version {manifest.version}, not {named[0]}.",
             hint="The file is damaged or was renamed; open an earlier version.",
             file=where,
         )

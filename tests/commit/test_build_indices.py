@@ -49,7 +49,7 @@ def test_a_rewrite_that_does_not_fit_is_refused() -> None:
     latest = manifest(fragment(0), fragment(1), fragment(2))
     pair = RewriteGroup((fragment(0), fragment(2)), (fragment(rows=8),))
     half, unknown = index("i", S, covers=(0, 1)), index("i", S, covers=None)
-    for segment, words in ((half, "only a part"), (unknown, "does not say which")):
+    for segment, words in ((half, "only some"), (unknown, "does not list")):
         remapped = RewrittenIndex(segment.uuid, uuid.uuid4())
         with pytest.raises(InvalidArgumentError, match=words):
             build(latest, ops.Rewrite((pair,), (remapped,)), segment)
@@ -58,10 +58,10 @@ def test_a_rewrite_that_does_not_fit_is_refused() -> None:
     gone = RewrittenIndex(uuid.uuid4(), uuid.uuid4())
     assert build(latest, ops.Rewrite((pair,), (gone,)), half).indices == (half,)
     fewer = RewriteGroup((fragment(0),), (fragment(rows=3),))
-    with pytest.raises(InvalidArgumentError, match="3 rows of the 4"):
+    with pytest.raises(InvalidArgumentError, match="have 4, the new fragments have 3"):
         build(latest, ops.Rewrite((fewer,)))
     stable = manifest(with_ids(0, 0), stable=True)
-    with pytest.raises(InvalidArgumentError, match="lack the ids"):
+    with pytest.raises(InvalidArgumentError, match="lack row ids"):
         build(stable, ops.Rewrite((RewriteGroup((with_ids(0, 0),), (fragment(),)),)))
 
 
@@ -129,7 +129,7 @@ def test_generations_are_merged_once() -> None:
     with pytest.raises(InvalidArgumentError, match="no entry '__lance_mem_wal'"):
         build(manifest(), state, index("i", S))
     old = index(MEM_WAL, covers=None)
-    with pytest.raises(InvalidArgumentError, match="named twice"):
+    with pytest.raises(InvalidArgumentError, match=r"same shard .* twice"):
         build(manifest(), ops.UpdateMemWalState(state.compacted_sstables * 2), old)
     first = build(manifest(), state, old, index("i", S))
     entry = first.indices[-1]
@@ -146,7 +146,7 @@ def test_generations_are_merged_once() -> None:
 
 
 def test_every_operation_has_a_builder() -> None:
-    with pytest.raises(InvalidArgumentError, match="does not know"):
+    with pytest.raises(InvalidArgumentError, match="Unknown operations"):
         build(manifest(), ops.UnknownOperation(number=115))
     segment = index("i", S)
     added = build(manifest(), ops.CreateIndex((segment,)))

@@ -58,7 +58,7 @@ def test_a_restore_takes_no_counter_back() -> None:
     assert (built.manifest.next_row_id, built.manifest.max_fragment_id) == (8, 7)
     assert (built.manifest.version, built.manifest.fragments) == (6, old.fragments)
     assert (built.manifest.config, built.indices) == ({}, (kept,))
-    with pytest.raises(InvalidArgumentError, match="row ids are stable"):
+    with pytest.raises(InvalidArgumentError, match="having stable row ids"):
         build(manifest(), ops.Restore(2), restored=Built(old, ()))
     with pytest.raises(InvalidArgumentError, match="was not given"):
         build(latest, ops.Restore(2))
@@ -93,7 +93,7 @@ def test_changed_fragments_have_to_be_there() -> None:
         ops.DataReplacement((ops.DataReplacementGroup(4, data_file("n", S)),)),
         ops.Rewrite((ops.RewriteGroup((fragment(4),), (fragment(),)),)),
     ):
-        with pytest.raises(InvalidArgumentError, match="Fragment 4 is to be changed"):
+        with pytest.raises(InvalidArgumentError, match="Fragment 4 cannot be changed"):
             build(latest, operation)
 
 
@@ -102,7 +102,7 @@ def test_changed_fragments_have_to_be_there() -> None:
     [
         (fragment(files=()), "no data file"),
         (fragment(files=(data_file("n"),)), "no data file"),
-        (fragment(files=(data_file("n", K, version=(2, 0)),)), "of format 2.0"),
+        (fragment(files=(data_file("n", K, version=(2, 0)),)), "has format 2.0"),
     ],
 )
 def test_files_have_to_fit(bad: Fragment, words: str) -> None:
@@ -131,7 +131,7 @@ def test_a_merge_changes_no_rows() -> None:
     latest = manifest(fragment(0), fragment(1))
     both = tuple(latest.fragments)
     for fragments, words in (
-        (both[:1], "lacks fragment 1"),
+        (both[:1], "without fragment 1"),
         ((both[0], fragment(1, rows=3)), "from 4 to 3"),
         ((*both, both[1]), "fragment 1 twice"),
     ):

@@ -259,7 +259,7 @@ def test_an_append_is_not_lost_under_an_old_field_id(tmp_path: Path, change: str
     error = meets(lk, tmp_path / "ours", first, second)
     assert isinstance(error, errors.RetryableConflictError)
     assert error.context["evidence"]["columns"] == ("n",)
-    assert "'n' was cast or made anew" in str(error)
+    assert "'n' was cast or recreated" in str(error)
 
 
 @pytest.mark.parametrize("change", ["rename", "drop"])

@@ -92,7 +92,7 @@ def build_manifest(
     build = _BUILDERS.get(type(operation))
     if build is None:
         raise InvalidArgumentError(
-            "An operation that this release does not know cannot be committed.",
+            "Unknown operations cannot be committed by this release.",
             operation=type(operation).__name__,
         )
     is_clone = isinstance(operation, ops.Clone)
@@ -181,7 +181,7 @@ def _manages_blobs(latest: Manifest, manifest: Manifest) -> bool:
     if value not in ("true", "false") and value != latest.schema.metadata.get(MANAGED):
         raise InvalidArgumentError(
             f"Schema metadata {MANAGED} must be 'true' or 'false', got {shown(value)}.",
-            hint="pylance could not open the table.",
+            hint="pylance could not open the table with another value.",
             value=value,
         )
     return value == "true"
@@ -193,7 +193,7 @@ def _check_unique(fragments: FragmentList) -> None:
     if len(repeated):
         raise CorruptFileError(
             f"The commit would produce two fragments with id {repeated[0]}.",
-            hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+            hint="Leave the ids of new fragments at 0: the commit assigns them.",
             fragment=int(repeated[0]),
         )
 

@@ -59,7 +59,7 @@ def overwrite(draft: Draft, operation: ops.Overwrite) -> Built:
         raise InvalidArgumentError("The fragments of an overwrite cannot have deletion files.")
     if operation.initial_bases and not creates:
         raise InvalidArgumentError(
-            "Base paths can be given to a new dataset alone.", hint="Add them with add_bases()."
+            "Base paths can only be given to a new dataset.", hint="Add them with add_bases()."
         )
     given = next((file.storage_version for f in operation.fragments for file in f.files), None)
     version = draft.storage_version or given or manifest.storage_version
@@ -173,13 +173,13 @@ def _check_rows(fragments: FragmentList, group: RewriteGroup, *, stable: bool) -
     before, after = (sum(f.num_rows for f in part) for part in (old, group.new_fragments))
     if before != after:
         raise InvalidArgumentError(
-            f"A rewrite makes {after} rows of the {before} rows of fragments "
-            f"{[f.id for f in old]}.",
-            hint="A rewrite may only move rows; work it out again on the newest version.",
+            f"A rewrite must keep the number of rows: fragments {[f.id for f in old]} have "
+            f"{before}, the new fragments have {after}.",
+            hint="A rewrite can only move rows. Compute it again on the newest version.",
         )
     if stable and not all(map(is_complete, group.new_fragments)):
         raise InvalidArgumentError(
-            "The new fragments of a rewrite lack the ids of their rows.",
+            "The new fragments of a rewrite lack row ids.",
             hint="In a table with stable row ids, rows keep their ids when they are moved.",
         )
 
@@ -199,9 +199,9 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
     lost = sorted(set(known.ids.tolist()).difference(existing))
     if lost and not draft.moves_rows:
         raise InvalidArgumentError(
-            f"A merge lists {len(operation.fragments)} fragments, and lacks fragment {lost[0]} of "
-            f"the {len(known)} that there are.",
-            hint="A merge has to list every fragment of the newest version.",
+            f"A merge must list all {len(known)} fragments, got {len(operation.fragments)} "
+            f"without fragment {lost[0]}.",
+            hint="List every fragment of the newest version.",
             fragments=lost,
         )
     draft.check_files(new)
@@ -254,7 +254,7 @@ def _check_rows_stay(old: Fragment, new: Fragment, *, may_delete: bool) -> None:
     raise InvalidArgumentError(
         f"A merge changes the number of rows of fragment {old.id} from {old.num_rows} to "
         f"{new.num_rows}.",
-        hint="Work the change out again, on the newest version.",
+        hint="Compute the change again, on the newest version.",
         fragment=old.id,
     )
 

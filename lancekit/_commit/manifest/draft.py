@@ -89,7 +89,7 @@ def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragmen
             raise InvalidArgumentError(
                 f"A new fragment of {fragment.physical_rows} rows has its {columns[0]} in a data "
                 "file.",
-                hint="Give them inline, or leave them out: the commit sets them.",
+                hint="Pass them inline, or leave them out: the commit sets them.",
                 sequences=columns,
             )
         out.append(fragment if fragment.id else replace(fragment, id=free))
@@ -110,16 +110,16 @@ def check_files(
     for fragment in fragments:
         if not fragment.files or not all(file.fields for file in fragment.files):
             raise InvalidArgumentError(
-                f"A fragment of {fragment.physical_rows} rows came with no data file, or with one "
-                "that stores no field.",
+                f"A fragment of {fragment.physical_rows} rows has no data file, or a data file "
+                "without fields.",
                 fragment=fragment.id,
             )
         for file in fragment.files:
             if file.version not in known:
                 raise InvalidArgumentError(
-                    f"Data file {file.path} is of format {'.'.join(map(str, file.version))}, but "
-                    f"the dataset's files are of {storage_version}.",
-                    hint="All files of a version have the same format; write the rows again.",
+                    f"Data file {file.path} has format {'.'.join(map(str, file.version))}, but "
+                    f"the dataset's files have {storage_version}.",
+                    hint="All files of a version must have the same format. Write the rows again.",
                     file=file.path,
                 )
 
@@ -128,9 +128,10 @@ def check_format(manifest: Manifest, given: str) -> None:
     """Raise ``InvalidArgumentError`` if files of a format cannot be added to a table."""
     if given != manifest.storage_version and not manifest.has_mixed_files:
         raise InvalidArgumentError(
-            f"Files of format {given} cannot be added to a dataset of {manifest.storage_version}.",
-            hint="All files of a version have the same format: leave data_storage_version out, or "
-            'write all rows again with mode="overwrite".',
+            f"Files of format {given} cannot be added to a dataset of format "
+            f"{manifest.storage_version}.",
+            hint="All files of a version must have the same format: leave data_storage_version "
+            'out, or use mode="overwrite".',
             data_storage_version=given,
         )
 
@@ -145,8 +146,8 @@ def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
     known = set(fragments.ids.tolist())
     if lost := [f.id for f in changed if f.id not in known]:
         raise InvalidArgumentError(
-            f"Fragment {lost[0]} is to be changed, but the newest version has no such fragment.",
-            hint="Work the change out again, on the newest version.",
+            f"Fragment {lost[0]} cannot be changed, because it is not in the newest version.",
+            hint="Compute the change again, on the newest version.",
             fragments=lost,
         )
 
@@ -180,8 +181,8 @@ def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[Base
                 mine = getattr(base, what)
                 if mine and mine == getattr(other, what):
                     raise InvalidArgumentError(
-                        f"There is a base path with the {what} {mine!r} already.",
-                        hint="Each base path has its own id, name and path.",
+                        f"A base path with the {what} {mine!r} already exists.",
+                        hint="Each base path must have its own id, name and path.",
                         base=mine,
                     )
         taken = {other.id for other in bases}
@@ -207,25 +208,25 @@ def advanced(
         return indices
     if len(new) < len(merged):
         raise InvalidArgumentError(
-            "A shard of a write-ahead log is named twice in one change.",
-            hint="Name the last generation of each shard that is merged.",
+            "A change contains the same shard of a write-ahead log twice.",
+            hint="Pass only the last merged generation of each shard.",
             shards=[str(one.shard_id) for one in merged],
         )
     entry = mem_wal_entry(indices)
     if entry is None:
         raise InvalidArgumentError(
-            "Generations of write-ahead logs cannot be recorded as merged: the table has no "
+            "Merged generations of write-ahead logs cannot be recorded, because the table has no "
             f"entry {MEM_WAL!r}.",
-            hint="ds.initialize_mem_wal() makes it; an overwrite drops it.",
+            hint="ds.initialize_mem_wal() creates it; an overwrite drops it.",
             index=MEM_WAL,
         )
     known = merged_generations(entry.index_details)
     for shard, generation in new.items():
         if generation <= known.get(shard, -1):
             raise IncompatibleConflictError(
-                f"Generation {generation} of shard {shard} cannot be merged: the table has "
+                f"Generation {generation} of shard {shard} cannot be merged: the table already "
                 f"merged the shard up to generation {known[shard]}.",
-                hint="Leave out the generations that were merged already.",
+                hint="Leave out the merged generations.",
                 shard=str(shard),
                 generation=generation,
             )

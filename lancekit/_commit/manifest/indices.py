@@ -204,9 +204,9 @@ def _recovered(
 ) -> BitMap:
     if index.fragment_ids is None:
         raise InvalidArgumentError(
-            f"Index {index.name!r} does not say which fragments it covers, so it cannot be "
+            f"Index {index.name!r} does not list the fragments that it covers, so it cannot be "
             "rewritten.",
-            hint="Make it again.",
+            hint="Create it again.",
         )
     covered = BitMap(index.fragment_ids)
     for group, new in groups:
@@ -215,9 +215,9 @@ def _recovered(
             continue
         if not old.issubset(index.fragment_ids):
             raise InvalidArgumentError(
-                f"A rewrite puts together fragments {list(old)}, of which index {index.name!r} "
-                "covers only a part.",
-                hint="Rewrite the fragments that it covers apart from the others.",
+                f"A rewrite combines fragments {list(old)}, but index {index.name!r} covers only "
+                "some of them.",
+                hint="Rewrite covered fragments apart from other fragments.",
             )
         covered = covered - old | BitMap(new)
     return covered

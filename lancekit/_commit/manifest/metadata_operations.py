@@ -28,7 +28,7 @@ def restore(draft: Draft, operation: ops.Restore) -> Built:
     latest, (old, indices) = draft.manifest, draft.restored
     if old.has_stable_row_ids != latest.has_stable_row_ids:
         raise InvalidArgumentError(
-            f"Version {operation.version} and the newest one differ in whether row ids are stable.",
+            f"Version {operation.version} and the newest one differ in having stable row ids.",
             hint="Write the rows of the old version to a new dataset.",
             version=operation.version,
         )
@@ -110,7 +110,7 @@ def _with_field_metadata(
     if lost := sorted(updates.keys() - known):
         raise InvalidArgumentError(
             f"Field with id {lost[0]} does not exist.",
-            hint=f"The schema's fields have the ids {sorted(known)}.",
+            hint=f"The field ids of the schema are {sorted(known)}.",
             field=lost[0],
         )
 
@@ -138,7 +138,7 @@ def _check_marks(old: LanceField, new: LanceField, fragments: Iterable[Fragment]
     fragments: the rows, whose structs may be packed regardless of the old metadata.
     """
     if holds_blobs(old.metadata) != holds_blobs(new.metadata):
-        hint = "Write the column anew as one of blobs."
+        hint = "Write the column again as a blob column."
         stored = holds_blobs(old.metadata)
         raise _misfit(new, "blobs", _CANNOT[stored], hint, stored=stored)
     if new.logical_type == "struct" and _packing(old) != _packing(new):
@@ -164,7 +164,7 @@ def _check_packing(field: LanceField, forms: set[bool]) -> None:
     unclear = unclear_packing(field.metadata)
     if unclear is not None and forms:
         key, value = unclear
-        problem = f"{key}={shown(value)} says 'packed' to some releases of the reference only"
+        problem = f"only some releases of the reference read {key}={shown(value)} as 'packed'"
         raise _misfit(field, "packed structs", problem, mark, stored=True in forms)
     if forms == {not is_packed(field.metadata)}:
         hint = f"{mark} For another form, write the rows to a new dataset."
@@ -172,7 +172,7 @@ def _check_packing(field: LanceField, forms: set[bool]) -> None:
 
 
 #: the consequence for values that are stored in some form, and that are not
-_CANNOT = {True: "they cannot be read as anything else", False: "they cannot be read as such"}
+_CANNOT = {True: "they cannot be read in another form", False: "they cannot be read in that form"}
 
 
 def _misfit(
@@ -199,8 +199,8 @@ def _check_extension(field: LanceField) -> None:
             problem = str(error.__cause__ or error)
     if problem:
         raise InvalidArgumentError(
-            f"Column {field.name!r} cannot be of the extension type {name!r}: {problem}.",
-            hint="Cast the column, or write it anew with that type.",
+            f"Column {field.name!r} cannot have the extension type {name!r}: {problem}.",
+            hint="Cast the column, or write it again with that type.",
             column=field.name,
             extension=name,
         )

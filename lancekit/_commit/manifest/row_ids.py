@@ -58,17 +58,17 @@ class RowCounter:
         missing = fragment.physical_rows - given
         if missing < 0:
             raise InvalidArgumentError(
-                f"A fragment of {fragment.physical_rows} rows came with {given} row ids.",
-                hint="Leave the row ids of new rows out; they are given out by the commit.",
+                f"A fragment of {fragment.physical_rows} rows has {given} row ids.",
+                hint="Leave out the row ids of new rows: the commit assigns them.",
             )
         if missing == 0 and fragment.row_ids is not None:
             return fragment
         fresh = range(self.next_row_id, self.next_row_id + missing)
         if fresh.stop > _MOST_IDS:
             raise CorruptFileError(
-                f"The table has no row ids left: the next one is {self.next_row_id}.",
-                hint="If it is not that old, its latest manifest is damaged: restore an earlier "
-                "version, or write the rows to a new table.",
+                f"The row ids of the table are exhausted: the next one is {self.next_row_id}.",
+                hint="Unless the table is very old, its latest manifest is damaged: restore an "
+                "earlier version, or write the rows to a new table.",
                 next_row_id=self.next_row_id,
             )
         self.next_row_id = fresh.stop

@@ -58,7 +58,7 @@ def metadata_gone(mine: ops.UpdateConfig, theirs: ops.Overwrite, _context: Conte
     """Lands unless it changes metadata of the old schema or its fields, or the same config key."""
     changes = mine.normalised()
     if changes.schema_metadata_updates or changes.field_metadata_updates:
-        return excluded("the schema whose metadata is to change was replaced")
+        return excluded("the schema of the metadata was replaced")
     return _same_config(mine, theirs)
 
 
@@ -101,7 +101,7 @@ def metadata_in_new_schema(
     if isinstance(theirs, ops.Merge):
         if not fields and not changes.schema_metadata_updates:
             return COMPATIBLE
-        return retry("the schema whose metadata is to change was changed")
+        return retry("the schema of the metadata was changed")
     if dropped := fields - {f.id for f in theirs.schema.walk()}:
         return excluded(f"{context.named(dropped)} was dropped", fields=dropped)
     return COMPATIBLE
@@ -152,15 +152,15 @@ def recast_fields(written: Collection[int], read: LanceSchema, now: LanceSchema)
 def _stricter(theirs: ops.Merge | ops.Project) -> Verdict | None:
     if theirs.preserves_nullability:
         return None
-    return retry("the schema was changed, and may refuse nulls that are written here")
+    return retry("the schema was changed, and may reject nulls in the new rows")
 
 
 def _recast(written: Collection[int], theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
     fields = recast_fields(written, context.read.schema, theirs.schema)
     if not fields:
         return COMPATIBLE
-    what = f"{context.named(fields)} was cast or made anew"
-    return retry(f"{what}, and the values written here would read as null", fields=fields)
+    what = f"{context.named(fields)} was cast or recreated"
+    return retry(f"{what}, and the new values would read as null", fields=fields)
 
 
 def new_schema(mine: ops.Append, theirs: ops.Merge | ops.Project, context: Context) -> Verdict:
@@ -199,7 +199,7 @@ def stricter_schema(
     """Lands if the new schema accepts the values that the other change wrote."""
     if mine.preserves_nullability:
         return COMPATIBLE
-    return retry("values were written that the new schema may refuse")
+    return retry("new rows may have values that the new schema rejects")
 
 
 def field_metadata_kept(

@@ -39,10 +39,10 @@ def conflict_error(
         f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"
         f"{f' ({message})' if message else ''}: {evidence.sentence}.",
         hint=(
-            f"Take the newest version, {code}, and do the change again."
+            f"Load the newest version, {code}, and repeat the change."
             if retryable
-            else f"Take the newest version and look at what landed, {code}; if the change is still "
-            "wanted, do it again."
+            else f"Load the newest version and look at the other change, {code}. If your change is "
+            "still needed, repeat it."
         ),
         mine=mine,
         doing=pending.doing,
@@ -78,8 +78,8 @@ def gap_error(
         f"This {pending.doing or mine}, based on version {read.version} of {read.location.name}, "
         f"conflicts with {gone}, cleaned up since, or with version {after.version}: "
         f"{evidence.sentence}.",
-        hint=f"Take the newest version, {code}, and look at what is there; if the change is still "
-        "wanted, do it again.",
+        hint=f"Load the newest version, {code}, and look at it. If your change is still needed, "
+        "repeat it.",
         mine=mine,
         doing=pending.doing,
         read_version=read.version,

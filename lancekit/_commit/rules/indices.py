@@ -55,7 +55,7 @@ def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
     for index in indices:
         if index.fragment_ids is None:
             return retry(
-                f"index {index.name!r} does not say which fragments it covers, and "
+                f"index {index.name!r} does not list the fragments that it covers, and "
                 f"{named_fragments(old)} was rewritten",
                 indices=(index.name,),
                 fragments=old,
@@ -79,7 +79,7 @@ def index_of_rewritten_rows(
     """
     if fragment_reuse_of((*mine.new_indices, *mine.removed_indices)) is not None:
         return retry(
-            f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
+            f"the index of moved rows was recreated, and {named_fragments(theirs.all_old_ids)} "
             "was rewritten",
             indices=(FRAGMENT_REUSE,),
             fragments=theirs.all_old_ids,
@@ -99,7 +99,7 @@ def rewrite_of_indexed_rows(
         if len(theirs.new_indices) == len(theirs.removed_indices) == 1:
             return COMPATIBLE
         return excluded(
-            "the index of moved rows was changed together with others", indices=(FRAGMENT_REUSE,)
+            "the index of moved rows was changed with others", indices=(FRAGMENT_REUSE,)
         )
     return _moved(theirs.new_indices, mine.all_old_ids)
 
@@ -129,8 +129,8 @@ def _narrowed(
             continue
         if index.fragment_ids is None:
             return retry(
-                f"a column of index {index.name!r} was rewritten, and it does not say which "
-                "fragments it covers",
+                f"a column of index {index.name!r} was rewritten, and it does not list the "
+                "fragments that it covers",
                 indices=(index.name,),
                 fragments=ids,
             )
@@ -140,8 +140,8 @@ def _narrowed(
     if not names:
         return COMPATIBLE
     return rebased(
-        f"index {listed(map(repr, names))} leaves out {named_fragments(covered)}, in which its "
-        "column was rewritten",
+        f"index {listed(map(repr, names))} drops {named_fragments(covered)}, in which its column "
+        "was rewritten",
         indices=tuple(names),
         fragments=covered,
     )
@@ -166,7 +166,7 @@ def index_over_new_schema(
     for index in mine.new_indices:
         if lost := set(index.fields) - known:
             what = f"{context.named(lost)}, which index {index.name!r} is on,"
-            return retry(f"{what} was dropped or made anew", indices=(index.name,), fields=lost)
+            return retry(f"{what} was dropped or recreated", indices=(index.name,), fields=lost)
     if isinstance(theirs, ops.Project):
         return COMPATIBLE
     if any(index.name == MEM_WAL for index in mine.new_indices):
@@ -193,5 +193,5 @@ def log_index_over_new_schema(
 ) -> Verdict:
     """Lands unless the index of a write-ahead log was made, which depends on the schema."""
     if any(index.name == MEM_WAL for index in theirs.new_indices):
-        return retry("the index of a write-ahead log was made", indices=(MEM_WAL,))
+        return retry("the index of a write-ahead log was created", indices=(MEM_WAL,))
     return COMPATIBLE

@@ -118,7 +118,7 @@ class BatchMarker:
         number, _, origin = text.partition(" ")
         if not number.isdecimal():
             raise FormatError(
-                f"The table's config has {text!r} under {self.key!r}, which is not a number.",
+                f"{self.key!r} in the table's config must be a number, got {text!r}.",
                 hint="Set it to the number of the last change, or delete it.",
             )
         return BatchMarker(key=self.key, number=int(number), origin=origin)
@@ -132,8 +132,8 @@ class BatchMarker:
         """Raise ``IncompatibleConflictError`` if a version has the change already."""
         if self.has_landed(config):
             raise IncompatibleConflictError(
-                f"Change {self.number} of {self.key!r} has landed already, by version {version}.",
-                hint="Another process made it at the same time: nothing is left to do.",
+                f"Change {self.number} of {self.key!r} was committed by version {version}.",
+                hint="Another process committed it at the same time. No action is needed.",
                 version=version,
                 number=self.number,
             )

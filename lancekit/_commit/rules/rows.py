@@ -33,7 +33,7 @@ def compatible(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) 
 
 def retryable(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -> Verdict:
     """Must be done again on the newest version, because it depends on the other change."""
-    return retry("the other change decides what this one has to do")
+    return retry("this change depends on the result of the other change")
 
 
 def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) -> Verdict:
@@ -64,7 +64,7 @@ def same_rows(
         return COMPATIBLE
     if context.mine.affected_rows is None:
         return retry(
-            f"both changed {named_fragments(both)}, and it is not known which rows this one did",
+            f"both changed {named_fragments(both)}, and the rows of this change are unknown",
             fragments=both,
         )
     if gone := both & changes.removed:
@@ -228,9 +228,7 @@ def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Ve
         return COMPATIBLE
     if others is None:
         if row_changes(theirs).added or not set(theirs.fields_modified).isdisjoint(ours.field_ids):
-            return retry(
-                "an update landed that does not say which keys it inserted", fields=ours.field_ids
-            )
+            return retry("an update was committed without its inserted keys", fields=ours.field_ids)
         return COMPATIBLE  # it wrote no rows and no keys
     found = shared_keys(ours, others, _key_types(ours, context.read))
     if not found.possible:

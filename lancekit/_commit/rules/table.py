@@ -205,9 +205,9 @@ def judge(mine: Pending, theirs: Transaction, context: Context) -> Verdict:
     >>> from lancekit._format.operations import Append
     >>> mine = Pending(operation=Append(), uuid="mine")
     >>> judge(mine, Transaction(read_version=1, uuid="theirs", operation=Append()), None).outcome
-    <Outcome.COMPATIBLE: 'lands as it is'>
+    <Outcome.COMPATIBLE: 'lands unchanged'>
     """
     rule = RULES[type(mine.operation)].get(type(theirs.operation))
     if rule is None:
-        return retry("a newer release did something that this one does not know")
+        return retry("a newer release committed an unknown operation")
     return rule(mine.operation, theirs.operation, context)

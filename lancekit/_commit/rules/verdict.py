@@ -22,9 +22,9 @@ _SHOWN = 5
 class Outcome(Enum):
     """The outcome for my transaction."""
 
-    COMPATIBLE = "lands as it is"
-    REBASED = "lands, adapted to what the other one changed"
-    RETRYABLE = "has to be worked out again on the newest version"
+    COMPATIBLE = "lands unchanged"
+    REBASED = "lands, adapted to the other change"
+    RETRYABLE = "must be computed again on the newest version"
     INCOMPATIBLE = "can never land"
 
 
