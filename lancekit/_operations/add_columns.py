@@ -201,8 +201,8 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
     for name in arrow.names:
         if name in schema:
             raise InvalidArgumentError(
-                f"There is a column {name!r} already.",
-                hint="Choose another name; update() changes values.",
+                f"Column {name!r} already exists.",
+                hint="Choose another name, or change the values of the column with update().",
                 column=name,
             )
     new = _new_fields(current, arrow)
@@ -215,8 +215,8 @@ def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
     for field in arrow:
         if not field.nullable:
             raise InvalidArgumentError(
-                f"Column {field.name!r} would hold nulls alone, and is not nullable.",
-                hint="Make it nullable, or give its values by an SQL expression.",
+                f"Column {field.name!r} would hold only nulls, but it is not nullable.",
+                hint="Make it nullable, or pass an SQL expression for its values.",
                 column=field.name,
             )
     schema = current.manifest.schema
@@ -237,7 +237,7 @@ def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
         return new
     if old.logical_type != "struct" or new.logical_type != "struct":
         raise InvalidArgumentError(
-            f"There is a column {path!r} already.", hint="Choose another name.", column=path
+            f"Column {path!r} already exists.", hint="Choose another name.", column=path
         )
     children = {child.name: child for child in old.children}
     for child in new.children:
@@ -249,8 +249,8 @@ def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
 def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
     if not all(isinstance(part, str) for pair in given.items() for part in pair):
         raise InvalidTypeError(
-            f"The new columns are {shown(dict(given))}.",
-            hint="Pass names and SQL expressions, such as {'double': 'x * 2'}.",
+            f"New columns must be a dict of names and SQL expressions, got {shown(dict(given))}.",
+            hint="Pass a dict such as {'double': 'x * 2'}.",
         )
     for name in given:
         check_column_name(name)
@@ -272,8 +272,8 @@ def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
 def _streamed(current: Snapshot, new: NewColumns) -> Addition:
     if is_spark_dataframe(new.transforms):
         raise InvalidTypeError(
-            "The rows of a Spark DataFrame have no order, so they have no place in the dataset.",
-            hint='Name a key column that both have: add_columns(df, on="id").',
+            "A Spark DataFrame cannot be added by position, because its rows have no order.",
+            hint='Match the rows by a key column that both sides have: add_columns(df, on="id").',
         )
     reader = as_reader(new.transforms, new.schema)
     schema, stored = _added(current, reader.schema)
@@ -321,8 +321,8 @@ def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str],
     function: Callable[[pa.RecordBatch], object] = new.transforms
     if not callable(function):
         raise InvalidTypeError(
-            f"The new columns are {shown(function)}.",
-            hint="Pass SQL expressions, fields, a function over record batches, or rows.",
+            "New columns must be SQL expressions, fields, a function or rows, got "
+            f"{shown(function)}."
         )
     columns = current.manifest.schema.names if new.read_columns is None else new.read_columns
     known = [*current.manifest.schema.names, *META_COLUMNS]
@@ -344,8 +344,8 @@ def _sampled(
             (batch,) = ak.combine_chunks(reader.read(list(columns), rows[:1])).to_batches()
             return returned_rows(function, batch).schema
     raise InvalidArgumentError(
-        "The dataset has no rows, so it cannot be seen what the function returns.",
-        hint="Pass its schema: reader_schema=.",
+        "The result columns of the function are unknown, because the dataset has no rows.",
+        hint="Pass their schema: reader_schema=.",
     )
 
 
@@ -385,8 +385,8 @@ def check_join_keys(
     found = rows.field(right_on).type
     if not found.equals(kind) and (exact or _key_kind(found) != _key_kind(kind)):
         raise SchemaMismatchError(
-            f"Key column {right_on!r} is {found}, and {left_on!r} of the dataset is {kind}.",
-            hint="Cast the rows' column.",
+            f"The key columns differ in type: {right_on!r} of the new rows is {found}, "
+            f"{left_on!r} of the dataset is {kind}.",
             column=right_on,
         )
     return kind

@@ -66,7 +66,7 @@ def _without(fields: Iterable[LanceField], ids: Container[int]) -> tuple[LanceFi
 def find_field(schema: LanceSchema, path: str) -> LanceField:
     """Return the field at a path; raise ``ColumnNotFoundError`` if it does not exist."""
     if not isinstance(path, str):
-        raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
+        raise InvalidTypeError(f"A column path must be a string, got {shown(path)}.")
     below: Sequence[LanceField] = schema.fields
     for name in parse_path(path):
         named = [field for field in below if field.name == name]
@@ -108,9 +108,9 @@ def columns_choice(current: Snapshot, maker: Maker) -> Choice:
 
 def _reason_for_local(maker: Maker) -> str:
     if isinstance(maker, Streamed):
-        return "the rows come in a stream, and are taken from it in order"
+        return "the rows are a stream and are read in order"
     has_checkpoint = checkpoint_of(maker) is not None
-    return "the results are kept in a file of this machine" if has_checkpoint else ""
+    return "the results are cached in a file on this machine" if has_checkpoint else ""
 
 
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
@@ -171,9 +171,7 @@ def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
     Raises InvalidArgumentError: no column would be left.
     """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
-        raise InvalidTypeError(
-            f"The columns to drop are {shown(paths)}.", hint="Pass a list of names."
-        )
+        raise InvalidTypeError(f"The columns to drop must be a list of names, got {shown(paths)}.")
     wanted = list(dict.fromkeys(paths))
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -187,7 +185,7 @@ def schema_without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
     left = _without(schema.fields, {find_field(schema, path).id for path in paths})
     if not left:
         raise InvalidArgumentError(
-            "All columns would be dropped.", hint="A dataset has one at least."
+            "Cannot drop all columns of a dataset.", hint="Keep at least one column."
         )
     return replace(schema, fields=left)
 
@@ -217,25 +215,24 @@ def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
     for entry in given:
         if not isinstance(entry, Mapping) or "path" not in entry:
             raise InvalidArgumentError(
-                f"An alteration is {shown(entry)}.",
-                hint='Pass dictionaries such as {"path": "a", "name": "b"}.',
+                f'An alteration must be a dict with "path", got {shown(entry)}.',
+                hint='Pass dicts such as {"path": "a", "name": "b"}.',
             )
         values = {key: value for key, value in entry.items() if value is not None}
         for key, value in values.items():
             if key not in _KINDS:
                 raise InvalidArgumentError(
-                    f"An alteration has no key {shown(key)}.",
+                    f"Unknown key in an alteration: {shown(key)}.",
                     hint="Keys: " + ", ".join(_KINDS) + ".",
                 )
             if not isinstance(value, _KINDS[key]):
                 raise InvalidTypeError(
-                    f"{key} of an alteration is {shown(value)}.",
-                    hint=f"Pass a {_KINDS[key].__name__}.",
+                    f"{key} of an alteration must be a {_KINDS[key].__name__}, got {shown(value)}."
                 )
         if len(values) == 1:
             raise InvalidArgumentError(
-                f"Nothing is to be altered in column {shown(entry['path'])}.",
-                hint="Pass name, nullable or data_type.",
+                f"The alteration of column {shown(entry['path'])} changes nothing.",
+                hint="Set name, nullable or data_type.",
             )
         out.append(Alteration(**values))
     return tuple(out)
@@ -353,8 +350,8 @@ def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceFiel
         nullable = old.nullable if alteration.nullable is None else alteration.nullable
         if nullable and old.key_position is not None:
             raise InvalidArgumentError(
-                f"Column {alteration.path!r} is part of the primary key, which has no nulls.",
-                hint="Leave it as it is.",
+                f"Column {alteration.path!r} is part of the primary key and cannot be nullable.",
+                hint="Leave nullable out.",
                 column=alteration.path,
             )
         if alteration.name is not None:
@@ -386,7 +383,7 @@ def _cast_part(
         return None
     if field.logical_type != "struct":
         raise InvalidArgumentError(
-            f"A part of column {field.name!r} of type {field.to_arrow().type} cannot be cast.",
+            f"Cannot cast a part of column {field.name!r} of type {field.to_arrow().type}.",
             hint="Cast the whole column.",
             column=field.name,
         )
@@ -399,26 +396,25 @@ def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType
     if current.manifest.storage_version == "2.0" and old.parent_id >= 0:
         # the reference cannot read its own output of this cast
         raise InvalidArgumentError(
-            f"Column {path!r} is a part of a struct, whose parts lie in one file in "
-            "data files of version 2.0.",
-            hint="Write the dataset with a newer data_storage_version.",
+            f"Column {path!r} is a field of a struct. Data files of version 2.0 store all fields "
+            "of a struct in one file, so it cannot be changed alone.",
+            hint="Write the dataset with data_storage_version 2.1 or later.",
             column=path,
         )
     if not (can_convert(before.type, after.type) and _keeps_form(before, after)):
         shown_as = resolved_schema(pa.schema([before])).field(0).type
         raise InvalidArgumentError(
             f"Column {path!r} cannot be cast from {shown_as} to {kind}.",
-            hint="Columns are cast within one kind of type. To compute other values: "
-            "add_columns() with an SQL expression, then drop_columns().",
+            hint="alter_columns() casts only within one kind of type. To compute other values, "
+            "use add_columns() with an SQL expression, then drop_columns().",
             column=path,
         )
     ids = {f.id for f in old.walk()}
     for index in current.indices:
         if ids & set(index.fields):
             raise InvalidArgumentError(
-                f"Column {path!r} has the index {index.name!r}, which would not fit "
-                "the new values.",
-                hint="Remove the index first.",
+                f"Column {path!r} has index {index.name!r}, which would not match the new values.",
+                hint="Drop the index first.",
                 column=path,
                 index=index.name,
             )
@@ -443,7 +439,7 @@ def _check_no_nulls(current: Snapshot, paths: Iterable[str], runner: Runner) -> 
         tasks = [NullsTask(source=source, path=path) for source in fragment_sources(current)]
         if nulls := sum(runner.map(count_nulls, tasks)):
             raise InvalidArgumentError(
-                f"Column {path!r} holds {nulls} nulls, so it cannot be made not nullable.",
+                f"Column {path!r} has {nulls} nulls, so it cannot be made not nullable.",
                 hint="Give these rows a value first, with update().",
                 column=path,
                 nulls=nulls,
@@ -455,7 +451,7 @@ def _check_names(siblings: Sequence[LanceField]) -> None:
     for field in siblings:
         if field.name in seen:
             raise InvalidArgumentError(
-                f"There would be two columns {field.name!r}.",
+                f"Two columns would be named {field.name!r}.",
                 hint="Choose another name.",
                 column=field.name,
             )

@@ -67,14 +67,14 @@ def commit_operation(
     operation = transaction.operation
     if isinstance(operation, ops.UnknownOperation) or transaction.blobs_op is not None:
         raise InvalidArgumentError(
-            f"{_name(transaction)} cannot be committed: this release does not know how to.",
+            f"{_name(transaction)} cannot be committed: this release does not support it.",
             hint="Commit it with the library that made it.",
         )
     if read_version is None and not isinstance(operation, _READ_NOTHING):
         raise InvalidArgumentError(
             f"read_version is required for {_name(transaction)}: all operations need it except "
             "Overwrite and Restore.",
-            hint="Pass the version that the operation was worked out from.",
+            hint="Pass the version that the operation is based on.",
         )
     pending = Pending(
         operation=operation,
@@ -85,7 +85,7 @@ def commit_operation(
     if isinstance(target, BranchLocation) and not dataset_exists(target):
         if settings.detached:
             raise DatasetNotFoundError(
-                f"There is no dataset at {location.uri}, and a detached version needs one.",
+                f"A detached version needs a dataset, but there is none at {location.uri}.",
                 hint="Create it first: commit the overwrite without `detached`.",
                 uri=location.uri,
             )
@@ -93,8 +93,8 @@ def commit_operation(
         return _create(location, pending, settings)
     if isinstance(operation, ops.Clone):
         raise InvalidArgumentError(
-            f"There is a dataset at {location.uri} already, and a clone starts one.",
-            hint="Clone to another place, or remove it first.",
+            f"A clone creates a dataset, but {location.uri} already exists.",
+            hint="Clone to another place, or remove the dataset first.",
         )
     read = _read(target, operation, read_version)
     if pending.uuid and read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
@@ -135,7 +135,7 @@ def _create(location: BranchLocation, pending: Pending, settings: CommitSettings
         return _clone(location, operation, pending)
     if not isinstance(operation, ops.Overwrite):
         raise DatasetNotFoundError(
-            f"There is no dataset at {location.uri}, and {type(operation).__name__} needs one.",
+            f"{type(operation).__name__} needs a dataset, but there is none at {location.uri}.",
             hint="Create it with an Overwrite, or with write_dataset().",
             uri=location.uri,
         )
@@ -180,12 +180,12 @@ def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
     Raises InvalidArgumentError: there is no transaction, or one of them is not an append.
     """
     if not transactions:
-        raise InvalidArgumentError("No transactions to commit.")
+        raise InvalidArgumentError("There are no transactions to commit.")
     appends: list[ops.Append] = []
     for transaction in transactions:
         if not isinstance(transaction.operation, ops.Append):
             raise InvalidArgumentError(
-                "Only append transactions are supported in batch commits; one is of the kind "
+                "Only append transactions are supported in batch commits; got one of kind "
                 f"{_name(transaction)}.",
                 hint="Commit it on its own, with LanceDataset.commit().",
             )

@@ -85,7 +85,7 @@ def delete_rows(
     """
     if not isinstance(predicate, str | pc.Expression):
         raise InvalidTypeError(
-            f"The predicate of a delete is {shown(predicate)}.",
+            f"The predicate must be SQL text or a pyarrow expression, got {shown(predicate)}.",
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     started = time.monotonic()

@@ -58,8 +58,8 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
     on = clauses.on or tuple(f.name for f in schema.primary_key)
     if not on:
         raise InvalidArgumentError(
-            "A merge-insert needs key columns, and the dataset has no primary key.",
-            hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
+            "A merge-insert needs key columns, but the dataset has no primary key.",
+            hint='Pass them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
         )
     for name in on if not clauses.by_address else ():
         check_key_type(find_field(schema, name)[-1])
@@ -75,22 +75,21 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
 def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
     if clauses.dedupe not in {None, "first", "last"}:
         raise InvalidArgumentError(
-            f"dedupe is {clauses.dedupe!r}.",
-            hint="Choose 'first' or 'last', or name a column with dedupe_by.",
+            f"dedupe must be 'first' or 'last', got {clauses.dedupe!r}.",
+            hint="To keep the row with the largest value of a column, use dedupe_by.",
             dedupe=clauses.dedupe,
         )
     if clauses.dedupe_by is None:
         return
     if clauses.dedupe is not None:
         raise InvalidArgumentError(
-            "dedupe and dedupe_by both say which row of a key to keep.",
-            hint="Leave one of them out.",
+            "dedupe and dedupe_by exclude each other.", hint="Leave one of them out."
         )
     field = schema.field(clauses.dedupe_by)
     if field.children:
         raise InvalidArgumentError(
-            f"Column {field.name!r} of type {field.to_arrow().type} has no largest value.",
-            hint="Use a column with plain values.",
+            f"Column {field.name!r} of type {field.to_arrow().type} cannot be used for dedupe_by.",
+            hint="Use a column without nested values.",
             column=field.name,
         )
 
@@ -244,8 +243,8 @@ def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastP
         lacking = [f.name for f in target if f.name not in given and not f.nullable]
         if lacking:
             raise SchemaMismatchError(
-                f"The source lacks {', '.join(map(repr, lacking))}, which cannot be null, so its "
-                "new rows cannot be inserted.",
+                f"The source lacks the non-nullable columns {', '.join(map(repr, lacking))}, so "
+                "its new rows cannot be inserted.",
                 hint="Add the columns, or leave when_not_matched_insert_all() out.",
                 missing=lacking,
             )
@@ -384,18 +383,18 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
         if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
     ]
     for reason, holds in {
-        "new rows are to be inserted": clauses.insert,
-        "rows that the source lacks are to be deleted": clauses.delete_by_source,
-        "matched rows are not to be updated": clauses.matched != "update",
+        "new rows would be inserted": clauses.insert,
+        "rows that the source lacks would be deleted": clauses.delete_by_source,
+        "matched rows would not be updated": clauses.matched != "update",
         "the source has all columns of the dataset": set(source) >= set(schema.names),
-        "the source has no column besides the key": not columns,
-        f"the source has a column of blobs, {', '.join(blobs)}": bool(blobs),
+        "the source has only the key columns": not columns,
+        f"the source has a blob column, {', '.join(blobs)}": bool(blobs),
     }.items():
         if holds:
             raise InvalidArgumentError(
-                f"write_mode='rewrite_columns' cannot do this merge: {reason}.",
-                hint="Use write_mode('auto'); columns are rewritten for merges that only update "
-                "matched rows, of sources with some of the dataset's columns.",
+                f"write_mode='rewrite_columns' does not support this merge: {reason}.",
+                hint="Use write_mode('auto'). rewrite_columns is for merges that only update "
+                "matched rows with some of the columns.",
                 write_mode="rewrite_columns",
             )
 

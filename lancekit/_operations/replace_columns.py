@@ -136,8 +136,8 @@ def _assigned(current: Snapshot, updates: Mapping[str, str]) -> Replacement:
     for field in stored.fields:
         if field.logical_type == "json":
             raise InvalidArgumentError(
-                f"Column {field.name!r} holds JSON, which no SQL expression gives.",
-                hint="Pass its new values as rows, or a function.",
+                f"Column {field.name!r} has type JSON, which no SQL expression returns.",
+                hint="Pass the new values as rows, or a function.",
                 column=field.name,
             )
     assignments = tuple(
@@ -160,11 +160,11 @@ def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
     schema = current.manifest.schema
     fields = tuple(schema.field(name) for name in names)
     if not fields:
-        raise InvalidArgumentError("No columns were given.", hint="Name one to replace.")
+        raise InvalidArgumentError("No columns were given.", hint="Pass at least one column.")
     for field in fields:
         if any(holds_blobs(part.metadata) for part in field.walk()):
             raise InvalidArgumentError(
-                f"Column {field.name!r} holds blobs, which are not replaced as a whole.",
+                f"Blob column {field.name!r} cannot be replaced as a whole.",
                 hint="Use merge_insert() with the new rows.",
                 column=field.name,
             )
@@ -218,12 +218,12 @@ def update_in_fragment(
     names = [name for name in table.column_names if name != right_on]
     if not names:
         raise InvalidArgumentError(
-            "The rows have no column besides the key.", hint="Pass the columns to update."
+            "The rows have only key columns.", hint="Pass the columns to update."
         )
     for name in names:
         if name in RESERVED_NAMES:
             raise InvalidArgumentError(
-                f"{name} is a metadata column, which cannot be updated.",
+                f"{name} is a metadata column and cannot be updated.",
                 hint="Leave it out of the rows.",
                 column=name,
             )

@@ -46,8 +46,8 @@ def field_updates(
     """
     if not isinstance(changes, Mapping):
         raise InvalidTypeError(
-            f"The changes of field metadata are {shown(changes)}.",
-            hint='Pass a dictionary for each field: {"column": {"key": "value"}}.',
+            f"Field metadata must be a dict with a dict for each field, got {shown(changes)}.",
+            hint='Pass metadata by field: {"column": {"key": "value"}}.',
         )
     return {
         _field(schema, name).id: UpdateMap(entries, replace) for name, entries in changes.items()
@@ -60,7 +60,7 @@ def _field(schema: LanceSchema, name: str | int) -> LanceField:
         if found is None:
             raise ColumnNotFoundError(
                 f"Field with id {name} does not exist.",
-                hint=f"The schema's fields have the ids {sorted(f.id for f in schema.walk())}.",
+                hint=f"The field ids of the schema are {sorted(f.id for f in schema.walk())}.",
                 field=name,
             )
         return found
@@ -100,8 +100,8 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
     check_writable(snapshot)
     if snapshot.version == 1:
         raise InvalidArgumentError(
-            f"Version 1 of {snapshot.location.uri} is the first: there is nothing before it.",
-            hint="LanceDataset.drop() removes a dataset.",
+            f"Version 1 of {snapshot.location.uri} is the first, so there is no earlier version.",
+            hint="To remove a dataset, call LanceDataset.drop().",
             version=1,
         )
     before = snapshot.version - 1
@@ -111,18 +111,18 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
     except RetriesExhaustedError as error:
         newest = latest_snapshot(snapshot.location).version
         raise RetryableConflictError(
-            f"Version {snapshot.version} of {snapshot.location.uri} is not the newest any more: to "
-            f"go back to the one before would take back what came up to version {newest}, too.",
-            hint=f"Look at ds.changes({snapshot.version}); ds.checkout_latest(), then undo() takes "
-            "back the newest.",
+            f"Version {snapshot.version} of {snapshot.location.uri} is no longer the newest: "
+            f"undo() would also revert the changes up to version {newest}.",
+            hint=f"See ds.changes({snapshot.version}). ds.checkout_latest(), then undo(), reverts "
+            "the newest version.",
             read_version=snapshot.version,
             newest=newest,
         ) from error
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
-            f"Version {before} of {snapshot.location.uri} is gone, so that version "
-            f"{snapshot.version} cannot be taken back to it.",
-            hint="It was cleaned up. ds.versions() lists what checkout_version(...).restore() can "
-            "go back to.",
+            f"Version {snapshot.version} of {snapshot.location.uri} cannot be reverted, because "
+            f"version {before} was cleaned up.",
+            hint="ds.versions() lists the versions that checkout_version(...).restore() can "
+            "return to.",
             version=before,
         ) from error

@@ -44,12 +44,12 @@ def check_updates(updates: object) -> dict[str, str]:
         isinstance(part, str) for pair in updates.items() for part in pair
     ):
         raise InvalidTypeError(
-            f"The updates are {shown(updates)}.",
-            hint="Pass columns and SQL expressions, such as {'price': 'price * 2'}; "
-            "a constant text has quotes of its own: {'name': \"'new'\"}.",
+            f"Updates must be a dict of columns and SQL expressions, got {shown(updates)}.",
+            hint="Pass SQL, such as {'price': 'price * 2'}; a text constant has its own quotes: "
+            "{'name': \"'new'\"}.",
         )
     if not updates:
-        raise InvalidArgumentError("No updates were given.", hint="Name a column to change.")
+        raise InvalidArgumentError("No updates were given.", hint="Pass at least one column.")
     return dict(updates)
 
 
@@ -57,8 +57,8 @@ def check_where(where: object) -> object:
     """Return a condition; raise ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(
-            f"The condition of an update is {shown(where)}.",
-            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+            f"The condition must be SQL text or a pyarrow expression, got {shown(where)}.",
+            hint='For example "x > 3".',
         )
     return where
 
@@ -172,7 +172,7 @@ def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assign
         if holds_blobs(field.metadata) or field.logical_type == "json":
             kind = "blobs" if holds_blobs(field.metadata) else "JSON"
             raise InvalidArgumentError(
-                f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
+                f"Column {field.name!r} has type {kind}, which no SQL expression returns.",
                 hint="Use merge_insert() with the new rows.",
                 column=field.name,
             )

@@ -177,7 +177,7 @@ def plan_write(
     match settings.mode:
         case "create":
             raise DatasetExistsError(
-                f"There is a dataset at {location.uri} already.",
+                f"A dataset already exists at {location.uri}.",
                 hint='Write with mode="append" or mode="overwrite", or to another place.',
                 uri=location.uri,
             )
@@ -189,7 +189,7 @@ def plan_write(
 
             check_writable(current)
             # the commit checks this, too, but only after all rows are written
-            check_merged(current, "To overwrite the table")
+            check_merged(current, "Overwriting the table")
             return _overwrite(schema, location, current, settings)
         case _:
             assert_never(settings.mode)
@@ -225,7 +225,7 @@ def _with_key(
     for name in key:
         check_key_type(schema.field(name))
     if len(set(key)) != len(key):
-        raise InvalidArgumentError(f"primary_key names a column twice: {list(key)!r}.")
+        raise InvalidArgumentError(f"primary_key contains a column twice: {list(key)!r}.")
     return schema.with_primary_key(key)
 
 
@@ -241,7 +241,7 @@ def _with_kept_key(schema: LanceSchema, old: LanceSchema) -> LanceSchema:
     except (ColumnNotFoundError, InvalidArgumentError) as error:
         warn(
             f"The overwrite drops the primary key {names!r}: {error.message} Later merges do not "
-            "guard their keys against concurrent merges. Pass primary_key= to set a key, or "
+            "protect their keys from concurrent merges. Pass primary_key= to set a key, or "
             "primary_key=[] to drop it without this warning."
         )
         return schema
@@ -306,7 +306,7 @@ def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
     if key != known:
         raise InvalidArgumentError(
             f"The dataset's primary key is {list(known)!r}, not {list(key)!r}.",
-            hint="The key is set when a dataset is created or overwritten; "
-            "leave primary_key out of an append.",
+            hint="A key is set when a dataset is created or overwritten: leave primary_key out of "
+            "an append.",
             primary_key=known,
         )

@@ -67,7 +67,7 @@ def test_an_index_that_lacks_rows_is_to_be_brought_up_to_date(ds: lk.LanceDatase
     ds.insert(ds.to_table())
     told = " ".join(ds.explain.delete("id = 7").notes)
     assert "200 of 400" in ungrouped(told)
-    eval(told[told.index("ds.optimize") :].partition(" puts")[0], {"ds": ds})
+    eval(told[told.index("ds.optimize") :].partition(" adds")[0], {"ds": ds})
     assert "optimize_indices" not in " ".join(ds.explain.delete("id = 7").notes)
 
 

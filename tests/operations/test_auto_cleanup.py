@@ -120,13 +120,19 @@ def test_no_interval_or_zero_asks_for_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        ({"interval": "often", "older_than": "0s"}, "interval is 'often'"),
-        ({"interval": "-1", "older_than": "0s"}, "interval is '-1'"),
-        ({"interval": "1"}, "neither older_than nor retain_versions"),
-        ({"interval": "1", "older_than": "two weeks"}, "older_than is 'two weeks'"),
-        ({"interval": "1", "older_than": "5"}, "older_than is '5'"),
-        ({"interval": "1", "older_than": "1h 5"}, "older_than is '1h 5'"),
-        ({"interval": "1", "retain_versions": "0"}, "retain_versions is '0'"),
+        ({"interval": "often", "older_than": "0s"}, "interval must be .* got 'often'"),
+        ({"interval": "-1", "older_than": "0s"}, "interval must be .* got '-1'"),
+        ({"interval": "1"}, "without older_than or retain_versions"),
+        (
+            {"interval": "1", "older_than": "two weeks"},
+            "older_than must be a duration, got 'two weeks'",
+        ),
+        ({"interval": "1", "older_than": "5"}, "older_than must be a duration, got '5'"),
+        ({"interval": "1", "older_than": "1h 5"}, "older_than must be a duration, got '1h 5'"),
+        (
+            {"interval": "1", "retain_versions": "0"},
+            "retain_versions must be an integer of 1 or more, got '0'",
+        ),
     ],
     ids=str,
 )
@@ -134,9 +140,9 @@ def test_a_setting_that_cannot_be_used_is_a_warning(
     tmp_path: Path, config: dict[str, str], named: str
 ) -> None:
     ds = lk.write_dataset(ROWS, str(tmp_path / "t"))
-    with pytest.warns(UserWarning, match=f"Version 2 has landed.*{named}"):
+    with pytest.warns(UserWarning, match=f"Version 2 was committed.*{named}"):
         ds.update_config({PREFIX + key: value for key, value in config.items()})
-    with pytest.warns(UserWarning, match="Version 3 has landed"):
+    with pytest.warns(UserWarning, match="Version 3 was committed"):
         ds.insert(ROWS)
     assert numbers(ds) == [1, 2, 3]
 
@@ -147,7 +153,7 @@ def test_a_cleanup_that_fails_is_a_warning(tmp_path: Path) -> None:
     ds.insert(ROWS)
     manifest = min((tmp_path / "t" / "_versions").iterdir(), key=lambda path: path.stat().st_mtime)
     manifest.write_bytes(b"no manifest")
-    with pytest.warns(UserWarning, match="Version 4 has landed"):
+    with pytest.warns(UserWarning, match="Version 4 was committed"):
         ds.optimize.enable_auto_cleanup({"interval": 1, "older_than_seconds": 0})
     assert ds.version == 4
 
@@ -165,11 +171,14 @@ def test_older_readers_of_the_previous_version_go_on(tmp_path: Path) -> None:
     ("settings", "named"),
     [
         ({"older_than_seconds": 5}, "need an interval"),
-        ({"interval": 5}, "neither"),
+        ({"interval": 5}, "without"),
         ({"interval": 5, "older_than": 5}, "older_than"),
-        ({"interval": 5, "older_than_seconds": "x"}, "older_than is 'xs'"),
-        ({"interval": -5, "older_than_seconds": 1}, "interval is '-5'"),
-        ({"interval": 5, "retain_versions": 0}, "retain_versions is '0'"),
+        ({"interval": 5, "older_than_seconds": "x"}, "older_than must be a duration, got 'xs'"),
+        ({"interval": -5, "older_than_seconds": 1}, "interval must be .* got '-5'"),
+        (
+            {"interval": 5, "retain_versions": 0},
+            "retain_versions must be an integer of 1 or more, got '0'",
+        ),
     ],
     ids=str,
 )
@@ -181,7 +190,7 @@ def test_wrong_settings_are_refused(tmp_path: Path, settings: Any, named: str) -
 
 
 def test_other_settings_than_a_dictionary_are_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="settings of automatic cleanup"):
+    with pytest.raises(InvalidTypeError, match="automatic cleanup settings must be"):
         lk.write_dataset(ROWS, "memory://no-auto-cleanup", auto_cleanup_options=5)
 
 
@@ -215,7 +224,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cleanup_consent, known, set())
 
 
-ASKS = r"asks for automatic cleanup.*\(interval='1', older_than='0s'\), and nothing was removed"
+ASKS = r"automatically \(interval='1', older_than='0s'\)\. lancekit removed nothing"
 
 
 def test_settings_that_came_with_a_dataset_need_a_word_of_the_user(
@@ -260,7 +269,7 @@ def test_agreeing_holds_for_one_dataset_and_its_settings(
         received(path, interval="1", older_than="0s")
     ds = lk.dataset(path)
     before = len(ds.versions())
-    with pytest.warns(UserWarning, match="asks for automatic cleanup"):
+    with pytest.warns(UserWarning, match="clean up its old versions automatically"):
         ds.insert(ROWS)
     assert len(ds.versions()) == before + 1
 
@@ -320,7 +329,7 @@ def test_a_home_that_cannot_be_written_is_no_error(
 def test_what_a_cleanup_leaves_alone_is_said(tmp_path: Path) -> None:
     ds = lk.write_dataset(ROWS, str(tmp_path / "d"))
     (tmp_path / "d/tree").symlink_to(tmp_path)
-    with pytest.warns(UserWarning, match="left alone tree: explain_cleanup_old_versions"):
+    with pytest.warns(UserWarning, match="kept tree: explain_cleanup_old_versions"):
         ds.optimize.enable_auto_cleanup({"interval": 1, "older_than_seconds": 0})
 
 

@@ -78,7 +78,7 @@ def test_rows_of_a_newer_version_are_made_again(tmp_path: Path) -> None:
         add(ds, Double(most=900), file)
     ds.update({"x": "x + 1000"}, where="x < 50")
     ds.delete("x = 600")
-    with pytest.warns(UserWarning, match=r"begins again\. It differs in the version of the data"):
+    with pytest.warns(UserWarning, match="starts again\\. It differs in the version of the data"):
         add(ds, again := Double(), file)
     assert again.rows == 999
     assert ds.count_rows("y = x * 2") == ds.count_rows() == 999
@@ -208,7 +208,7 @@ def test_a_corrected_job_begins_again(tmp_path: Path, change: Any, named: str) -
     assert run(tmp_path, kill=5).returncode == -signal.SIGKILL
     done = run(tmp_path, kill=-5, **change)
     assert done.stdout == "10\n"
-    assert f"begins again. It differs in {named}." in done.stderr
+    assert f"starts again. It differs in {named}." in done.stderr
     ds.checkout_latest()
     assert ds.count_rows(f"y = x * {change.get('factor', 2)} + {change.get('offset', 0)}") == 1000
 
@@ -228,7 +228,7 @@ def test_results_of_an_older_release_are_not_used(tmp_path: Path) -> None:
     ds, file = make(tmp_path), tmp_path / "kept"
     with sqlite3.connect(file) as database:
         database.execute("CREATE TABLE results (key BLOB PRIMARY KEY, rows BLOB)")
-    with pytest.warns(UserWarning, match="begins again"):
+    with pytest.warns(UserWarning, match="starts again"):
         add(ds, again := Double(), file)
     assert again.rows == 1000
 
@@ -246,7 +246,7 @@ def test_two_calls_with_one_file_keep_their_results_apart(tmp_path: Path) -> Non
                 raise Interrupted
         return {"y": pc.multiply(batch["x"], 2)}
 
-    with pytest.warns(UserWarning, match="begins again"), pytest.raises(Interrupted):
+    with pytest.warns(UserWarning, match="starts again"), pytest.raises(Interrupted):
         add(ds, double, file, version="double")
     add(ds, triple := Triple(), file)
     assert ds.count_rows("y = x * 3") == 1000
@@ -285,10 +285,10 @@ def test_what_cannot_be_compared_needs_a_version(tmp_path: Path) -> None:
         add(ds, with_lock(400), file)
     with (
         pytest.warns(UserWarning, match="version="),
-        pytest.warns(UserWarning, match="begins again"),
+        pytest.warns(UserWarning, match="starts again"),
         pytest.raises(Interrupted),
     ):
         add(ds, with_lock(500), file)
-    with pytest.warns(UserWarning, match="begins again"), pytest.raises(Interrupted):
+    with pytest.warns(UserWarning, match="starts again"), pytest.raises(Interrupted):
         add(ds, with_lock(700), file, version="1")
     add(ds, with_lock(300), file, version="1")  # and the last 300 rows are all that is left

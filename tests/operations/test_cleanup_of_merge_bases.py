@@ -169,7 +169,7 @@ def test_a_cleanup_keeps_versions_that_show_renamed_columns(
     needed = list(range(first, first + len(steps)))
     told = changed.explain_cleanup_old_versions(NOW).warnings
     assert told == [
-        f"the next merge of main and exp keeps version {version}, which shows renamed columns"
+        f"the next merge of main and exp keeps version {version}, to recognise renamed columns"
         for version in needed
     ]
     with pytest.raises(RefConflictError, match="the next merge of main and exp needs it"):

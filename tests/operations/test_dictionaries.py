@@ -20,7 +20,7 @@ from tests.file.lance_io import write_ours
 
 SMALL = pa.dictionary(pa.int8(), pa.string())
 A, B, C = ([f"{letter}{number}" for number in range(100)] for letter in "abc")
-#: with those of `A` as many as a key of 8 bits can tell apart, and one more
+#: with those of `A` as many as a key of 8 bits can distinguish, and one more
 FITTING, CROWDED = A[:9] + B[:28], A[:9] + B[:29]
 
 PLAIN: list[Any] = [
@@ -160,10 +160,10 @@ def test_keys_of_16_bits_count_too(tmp_path: Path) -> None:
 
 def test_a_file_of_its_own_is_refused(tmp_path: Path) -> None:
     table = pa.table({"c": pa.chunked_array([category(A), category(CROWDED)])})
-    with pytest.raises(errors.UnsupportedTypeError, match=r"'c'.*tell apart.*int32"):
+    with pytest.raises(errors.UnsupportedTypeError, match=r"'c'.*distinguish.*int32"):
         write_ours(table)
     with (
-        pytest.raises(errors.UnsupportedTypeError, match="tell apart"),
+        pytest.raises(errors.UnsupportedTypeError, match="distinguish"),
         lk.file.LanceFileWriter(tmp_path / "a.lance", table.schema) as writer,
     ):
         writer.write_batch(table)

@@ -44,12 +44,12 @@ def test_a_drop_says_what_it_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes" / "mine.txt").write_text("mine")
     (place / "_indices").symlink_to(tmp_path / "notes")
     (kept,) = (tmp_path / "big disk").rglob("*.lance")
-    with pytest.warns(UserWarning, match="is removed, but not") as told:
+    with pytest.warns(UserWarning, match="was removed, except") as told:
         lk.LanceDataset.drop(place)
     said = sorted(str(one.message) for one in told)
     assert len(said) == 2
-    assert said[0].endswith(f"is removed, but not its files in base paths: {tmp_path}/big disk.")
-    assert said[1].endswith("is removed, but not what is behind its links: _indices.")
+    assert said[0].endswith(f"was removed, except its files in base paths: {tmp_path}/big disk.")
+    assert said[1].endswith("was removed, except the targets of its links: _indices.")
     assert not place.exists()
     assert kept.exists()
     assert (tmp_path / "notes" / "mine.txt").exists()
@@ -60,13 +60,13 @@ def test_only_datasets_are_dropped(uri: str, tmp_path: Path) -> None:
     (tmp_path / "folder" / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "folder", tmp_path / "t" / "data"):
         for ignore in (None, True):
-            with pytest.raises(InvalidArgumentError, match="is not dropped"):
+            with pytest.raises(InvalidArgumentError, match="was not dropped"):
                 lk.LanceDataset.drop(place, ignore_not_found=ignore)
     with pytest.raises(InvalidArgumentError, match="branch 'side/way'"):
         lk.LanceDataset.drop(f"{uri}/tree/side/way")
     for manifest in (tmp_path / "t" / "_versions").iterdir():
         manifest.write_bytes(b"nothing")
-    with pytest.raises(InvalidArgumentError, match="no version"):
+    with pytest.raises(InvalidArgumentError, match="no readable version"):
         lk.LanceDataset.drop(uri)
     assert (tmp_path / "t" / "data").exists()
 
@@ -89,7 +89,7 @@ def test_what_is_not_the_datasets_stays(uri: str, tmp_path: Path) -> None:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("mine")
     (place / "elsewhere").symlink_to(tmp_path)
-    with pytest.warns(UserWarning, match="what else is in its folder") as told:
+    with pytest.warns(UserWarning, match="other files in its folder") as told:
         lk.LanceDataset.drop(uri)
     (said,) = (str(one.message) for one in told)
     assert said.endswith(

@@ -97,10 +97,10 @@ def test_an_explanation_changes_no_byte_and_foretells_the_commits(
     told = getattr(ds.explain, name)(*args, **kwargs)
     assert tree_hash(tmp_path) == before
     assert ds.version == 1
-    with pytest.raises(NotOfferedError, match="holds no call"):
+    with pytest.raises(NotOfferedError, match="cannot be applied"):
         pickle.loads(pickle.dumps(told)).apply()
     made = told.apply()
-    with pytest.raises(InvalidArgumentError, match="applied already"):
+    with pytest.raises(InvalidArgumentError, match="already applied"):
         told.apply()
     if name == "cleanup_old_versions":
         assert isinstance(told, lk.CleanupExplanation)
@@ -133,7 +133,7 @@ def test_the_engine_told_is_the_engine_used(
 def test_why_is_said(spark: Any, ds: lk.LanceDataset) -> None:
     told = ds.explain.insert(ds.to_spark())
     assert (told.engine, told.why) == ("spark", "the rows are a Spark DataFrame")
-    assert "not known before" in ds.explain.insert(iter(table().to_batches())).why
+    assert "unknown before" in ds.explain.insert(iter(table().to_batches())).why
     for engine in ("local", "spark"):
         with lk.options(engine=engine):
             told = ds.explain.delete("id = 1")
@@ -210,7 +210,10 @@ def test_an_index_that_is_to_be_made_is_told(ds: lk.LanceDataset) -> None:
     assert told.writes is not None
     assert told.writes.what == "the files of index 'id_idx', of type BTree"
     ds.create_scalar_index("id", "BTREE")
-    assert any("takes the place" in n for n in ds.explain.create_scalar_index("id", "BTREE").notes)
+    assert any(
+        "replaces the existing index" in n
+        for n in ds.explain.create_scalar_index("id", "BTREE").notes
+    )
     assert ds.explain.create_scalar_index("x", "BITMAP", train=False).reads is None
     with lk.options(engine="spark"):
         assert ds.explain.create_scalar_index("id", "BTREE").engine == "spark"
@@ -235,7 +238,7 @@ def test_wrong_arguments_are_refused_as_the_operation_refuses_them(ds: lk.LanceD
                 call(*args, **more)
     with pytest.raises(TypeError, match="unexpected"):
         ds.explain.delete("x = 1", nope=2)
-    with pytest.raises(AttributeError, match="nothing to explain"):
+    with pytest.raises(AttributeError, match="cannot be explained"):
         ds.explain.nope  # noqa: B018
 
 
@@ -376,7 +379,7 @@ def lines_of_plan(card: str) -> list[str]:
 def test_rows_that_an_index_knows_exactly_need_no_filter(ds: lk.LanceDataset) -> None:
     ds.create_scalar_index("id", "BTREE")
     told = ds.explain.delete("id = 3")
-    assert "1 of 900 rows are left, in 1 of 3 fragments, and need no filter" in str(told)
+    assert "1 of 900 rows remain, in 1 of 3 fragments, and need no filter" in str(told)
     assert (told.reads.columns, told.reads.rows, told.reads.bytes) == ((), 1, 0)
     assert "need no filter" not in str(ds.explain.delete("id = 3 AND x > 1"))
     scan = ds.scanner(["id"], "id = 3").explain()
@@ -392,7 +395,7 @@ def test_segments_that_become_one_are_told_without_new_rows(ds: lk.LanceDataset)
     assert ds.explain.optimize_indices().commits == ()
     told = ds.explain.optimize_indices(num_indices_to_merge=2)
     assert told.commits == ("CreateIndex",)
-    assert "index 'id_idx': 2 segments of it become one" in told.notes
+    assert "index 'id_idx': 2 of its segments are joined" in told.notes
     before = ds.version
     told.apply()
     assert ds.version == before + 1
@@ -406,7 +409,7 @@ def test_a_function_with_a_checkpoint_runs_here(ds: lk.LanceDataset, tmp_path: P
 
     with lk.options(engine="spark"):
         told = ds.explain.add_columns(made)
-    assert (told.engine, told.why) == ("local", "the results are kept in a file of this machine")
+    assert (told.engine, told.why) == ("local", "the results are cached in a file on this machine")
     assert not (tmp_path / "c").exists()
 
 
@@ -440,7 +443,7 @@ def test_indices_tell_what_is_looked_at_and_who_does_it(tmp_path: Path) -> None:
         for told in (ds.explain.delete(asked), ds.explain.update({"v": "1"}, where=asked)):
             assert told.reads is not None
             assert (told.reads.rows, told.reads.fragments) == (3, 2)
-            assert "3 of 1,000 rows are left, in 2 of 10 fragments" in str(told)
+            assert "3 of 1,000 rows remain, in 2 of 10 fragments" in str(told)
         everything = ds.explain.delete("v = 0").reads
         assert everything is not None
         assert everything.rows == 1000

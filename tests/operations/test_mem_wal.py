@@ -30,7 +30,7 @@ def test_what_is_told_is_done(tmp_path: Path) -> None:
     assert (told.reads.columns, told.reads.rows, told.reads.fragments) == (("id",), 20, 4)
     assert told.writes is not None
     assert told.writes.rows == 8
-    assert "4 generations of 2 shards are read, too" in told.notes
+    assert "4 generations of 2 shards are also read" in told.notes
     one = ds.explain.merge_mem_wal([ONE])
     assert one.commits == ("Update",)
     done = ds.merge_mem_wal(rows_per_commit=4)
@@ -38,4 +38,4 @@ def test_what_is_told_is_done(tmp_path: Path) -> None:
     assert told.engine == done.engine == "local"
     nothing = ds.explain.merge_mem_wal()
     assert nothing.commits == ()
-    assert "no generation of 2 shards waits" in nothing.notes
+    assert "no generation of 2 shards is waiting" in nothing.notes

@@ -201,7 +201,7 @@ def test_a_plan_is_applied_once(tmp_path: Path) -> None:
     made = ds.merge_insert("id").when_matched_update_all()
     plan = made.preview(SOURCE)
     plan.apply()
-    with pytest.raises(InvalidArgumentError, match="applied already, as version 3"):
+    with pytest.raises(InvalidArgumentError, match="already applied, as version 3"):
         plan.apply()
     with made.preview(SOURCE) as closed:
         pass
@@ -291,7 +291,7 @@ def test_an_explanation_checks_the_schema_that_it_is_given(tmp_path: Path) -> No
     made = target(tmp_path / "t").merge_insert("id").when_matched_update_all()
     with pytest.raises(ColumnNotFoundError, match="'id'"):
         made.explain(schema=pa.schema({"v": pa.string()}))
-    with pytest.raises(InvalidTypeError, match="schema is 5"):
+    with pytest.raises(InvalidTypeError, match=r"schema must be .* got 5"):
         made.explain(schema=5)
     made.write_mode("rewrite_columns")
     with pytest.raises(InvalidArgumentError, match="schema="):
@@ -322,8 +322,8 @@ def test_explanations_and_plans_as_text(tmp_path: Path) -> None:
     assert "merge_insert" in lance.dataset(str(tmp_path / "t")).merge_insert(
         "id"
     ).when_matched_update_all().explain_plan().lower().replace("mergeinsert", "merge_insert")
-    assert "nothing is written" in made.analyze_plan(SOURCE)
-    assert "nothing is written" in made.analyze_plan_batches(iter(SOURCE.to_batches()))
+    assert "nothing was written" in made.analyze_plan(SOURCE)
+    assert "nothing was written" in made.analyze_plan_batches(iter(SOURCE.to_batches()))
     assert tree_hash(tmp_path) == before
 
 

@@ -46,7 +46,9 @@ def test_no_way_makes_a_dataset_that_others_do_not_open(
     source: lk.LanceDataset, tmp_path: Path, way: str
 ) -> None:
     for name in ("a\nb", "a\x7f/d"):
-        with pytest.raises(errors.InvalidArgumentError, match=r"has the character '\\(n|x7f)'"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match=r"contains the character '\\(n|x7f)'"
+        ):
             MAKE[way](source, tmp_path / name)
         assert not (tmp_path / name.partition("/")[0]).exists()
 

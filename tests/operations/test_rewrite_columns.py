@@ -140,10 +140,10 @@ WRONG: dict[str, tuple[Any, pa.Table, str]] = {
         SOURCE,
         "lacks",
     ),
-    "delete": (lambda m: m.when_matched_delete(), SOURCE, "not to be updated"),
-    "fail": (lambda m: m.when_matched_fail(), SOURCE, "not to be updated"),
+    "delete": (lambda m: m.when_matched_delete(), SOURCE, "would not be updated"),
+    "fail": (lambda m: m.when_matched_fail(), SOURCE, "would not be updated"),
     "whole": (lambda m: m.when_matched_update_all(), table(3), "all columns"),
-    "key": (lambda m: m.when_matched_update_all(), SOURCE.select(["id"]), "besides the key"),
+    "key": (lambda m: m.when_matched_update_all(), SOURCE.select(["id"]), "only the key columns"),
 }
 
 
@@ -174,7 +174,7 @@ def test_blobs_and_duplicates_are_refused(tmp_path: Path) -> None:
         )
     )
     blobs = lk.write_dataset(rows, tmp_path / "b", data_storage_version="2.1")
-    with pytest.raises(InvalidArgumentError, match="blobs"):
+    with pytest.raises(InvalidArgumentError, match="blob column"):
         update(blobs).execute(rows.select(["id", "b"]))
     assert update(blobs).execute({"id": [1], "n": [2]})["num_updated_rows"] == 1
     assert blobs.to_table(columns=["n"])["n"].to_pylist() == [2]

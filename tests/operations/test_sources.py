@@ -43,10 +43,12 @@ def test_files_that_are_missing_or_changed(tmp_path: Path, folder: str, change: 
         clone.validate(sources=True)
         return
     for found in (clone, lk.dataset(tmp_path / "c")):
-        with pytest.raises(CorruptFileError, match=f"of other places:\n.*{folder}/") as caught:
+        with pytest.raises(
+            CorruptFileError, match=f"outside of the dataset:\n.*{folder}/"
+        ) as caught:
             found.validate(sources=True)
         assert caught.value.context["bases"] == (str(tmp_path / "d"),)
-        word = "is missing" if change == "missing" else "bytes, and had"
+        word = "is missing" if change == "missing" else "bytes instead of"
         assert word in str(caught.value)
 
 

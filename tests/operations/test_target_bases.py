@@ -129,7 +129,7 @@ def test_what_does_not_land_is_removed(tmp_path: Path) -> None:
         ({"target_bases": ["zz"]}, "Base path 'zz' was not found"),
         ({"target_bases": ["p"], "target_all_bases": True}, "one of the two"),
         ({"initial_bases": [lk.DatasetBasePath("/s", "s")]}, "new dataset"),
-        ({"target_bases": "p"}, "target_bases is 'p'"),
+        ({"target_bases": "p"}, "target_bases must be .* got 'p'"),
     ],
     ids=str,
 )

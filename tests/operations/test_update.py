@@ -190,7 +190,7 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="data_storage_version"):
         ds.update({"x": "1"}, data_storage_version="0.1")
     for sql in ("x", "NULL"):
-        with pytest.raises(SchemaMismatchError, match="cannot be null"):
+        with pytest.raises(SchemaMismatchError, match="is not nullable"):
             ds.update({"k": sql})
     assert ds.version == 1
     assert ds.update({"x": "_rowaddr + 7"})["num_rows_updated"] == 1

@@ -146,7 +146,7 @@ def test_rows_that_do_not_fit_complete_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [5, print, type("Half", (), {"begin": print})()])
 def test_what_cannot_be_told_is_named(tmp_path: Path, wrong: Any) -> None:
     for write in (lk.write_dataset, write_fragments):
-        with pytest.raises(InvalidTypeError, match=r"progress is .* which has no"):
+        with pytest.raises(InvalidTypeError, match=r"progress needs a method .* got"):
             write(ROWS, tmp_path, progress=wrong)
-    with pytest.raises(InvalidTypeError, match="progress is"):
+    with pytest.raises(InvalidTypeError, match="progress needs"):
         lk.LanceFragment.create(tmp_path, ROWS, 1, progress=wrong)

@@ -80,8 +80,8 @@ class Audit:
         before = stored_constraints(latest.manifest.config)
         if isinstance(operation, ops.Restore):
             self._warnings += [
-                f"Version {operation.version} had no constraint {shown(name)}, so that the table "
-                "has none of that name any more."
+                f"Version {operation.version} did not have the constraint {shown(name)}, so "
+                "restoring it removed the constraint from the table."
                 for name in before.keys() - constraints.keys()
             ]
             return
@@ -125,7 +125,7 @@ class Audit:
         if constraint.on_fail == "warn":
             self._warnings.append(_message(constraint, outcome))
         elif _repairs(operation, condition, latest):
-            self._warnings.append(f"{_message(constraint, outcome)} It did not before, either.")
+            self._warnings.append(f"{_message(constraint, outcome)} It was broken before.")
         else:
             raise violation(constraint, outcome, first_columns(condition, candidate), is_new=is_new)
 
@@ -170,10 +170,10 @@ def _bound(
         except PredicateError:
             first, *others = error.message.split("\n")
             raise UnsupportedFeatureError(
-                f"The constraint {constraint.name!r} cannot be tried: {first}",
+                f"The constraint {constraint.name!r} cannot be checked: {first}",
                 details=others,
-                hint="Drop it, or commit with the release of lancekit that added it: "
-                f"ds.constraints.drop({constraint.name!r}).",
+                hint=f"Drop it with ds.constraints.drop({constraint.name!r}), or commit with the "
+                "release of lancekit that added it.",
                 constraint=constraint.name,
                 condition=constraint.condition,
             ) from error
@@ -195,7 +195,7 @@ def _check_not_renamed(
         return
     if named != condition.columns:  # a new column's name differs only in case
         changed = " and ".join(sorted(named - condition.columns))
-        raise _lost_column(constraint, "adds a column called like one of", f"{changed}.")
+        raise _lost_column(constraint, "adds a column with the name of a column of", f"{changed}.")
     for path in condition.columns:
         try:
             chain = find_field(known, path)
@@ -211,7 +211,7 @@ def _lost_column(constraint: Constraint, does: str, reason: str) -> InvalidArgum
         f"The commit {does} the constraint {constraint.name!r} ({constraint.condition}): "
         f"{reason.splitlines()[0]}",
         hint=f"Drop the constraint first, ds.constraints.drop({constraint.name!r}), and add it "
-        "again in terms of the new columns.",
+        "again with the new columns.",
         constraint=constraint.name,
         condition=constraint.condition,
     )

@@ -313,7 +313,7 @@ class Constraint:
         """Raise ``UnsupportedFeatureError`` if this release cannot read the constraint."""
         if self.unknown:
             raise UnsupportedFeatureError(
-                f"The constraint {self.name!r} cannot be tried: {self.unknown}.",
+                f"The constraint {self.name!r} cannot be checked: {self.unknown}.",
                 hint="Commit with the release of lancekit that added it, or drop it: "
                 f"ds.constraints.drop({self.name!r}).",
                 constraint=self.name,
@@ -337,15 +337,15 @@ def _decoded(name: str, text: str) -> Constraint:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        return _unknown(name, f"{shown(text)} is stored for it")
+        return _unknown(name, f"its stored form is {shown(text)}")
     if values.get("version") != _VERSION:
-        return _unknown(name, f"it is of version {shown(values.get('version'))}, not {_VERSION}")
+        return _unknown(name, f"it has version {shown(values.get('version'))}, not {_VERSION}")
     condition, on_fail = values.get("condition"), values.get("on_fail")
     existing = values.get("existing", "refuse")
     if not isinstance(condition, str):
         return _unknown(name, f"its condition is {shown(condition)}")
     if on_fail not in get_args(OnFail) or existing not in get_args(Existing):
-        return _unknown(name, f"it says on_fail={shown(on_fail)}, existing={shown(existing)}")
+        return _unknown(name, f"it has on_fail={shown(on_fail)}, existing={shown(existing)}")
     return Constraint(
         name=name,
         condition=condition,

@@ -108,14 +108,14 @@ def check_file(expected: ExpectedFile) -> None:
     reader, _ = open_data_file(location, None if file.is_legacy else file.file_size_bytes)
     if reader.num_rows != expected.rows:
         raise InvalidArgumentError(
-            f"Data file {location} has {reader.num_rows} rows, but the fragment that it is for "
-            f"has {expected.rows}.",
-            hint="Rows that were deleted count too: a file has a value for each.",
+            f"Data file {location} has {reader.num_rows} rows, but its fragment has "
+            f"{expected.rows}.",
+            hint="A data file must also have values for the deleted rows of its fragment.",
             file=str(location),
         )
     if reader.storage_version != file.storage_version:
         raise InvalidArgumentError(
-            f"Data file {location} is of format {reader.storage_version}, not "
+            f"Data file {location} has format {reader.storage_version}, not "
             f"{file.storage_version}.",
             file=str(location),
         )
@@ -125,7 +125,7 @@ def check_file(expected: ExpectedFile) -> None:
     places = {id_: at for id_, at in pairs if id_ >= 0}
     if outside := [at for at in places.values() if not -1 <= at < count]:
         raise InvalidArgumentError(
-            f"Data file {location} has {count} columns, and no column {outside[0]}.",
+            f"Data file {location} has {count} columns and no column {outside[0]}.",
             file=str(location),
         )
     _check_types(expected, reader, places)
@@ -176,7 +176,7 @@ def _check_types(expected: ExpectedFile, reader: FileReader, places: dict[int, i
         if wanted.kinds != found.kinds:
             raise InvalidArgumentError(
                 f"Data file {expected.location} stores {' of '.join(found.kinds)} in column {at}, "
-                f"but field {'.'.join(wanted.path)!r} is {' of '.join(wanted.kinds)}.",
+                f"but field {'.'.join(wanted.path)!r} has type {' of '.join(wanted.kinds)}.",
                 hint="Cast the values, and write the file again.",
                 file=str(expected.location),
                 column=".".join(wanted.path),
@@ -186,8 +186,8 @@ def _check_types(expected: ExpectedFile, reader: FileReader, places: dict[int, i
     if swapped and swapped.keys() == set(swapped.values()):
         name, other = next(iter(swapped.items()))
         raise InvalidArgumentError(
-            f"Data file {expected.location} is listed with its columns mixed up: the values of "
-            f"{'.'.join(other)!r} would be those of {'.'.join(name)!r}.",
+            f"The column list of data file {expected.location} has the wrong order: it assigns the "
+            f"values of {'.'.join(other)!r} to {'.'.join(name)!r}.",
             file=str(expected.location),
             column=".".join(name),
         )
@@ -215,16 +215,16 @@ def check_indices(indices: Iterable[IndexMetadata], read: Snapshot) -> None:
         if index.name in _SYSTEM:
             if not index.type_url.endswith(_SYSTEM[index.name]):
                 raise InvalidArgumentError(
-                    f"The name {index.name!r} is kept for the table format's own entries; an "
-                    f"index of type {index.type_url or 'unknown'!r} cannot have it.",
+                    f"The name {index.name!r} is reserved for the table format; an index of type "
+                    f"{index.type_url or 'unknown'!r} cannot have it.",
                     hint="Give the index another name.",
                     index=index.name,
                 )
             continue
         if lost := [id_ for id_ in index.fields if id_ not in fields]:
             raise InvalidArgumentError(
-                f"Index {index.name!r} is of field {lost[0]}, which is not in the schema.",
-                hint=f"The schema's fields have the ids {sorted(fields)}.",
+                f"Index {index.name!r} is on field {lost[0]}, which is not in the schema.",
+                hint=f"The field ids of the schema are {sorted(fields)}.",
                 index=index.name,
             )
         if index.uuid not in known:
@@ -241,7 +241,7 @@ def check_index_folders(segments: Iterable[tuple[UUID, int | None]], read: Snaps
             raise InvalidArgumentError(f"Index {uuid}: {error.message}") from error
         if not store.first_names(f"{names.INDICES}/{uuid}").names:
             raise InvalidArgumentError(
-                f"There are no files of index {uuid} in {store.uri}/{names.INDICES}.",
-                hint="Write the index before the commit.",
+                f"Index {uuid} has no files in {store.uri}/{names.INDICES}.",
+                hint="Write the index files before the commit.",
                 uuid=str(uuid),
             )

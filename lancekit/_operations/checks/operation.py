@@ -199,7 +199,7 @@ def _check_update(operation: ops.Update, _: Snapshot) -> None:
     for id_, offsets in changed.items():
         if offsets and id_ in rows and offsets.max() >= rows[id_]:
             raise InvalidArgumentError(
-                f"Update.updated_fragment_offsets names row {offsets.max()} of fragment {id_}, "
+                f"Update.updated_fragment_offsets contains row {offsets.max()} of fragment {id_}, "
                 f"which has {rows[id_]} rows.",
                 fragment=id_,
             )
@@ -221,7 +221,7 @@ def _no_fragment(fragment_id: int, read: Snapshot | None) -> InvalidArgumentErro
     where = f"Version {read.version}" if read else "A new dataset"
     return InvalidArgumentError(
         f"{where} has no fragment {fragment_id}.",
-        hint="Work the change out again, on the version that it names as read.",
+        hint="Compute the change again, on the version that it declares as read.",
         fragment=fragment_id,
     )
 
@@ -229,11 +229,7 @@ def _no_fragment(fragment_id: int, read: Snapshot | None) -> InvalidArgumentErro
 def _check_ids(contents: _Contents, read: Snapshot | None) -> None:
     named = [*(f.id for f in contents.changed), *contents.removed]
     if twice := [id_ for id_, times in Counter(named).items() if times > 1]:
-        raise InvalidArgumentError(
-            f"Fragment {twice[0]} is named twice.",
-            hint="Name a fragment once: in its new state, or as removed.",
-            fragment=twice[0],
-        )
+        raise InvalidArgumentError(f"Fragment {twice[0]} is listed twice.", fragment=twice[0])
     known = set(read.manifest.fragments.ids.tolist()) if read and named else set()
     for id_ in named:
         if id_ not in known:
@@ -300,8 +296,8 @@ def _check_deletions(contents: _Contents, read: Snapshot) -> None:
     for fragment in contents.new:
         if fragment.deletion_file is not None and not fragment.id:
             raise InvalidArgumentError(
-                "A new fragment came with a deletion file, which is of the fragment of another id.",
-                hint="Write the rows that are left as a new fragment.",
+                "A new fragment cannot have a deletion file: it belongs to another fragment id.",
+                hint="Write the remaining rows as a new fragment.",
             )
     before = {f.id: read.fragment(f.id) for f in contents.changed}
     for fragment in (*contents.new, *contents.changed):
@@ -328,7 +324,7 @@ def _check_distinct(files: Iterable[DataFile]) -> None:
     times = Counter((file.base_id, file.path) for file in files)
     if twice := [path for (_, path), count in times.items() if count > 1]:
         raise InvalidArgumentError(
-            f"Data file {twice[0]} is brought twice: its rows would be there twice.",
+            f"Data file {twice[0]} is listed twice: its rows would be in the table twice.",
             file=twice[0],
         )
 
@@ -338,16 +334,14 @@ def _check_fields(file: DataFile, schema: LanceSchema) -> None:
     if unknown := [id_ for id_ in file.fields if id_ >= 0 and id_ not in known]:
         raise InvalidArgumentError(
             f"Data file {file.path} stores field {unknown[0]}, which is not in the schema.",
-            hint=f"The schema's fields have the ids {sorted(known)}.",
+            hint=f"The field ids of the schema are {sorted(known)}.",
             file=file.path,
             fields=unknown,
         )
     times = Counter(id_ for id_ in file.fields if id_ >= 0)
     if twice := [id_ for id_, count in times.items() if count > 1]:
         raise InvalidArgumentError(
-            f"Data file {file.path} lists field {twice[0]} twice.",
-            file=file.path,
-            fields=twice,
+            f"Data file {file.path} lists field {twice[0]} twice.", file=file.path, fields=twice
         )
     if len(file.fields) != len(file.column_indices) and not file.is_legacy:
         raise InvalidArgumentError(
@@ -365,7 +359,7 @@ def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]
         if required and not stored & {part.id for part in field.walk()}:
             raise InvalidArgumentError(
                 f"A fragment of {fragment.physical_rows} rows has no values for column "
-                f"{field.name!r}, which cannot be null.",
+                f"{field.name!r}, which is not nullable.",
                 column=field.name,
             )
 
@@ -379,8 +373,8 @@ def described_file(read: Snapshot, path: str, base_id: int | None = None) -> tup
     known = [base.id for base in read.manifest.base_paths]
     if base_id is not None and base_id not in known:
         raise InvalidArgumentError(
-            f"There is no base path {base_id}.",
-            hint=f"The version has the base paths {listed(known) or 'none'}.",
+            f"The version has no base path {base_id}.",
+            hint=f"Its base paths are {listed(known) or 'none'}.",
             base_id=base_id,
         )
     reader, size = open_data_file(read.data_file(DataFile(path, (), base_id=base_id)))

@@ -25,7 +25,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, LancekitErro
 
 #: the largest fragment id allowed; the last id stays free for an append
 _LAST_ID = LAST_FRAGMENT - 1
-_LEAVE_OUT = "Leave the row ids of new rows out: they are given out by the commit."
+_LEAVE_OUT = "Leave out the row ids of new rows: the commit assigns them."
 
 
 def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snapshot | None) -> None:
@@ -38,8 +38,8 @@ def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snaps
     for id_ in named:
         if id_ in taken:
             raise InvalidArgumentError(
-                f"There is a fragment {id_} already, or it is brought twice.",
-                hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+                f"Fragment id {id_} is already in use, or is listed twice.",
+                hint="Leave the ids of new fragments at 0: the commit assigns them.",
                 fragment=id_,
             )
         check_ids_left(id_)
@@ -50,9 +50,9 @@ def check_ids_left(highest: int) -> None:
     """Raise ``InvalidArgumentError`` if no fragment id is left after a highest one."""
     if not 0 <= highest <= _LAST_ID:
         raise InvalidArgumentError(
-            f"Fragment id {highest} would leave no ids for later fragments: they end at "
+            f"Fragment id {highest} would leave no ids for later fragments: the last one is "
             f"{LAST_FRAGMENT}.",
-            hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+            hint="Leave the ids of new fragments at 0: the commit assigns them.",
             fragment=highest,
         )
 
@@ -75,9 +75,9 @@ def check_unused_files(
             key = (file.base_id, file.path)
             if key in wanted and fragment.id not in {wanted[key], *removed}:
                 raise InvalidArgumentError(
-                    f"Data file {file.path} is in fragment {fragment.id} of version "
-                    f"{read.version} already: its rows would be there twice.",
-                    hint="The change may have been committed before: look at ds.versions().",
+                    f"Data file {file.path} already belongs to fragment {fragment.id} of version "
+                    f"{read.version}: its rows would be in the table twice.",
+                    hint="The change may already be committed: look at ds.versions().",
                     file=file.path,
                     fragment=fragment.id,
                 )
@@ -109,8 +109,8 @@ def check_changed(
         if lost := sorted(stored & live - kept):
             names = {field.id: field.name for field in schema.walk()}
             raise InvalidArgumentError(
-                f"Fragment {fragment.id} comes without the values of column {names[lost[0]]!r}.",
-                hint="List the files that stay, too.",
+                f"Fragment {fragment.id} lacks the values of column {names[lost[0]]!r}.",
+                hint="List the unchanged files of the fragment, too.",
                 fragment=fragment.id,
                 column=names[lost[0]],
             )
@@ -130,8 +130,8 @@ def _same_row_ids(fragment: Fragment, old: Fragment, read: Snapshot) -> bool:
 
 def _changed_to(fragment: Fragment, now: str, before: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Fragment {fragment.id} comes with {now}, not {before}.",
-        hint="Start from the fragment's metadata of the version that the change was made on.",
+        f"Fragment {fragment.id} was passed with {now} instead of {before}.",
+        hint="Start from the fragment metadata of the version that the change is based on.",
         fragment=fragment.id,
     )
 
@@ -146,8 +146,8 @@ def check_deletions(fragment: Fragment, read: Snapshot) -> BitMap:
         return read.deleted_rows(fragment)
     except CorruptFileError as error:
         raise InvalidArgumentError(
-            f"Fragment {fragment.id} has a deletion file that cannot be used: {error.message}",
-            hint="Write it before the commit: fragment.delete() does.",
+            f"Fragment {fragment.id} has an unusable deletion file: {error.message}",
+            hint="Write the deletion file before the commit: fragment.delete() does.",
             fragment=fragment.id,
         ) from error
 
@@ -173,7 +173,7 @@ def check_row_ids(
         return
     if read is None or not read.manifest.has_stable_row_ids:
         raise InvalidArgumentError(
-            "A fragment came with row ids, and the table does not keep stable ones for it.",
+            "A fragment has row ids, but the table has no stable row ids for it.",
             hint=_LEAVE_OUT,
             fragment=given[0].id,
         )
@@ -184,7 +184,7 @@ def check_row_ids(
         raise _taken(int(repeated[0]))
     if ids[-1] >= read.manifest.next_row_id:
         raise InvalidArgumentError(
-            f"A fragment came with row id {ids[-1]}, which was not given out yet: the next one is "
+            f"A fragment has row id {ids[-1]}, which is not assigned yet: the next one is "
             f"{read.manifest.next_row_id}.",
             hint=_LEAVE_OUT,
         )
@@ -211,15 +211,15 @@ def _ids_of(fragment: Fragment) -> U64Array:
         return parse_row_ids(stored, count_row_ids(stored, where), where)
     except CorruptFileError as error:
         raise InvalidArgumentError(
-            f"A fragment came with row ids that cannot be read: {error.message}", hint=_LEAVE_OUT
+            f"The row ids of a fragment cannot be read: {error.message}", hint=_LEAVE_OUT
         ) from error
 
 
 def _taken(row_id: int) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Row id {row_id} would be that of two rows.",
-        hint="A row that is moved keeps its id and is deleted where it was; a new row comes "
-        "without one.",
+        f"Two rows would have row id {row_id}.",
+        hint="A moved row keeps its id and is deleted at its old address; a new row has no id "
+        "before the commit.",
         row_id=row_id,
     )
 
@@ -246,8 +246,8 @@ def check_moved(groups: Iterable[RewriteGroup], read: Snapshot) -> None:
             np.sort(old_ids), np.sort(new_ids)
         ):
             raise InvalidArgumentError(
-                "A rewrite's new fragments have other row ids than the rows that they are made of.",
-                hint="Rows keep their ids when they are moved.",
+                "The new fragments of a rewrite do not have the row ids of the fragments that "
+                "they replace.",
                 fragments=[fragment.id for fragment in group.old_fragments],
             )
 
@@ -264,7 +264,7 @@ _NO_ID = -1
 #: logical types with two names
 _SAME = {"list.struct": "list", "large_list.struct": "large_list", "json": "large_binary"}
 
-_KEEP_IDS = "Derive the new schema from ds.lance_schema: a schema of Arrow is numbered from 0."
+_KEEP_IDS = "Derive the new schema from ds.lance_schema: field ids of an Arrow schema count from 0."
 
 
 def check_schema(schema: LanceSchema) -> None:
@@ -282,8 +282,7 @@ def check_schema(schema: LanceSchema) -> None:
             top.to_arrow()
         except LancekitError as error:
             raise InvalidArgumentError(
-                f"Column {top.name!r} has a type that cannot be read: {error.message}",
-                column=top.name,
+                f"Column {top.name!r} has an unreadable type: {error.message}", column=top.name
             ) from error
 
 
@@ -292,7 +291,7 @@ def _check_level(fields: tuple[LanceField, ...], parent: int, seen: dict[int, La
     for field in fields:
         if field.name in names:
             raise InvalidArgumentError(
-                f"The schema has two fields named {field.name!r} side by side.",
+                f"The schema has two fields {field.name!r} in the same place.",
                 hint="Rename one of the two.",
                 column=field.name,
             )
@@ -301,13 +300,13 @@ def _check_level(fields: tuple[LanceField, ...], parent: int, seen: dict[int, La
             continue
         if not 0 <= field.id < _FIRST_ID_BEYOND:
             raise InvalidArgumentError(
-                f"Field {field.name!r} has id {field.id}; ids are from 0 to "
+                f"Field {field.name!r} has id {field.id}; field ids must be from 0 to "
                 f"{_FIRST_ID_BEYOND - 1}.",
                 column=field.name,
             )
         if field.parent_id != parent:
             raise InvalidArgumentError(
-                f"Field {field.name!r} names {field.parent_id} as its parent, but lies below "
+                f"Field {field.name!r} declares parent {field.parent_id}, but it is below "
                 f"{parent}.",
                 column=field.name,
             )
@@ -315,7 +314,6 @@ def _check_level(fields: tuple[LanceField, ...], parent: int, seen: dict[int, La
         if other is not field:
             raise InvalidArgumentError(
                 f"Fields {other.name!r} and {field.name!r} both have id {field.id}.",
-                hint="Each field has an id of its own.",
                 column=field.name,
             )
         _check_level(field.children, field.id, seen)
@@ -334,7 +332,7 @@ def check_change(
     Raises InvalidArgumentError: a field that is not nullable has no values, or no column is left.
     """
     if has_rows and not new.fields:
-        raise InvalidArgumentError("The schema has no columns, and rows need one.")
+        raise InvalidArgumentError("The schema has no columns; a dataset needs at least one.")
     before = {field.id: field for field in old.walk()}
     named = {(field.parent_id, field.name): field.id for field in old.walk()}
     after = {field.id: field for field in new.walk()}
@@ -346,7 +344,7 @@ def check_change(
             inside_new = field.parent_id != -1 and field.parent_id not in before
             if rewritten is None and has_rows and not (field.nullable or inside_new):
                 raise InvalidArgumentError(
-                    f"Column {field.name!r} is new, has no values, and cannot be null.",
+                    f"The new column {field.name!r} has no values, but is not nullable.",
                     hint="Add it with values: ds.add_columns().",
                     column=field.name,
                 )
@@ -355,8 +353,9 @@ def check_change(
         is_chain = rewritten is None and _ends_at_free_name(owner, field, named, after)
         if owner != field.id and not is_chain:
             raise InvalidArgumentError(
-                f"Field id {field.id} is renamed from {known.name!r} to {field.name!r}, which is "
-                f"the name of field id {owner}: it would show the values of {known.name!r}.",
+                f"Field id {field.id} is renamed from {known.name!r} to {field.name!r}, but "
+                f"{field.name!r} is the name of field id {owner}: the column would show the "
+                f"values of {known.name!r}.",
                 hint=f"{_KEEP_IDS} To swap names, give both to ds.alter_columns().",
                 column=field.name,
             )
@@ -397,8 +396,8 @@ def _check_same(known: LanceField, field: LanceField, *, may_lose_nulls: bool) -
     for was, is_ in changes:
         if was != is_:
             raise InvalidArgumentError(
-                f"Field id {field.id} ({field.name!r}) changes from {was} to {is_} without being "
-                "written anew in every fragment.",
+                f"Field id {field.id} ({field.name!r}) changes from {was} to {is_}, but not every "
+                "fragment has a new file for it.",
                 hint=_KEEP_IDS,
                 column=field.name,
             )

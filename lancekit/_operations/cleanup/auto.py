@@ -84,10 +84,10 @@ def _has_consent(snapshot: Snapshot) -> bool:
         _warned.add(key)
         given = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
         warn(
-            f"{clean(uri)} asks for automatic cleanup of its old versions ({given}), and nothing "
-            "was removed: you did not ask for that here with lancekit. If you want it, say so "
-            f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
-            "ds.optimize.disable_auto_cleanup()."
+            f"{clean(uri)} is configured to clean up its old versions automatically ({given}). "
+            "lancekit removed nothing, because you did not enable this with lancekit on this "
+            f"machine. To allow the cleanup: lancekit.options.trusted_cleanup = [{uri!r}]. To "
+            "turn it off: ds.optimize.disable_auto_cleanup()."
         )
     return False
 
@@ -190,8 +190,8 @@ class AutoCleanup:
         )
         if found.older_than is None and found.retain_versions is None:
             raise InvalidArgumentError(
-                f"{_PREFIX}interval is set, but neither older_than nor retain_versions.",
-                hint="Set one of them: without a bound, nearly every version would go.",
+                f"{_PREFIX}interval is set without older_than or retain_versions.",
+                hint="Set one of them: without a bound, nearly all versions would be removed.",
             )
         return found
 
@@ -224,8 +224,7 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
         except (LancekitError, OSError) as error:
             text = error.message if isinstance(error, LancekitError) else str(error)
             warn(
-                f"Version {landed.version} has landed, but its automatic cleanup did not work: "
-                f"{text}"
+                f"Version {landed.version} was committed, but its automatic cleanup failed: {text}"
             )
     return landed
 
@@ -271,8 +270,8 @@ def _clean_after(landed: Snapshot) -> None:
     done = clean_up(landed, request, per_second=settings.delete_rate_limit)
     if done.left_alone:
         warn(
-            f"The automatic cleanup of {landed.location.uri} left alone "
-            f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
+            f"The automatic cleanup of {landed.location.uri} kept {', '.join(done.left_alone)}: "
+            "explain_cleanup_old_versions() says why."
         )
 
 
@@ -286,8 +285,8 @@ def auto_cleanup_config(wanted: object) -> dict[str, str]:
     keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
     if not isinstance(wanted, Mapping):
         raise InvalidTypeError(
-            f"The settings of automatic cleanup are {shown(wanted)}.",
-            hint='Pass a dictionary: {"interval": 20, "older_than_seconds": 14 * 86400}.',
+            f"The automatic cleanup settings must be a dict, got {shown(wanted)}.",
+            hint='Pass a dict such as {"interval": 20, "older_than_seconds": 14 * 86400}.',
         )
     if not wanted:
         return {}
@@ -295,7 +294,7 @@ def auto_cleanup_config(wanted: object) -> dict[str, str]:
     if unknown or "interval" not in wanted:
         problem = f"have no {unknown[0]!r}" if unknown else "need an interval"
         raise InvalidArgumentError(
-            f"The settings of automatic cleanup {problem}.",
+            f"Automatic cleanup settings {problem}.",
             hint="Pass interval, and older_than_seconds or retain_versions.",
         )
     config = {
@@ -313,7 +312,7 @@ def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
         return None
     if not re.fullmatch(r"\+?0*[0-9]{1,19}", text) or int(text) < least:
         raise InvalidArgumentError(
-            f"{_PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
+            f"{_PREFIX}{key} must be an integer of {least} or more, got {text!r}."
         )
     return int(text)
 
@@ -327,7 +326,7 @@ def _duration(text: str) -> timedelta:
         return timedelta(0)
     if not (parts and whole and known):
         raise InvalidArgumentError(
-            f"{_PREFIX}older_than is {text!r}.",
+            f"{_PREFIX}older_than must be a duration, got {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
     # float() takes digits of any number, although the result may be infinite

@@ -99,7 +99,7 @@ def _regular(store: Store, folder: str, listed: Listed) -> Iterator[ObjectInfo]:
         if not file.regular:
             listed.left_alone[file.name] = "a link or a special file"
         elif not is_name(file.name):
-            listed.left_alone[file.name] = "a name that leads elsewhere"
+            listed.left_alone[file.name] = "a name that points elsewhere"
         else:
             yield file
 
@@ -141,7 +141,7 @@ def _orphaned(location: BranchLocation, listed: Listed) -> Iterator[tuple[Object
             if are_branches[branch]:
                 yield file, kind
             else:
-                listed.left_alone[names.branch_folder(branch)] = "no branch of this dataset"
+                listed.left_alone[names.branch_folder(branch)] = "not a branch of this dataset"
             break
 
 

@@ -41,9 +41,9 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictE
 #: minimal age of an unreferenced file to remove: younger ones may belong to a commit under way
 IN_FLIGHT = timedelta(days=7)
 #: reasons why the next merge of two branches needs a version
-_MERGE_BASE = "it is the merge base of {} and {}, whose next merge compares with it"
-_RENAMES = "the next merge of {} and {} needs it, because it alone shows renamed columns"
-#: kinds of files that a branch may read from the folder of another branch
+_MERGE_BASE = "it is the merge base of {} and {}, which their next merge compares with"
+_RENAMES = "the next merge of {} and {} needs it to recognise renamed columns"
+#: kinds of files that a branch can read in the folder of another branch
 _BORROWED = frozenset({"data", "deletion", "index"})
 
 
@@ -79,7 +79,7 @@ def cleanup_request(
     """
     if older_than is not None and not isinstance(older_than, timedelta):
         raise InvalidTypeError(
-            f"older_than is {shown(older_than)}.",
+            f"older_than must be a timedelta, got {shown(older_than)}.",
             hint="Pass a timedelta, such as timedelta(days=7).",
         )
     if retain_versions is not None and (
@@ -88,13 +88,13 @@ def cleanup_request(
         or retain_versions < 1
     ):
         raise InvalidArgumentError(
-            f"retain_versions is {shown(retain_versions)}.", hint="Pass a whole number, 1 or more."
+            f"retain_versions must be an integer of 1 or more, got {shown(retain_versions)}."
         )
     wanted = None
     if versions is not None:
         if isinstance(versions, str | int) or not versions:
             raise InvalidArgumentError(
-                f"versions is {shown(versions)}.", hint="Pass a list of version numbers."
+                f"versions must be a list of version numbers, got {shown(versions)}."
             )
         wanted = frozenset(versions)
     if older_than is None and retain_versions is None and wanted is None:
@@ -218,14 +218,14 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         shown = ", ".join(f"{name!r} (version {v})" for name, v in sorted(tagged.items())[:5])
         raise RefConflictError(
             f"{len(tagged)} of the versions to clean up are tagged: {shown}.",
-            hint="Delete these tags, or pass error_if_tagged_old_versions=False to keep what they "
-            "name.",
+            hint="Delete these tags, or pass error_if_tagged_old_versions=False to keep the "
+            "tagged versions.",
             tags=tagged,
         )
     forked = _forks(location, old)
     forks = {branch.referenced_version: f"branch {branch.name} starts at it" for branch in forked}
     unlisted = dict.fromkeys(
-        _unlisted_forks(location) & old, "a branch that is being made needs it"
+        _unlisted_forks(location) & old, "a branch that is being created needs it"
     )
     removed = old - set(tagged.values()) - forks.keys() - unlisted.keys()
     bases = merge_bases_among(location, removed)
@@ -280,8 +280,8 @@ def _needed(location: BranchLocation, needed_by: Mapping[int, str]) -> RefConfli
     more += f"; and {len(others) - 4} more" if len(others) > 4 else ""
     return RefConflictError(
         f"Version {version} of {location.name} cannot be removed: {why}{more}.",
-        hint="Leave it out of versions=. A version that a merge needs can go after the merge, one "
-        "that a branch needs after the branch is deleted.",
+        hint="Remove it from versions=. A version that a merge needs can be removed after the "
+        "merge, a version that a branch needs after the branch is deleted.",
         versions=sorted(needed_by),
     )
 

@@ -110,11 +110,11 @@ def explain_cleanup(
         for version, (one, other) in sorted(plan.merge_bases.items())
     ]
     warnings += [
-        f"the next merge of {one} and {other} keeps version {version}, which shows renamed columns"
+        f"the next merge of {one} and {other} keeps version {version}, to recognise renamed columns"
         for version, (one, other) in sorted(plan.column_versions.items())
     ]
     left = sorted(plan.left_alone.items())
-    warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
+    warnings += [f"{clean(name)} is kept: {why}" for name, why in left]
     if cut:
         warnings.append(f"only {max_files} of {len(plan.files)} files are listed")
     return CleanupExplanation(
@@ -235,6 +235,6 @@ def _interrupt_message(gone: list[CleanupFile], planned: int) -> str:
     """Return the message for an interrupted cleanup: how much it had removed."""
     versions = sum(file.kind == "manifest" for file in gone)
     return (
-        f"at least {len(gone)} of {planned} files were removed by the cleanup, manifests of "
-        f"{versions} versions among them (it removes the others when it is called again)"
+        f"the cleanup removed at least {len(gone)} of {planned} files, including the manifests of "
+        f"{versions} versions (call it again to remove the rest)"
     )

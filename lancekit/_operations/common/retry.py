@@ -40,12 +40,12 @@ class RetryPolicy:
         number = self.conflict_retries
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
             raise InvalidArgumentError(
-                f"conflict_retries is {number!r}.", hint="Pass a whole number, 0 or more."
+                f"conflict_retries must be an integer of 0 or more, got {number!r}."
             )
         if not isinstance(self.timeout, timedelta):
             raise InvalidArgumentError(
-                f"retry_timeout is {self.timeout!r}.",
-                hint="Pass a datetime.timedelta, for example timedelta(seconds=30).",
+                f"retry_timeout must be a timedelta, got {self.timeout!r}.",
+                hint="Pass a datetime.timedelta such as timedelta(seconds=30).",
             )
 
 
@@ -110,8 +110,8 @@ def _exhausted(
 ) -> RetriesExhaustedError:
     limit = f"within {policy.timeout.total_seconds():g} s" if out_of_time else "allowed"
     return RetriesExhaustedError(
-        f"Too many concurrent writers: all {attempts} attempts {limit} met a conflict. "
-        f"The last one: {conflict.message}",
+        f"Too many concurrent writers: all {attempts} attempts {limit} had a conflict. The last "
+        f"one: {conflict.message}",
         hint="Try again when fewer writers are active, or allow more retries.",
         **{**conflict.context, "attempts": attempts, "read_version": snapshot.version},
     )

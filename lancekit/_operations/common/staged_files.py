@@ -105,14 +105,14 @@ def write_targets(
     """
     if every and wanted:
         raise InvalidArgumentError(
-            "target_bases and target_all_bases were given.", hint="Pass one of the two."
+            "target_bases and target_all_bases exclude each other.", hint="Pass one of the two."
         )
     if every:
         ordered = sorted(bases, key=lambda base: base.id)
         if not (ordered or primary):
             raise InvalidArgumentError(
                 "The dataset has no base paths to write to.",
-                hint="Add some with add_bases(), or write to the dataset's own folder too.",
+                hint="Add base paths with add_bases(), or also write to the dataset's own folder.",
             )
         own = (WriteTarget(location.store),) if primary and ordered else ()
         return (*own, *(_place(location, base) for base in ordered))
@@ -138,7 +138,9 @@ def _named(bases: Sequence[BasePath], text: str) -> BasePath:
     known = ", ".join(repr(base.name or base.path) for base in bases)
     raise InvalidArgumentError(
         f"Base path {shown(text)} was not found.",
-        hint=f"There are {known}." if known else "The dataset has none: see add_bases().",
+        hint=f"The base paths are {known}."
+        if known
+        else "The dataset has no base paths: see add_bases().",
         base=text,
     )
 

@@ -213,18 +213,18 @@ def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
             constraint.check_known()
             condition = condition_of(snapshot, constraint.condition)
         except LancekitError as error:
-            yield f"constraint {name!r}: no commit of rows lands: {error.message.splitlines()[0]}"
+            yield f"constraint {name!r}: commits of rows will fail: {error.message.splitlines()[0]}"
             continue
         columns = ", ".join(sorted(condition.columns))
         if condition.of_rows:
-            yield f"constraint {name!r}: of rows that are new or changed, {columns} is read again"
+            yield f"constraint {name!r}: {columns} of new and changed rows is read again"
         elif not columns:
-            yield f"constraint {name!r}: the manifest says how many rows there are"
+            yield f"constraint {name!r}: the row count is read from the manifest"
         else:
             size = stored_bytes(fragment_sources(snapshot), manifest.schema, condition.columns)
             yield (
-                f"constraint {name!r}: at each attempt to commit, {columns} is read of all rows; "
-                f"now that is of {plural(manifest.num_rows, 'row')}, {count(size)} bytes"
+                f"constraint {name!r}: each commit attempt reads {columns} of all rows (now "
+                f"{plural(manifest.num_rows, 'row')}, {count(size)} bytes)"
             )
 
 

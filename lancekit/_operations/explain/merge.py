@@ -156,14 +156,14 @@ class _Pending:
     def run(self) -> MergeResult:
         if self._over:
             raise InvalidArgumentError(
-                f"The plan was {self._over}.", hint="Make a new one with preview()."
+                f"The plan was {self._over}.", hint="Create a new plan with preview()."
             )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
             return self._merge(latest_snapshot(snapshot.location))
 
         result = self._land(change)
-        self._over = f"applied already, as version {result.version}"
+        self._over = f"already applied, as version {result.version}"
         self._release()
         return result
 
@@ -178,7 +178,7 @@ class _Pending:
 def _copied_plan() -> _Pending:
     """Return the pending merge of a copied plan, which has no rows and cannot be applied."""
     pending = object.__new__(_Pending)
-    pending._over, pending._release = "copied, or made in another process", lambda: None
+    pending._over, pending._release = "copied or unpickled", lambda: None
     return pending
 
 
@@ -343,12 +343,12 @@ def explain_unknown_merge(
     """Explain the merge of a source without its rows, by its schema if that is known."""
     if schema is None and clauses.rewrite_columns:
         raise InvalidArgumentError(
-            "Which columns are written anew depends on those of the source.",
+            "Without the columns of the source, the columns to rewrite are unknown.",
             hint="Pass the rows, or schema= with their columns.",
         )
     known = snapshot.manifest.schema.to_arrow() if schema is None else schema
     if not isinstance(known, pa.Schema):
-        raise InvalidTypeError(f"schema is {shown(schema)}.", hint="Pass a pyarrow Schema.")
+        raise InvalidTypeError(f"schema must be a pyarrow Schema, got {shown(schema)}.")
     check_columns(snapshot.manifest.schema, known, clauses)
     return _explained(snapshot, known, clauses, choice)
 
@@ -369,8 +369,8 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
         matched[clauses.matched],
         "new rows are inserted" if clauses.insert else "",
         f"rows that the source lacks are deleted{selected}" if clauses.delete_by_source else "",
-        f"of several source rows of one key the {clauses.dedupe} is kept" if clauses.dedupe else "",
-        f"of several source rows of one key that with the largest {clauses.dedupe_by} is kept"
+        f"of source rows with one key the {clauses.dedupe} is kept" if clauses.dedupe else "",
+        f"of source rows with one key the row with the largest {clauses.dedupe_by} is kept"
         if clauses.dedupe_by
         else "",
     ]
@@ -407,8 +407,8 @@ def _explained(
         fetched += columns
         whole = fragment_sources(snapshot) if touched is None else touched
         writes = Writes(
-            what=f"files with {', '.join(columns)} for all rows of each fragment that has a match; "
-            "the rows stay where they are",
+            what=f"files with {', '.join(columns)} for all rows of each fragment that has a "
+            "match; row addresses do not change",
             rows=sum(s.fragment.num_rows for s in whole),
             bytes=stored_bytes(whole, schema, columns),
             exact=touched is not None,
@@ -418,9 +418,9 @@ def _explained(
             given = set(source.names)
             fetched += [name for name in schema.names if name not in given]
         writes = Writes(
-            what="new rows in new files, and deletion files for those that go"
+            what="new rows in new files, and deletion files for removed rows"
             if writes_rows(clauses)
-            else "deletion files for rows that go; no data file",
+            else "deletion files for removed rows; no data file",
             rows=rows,
             bytes=None if rows is None else _size_of(snapshot, rows),
             exact=touched is not None,
@@ -437,7 +437,7 @@ def _explained(
         commits=["Update"],
         notes=[
             *in_words(clauses),
-            "" if match else "how keys are matched is chosen when the number of rows is known",
+            "" if match else "how keys are matched depends on the number of source rows",
         ],
     )
 

@@ -52,7 +52,7 @@ def explain_delete(plan: DeletePlan, operation: str = "delete") -> Explanation:
         plan.choice,
         plan=selected_node(snapshot, columns, read, plan.predicate),
         reads=reads(snapshot, columns, read.fragments, read.num_rows),
-        writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
+        writes=Writes(what="a deletion file for each fragment with matching rows; no data file"),
         commits=["Delete"],
         notes=advice(snapshot, plan.predicate, read.lookup),
     )
@@ -76,7 +76,7 @@ def explain_update(plan: UpdatePlan) -> Explanation:
         plan=project_node(values, rows),
         reads=everything,
         writes=Writes(
-            what="the changed rows, whole, in new files, and deletion files for the old ones",
+            what="whole changed rows in new files, and deletion files for the old rows",
             rows=read.num_rows,
             bytes=everything.bytes,
         ),
@@ -104,7 +104,7 @@ def explain_write(
             bytes=size if isinstance(size, int) else None,
         ),
         commits=["Overwrite" if mode == "overwrite" else "Append"],
-        notes=["old versions keep the rows that are there now"] if mode == "overwrite" else [],
+        notes=["old versions keep the current rows"] if mode == "overwrite" else [],
     )
 
 
@@ -115,7 +115,7 @@ def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
     """Explain new columns."""
     addition = plan_addition(snapshot, with_checkpoint(snapshot, new))
     if addition.maker is None:
-        note = "columns of nulls need no files"
+        note = "columns of nulls are not stored in files"
         return explain_metadata(snapshot, "add_columns", ["Merge"], [note])
     return _columns(snapshot, "add_columns", addition.maker, addition.stored.names, "Merge")
 
@@ -144,8 +144,8 @@ def explain_join(
         plan=PlanNode("MatchKeys", left_on, inputs=(PlanNode("Source"), keys)),
         reads=keys.reads,
         writes=Writes(
-            what="a file with the new columns for each of the "
-            f"{len(manifest.fragments)} fragments; the files that are there stay",
+            what=f"a file with the new columns for each of the {len(manifest.fragments)} "
+            "fragments; existing files are kept",
             rows=manifest.num_rows,
         ),
         commits=["Merge"],
@@ -172,7 +172,7 @@ def _columns(
         reads=None if isinstance(maker, Streamed) else reads(snapshot, maker.columns),
         writes=Writes(
             what=f"a file with {', '.join(names)} for each of the {len(manifest.fragments)} "
-            "fragments; the files that are there stay",
+            "fragments; existing files are kept",
             rows=manifest.num_rows,
             bytes=reads(snapshot, known).bytes if known else None,
         ),
@@ -190,7 +190,7 @@ def _maker_node(snapshot: Snapshot, maker: Maker, names: Sequence[str]) -> PlanN
         return project_node(dict(zip(names, texts, strict=True)), node)
     if isinstance(maker, Assigned):
         return project_node({a.field.name: a.expression.sql for a in maker.assignments}, node)
-    return PlanNode("Call", f"the function that makes {', '.join(names)}", inputs=(node,))
+    return PlanNode("Call", f"the function that computes {', '.join(names)}", inputs=(node,))
 
 
 def explain_alter(plan: AlterPlan) -> Explanation:
@@ -210,12 +210,12 @@ def explain_alter(plan: AlterPlan) -> Explanation:
         if casts
         else None,
         commits=["Merge" if casts else "Project"],
-        notes=[f"nulls are looked for in {', '.join(tightened)}" if tightened else ""],
+        notes=[f"{', '.join(tightened)} is checked for nulls" if tightened else ""],
     )
 
 
 def explain_drop(snapshot: Snapshot, columns: Iterable[str]) -> Explanation:
     """Explain columns that are dropped."""
     schema_without(snapshot.manifest.schema, columns)
-    note = "the files stay as they are, so no room is gained"
+    note = "no files change, so no space is freed"
     return explain_metadata(snapshot, "drop_columns", ["Project"], [note])

@@ -30,7 +30,7 @@ from lancekit._scan.read import Read
 from lancekit._scan.scan import Scan
 from lancekit._versions.snapshot import Snapshot
 
-_HERE = Choice("local", "the rows are asked for here; to_spark() reads them on the executors")
+_HERE = Choice("local", "the rows are read in this process; to_spark() uses the executors")
 
 
 def explain_scan(
@@ -107,7 +107,7 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
     """Explain a count of rows; without a filter, the manifest has the number."""
     if scan is None:
         return explanation(
-            snapshot, "count_rows", METADATA_ONLY, notes=["the manifest says how many there are"]
+            snapshot, "count_rows", METADATA_ONLY, notes=["the row count is read from the manifest"]
         )
     describe = explain_scan(snapshot, scan, operation="count_rows")
     return replace(describe, plan=PlanNode("Count", inputs=tuple(filter(None, [describe.plan]))))
@@ -150,9 +150,9 @@ def _lookup_node(snapshot: Snapshot, read: Read, lookup: IndexLookup) -> PlanNod
     manifest = snapshot.manifest
     return PlanNode(
         "IndexLookup",
-        f"{lookup.describe()}; {read.num_rows:,} of {manifest.num_rows:,} rows are left, in "
-        f"{len(read.fragments):,} of {len(manifest.fragments):,} fragments"
-        f"{', and need no filter' if read.is_exact else ''}",
+        f"{lookup.describe()}; {read.num_rows:,} of {manifest.num_rows:,} rows remain, in "
+        f"{len(read.fragments):,} of {len(manifest.fragments):,} "
+        f"fragments{', and need no filter' if read.is_exact else ''}",
     )
 
 
@@ -223,8 +223,8 @@ def _freshened(lookup: IndexLookup, rows: int) -> list[str]:
         return []
     names = ", ".join(map(repr, lookup.names))
     return [
-        f"{count(left)} of {count(rows)} rows are in no index that is asked; "
-        f"ds.optimize.optimize_indices(index_names=[{names}]) puts them there"
+        f"the queried indices lack {count(left)} of {count(rows)} rows; "
+        f"ds.optimize.optimize_indices(index_names=[{names}]) adds them"
     ]
 
 
@@ -261,8 +261,8 @@ def _proposed(snapshot: Snapshot, found: list[tuple[ColumnCondition, IndexKind]]
         size = _values(field[-1].to_arrow().type, rows, read) + _ADDRESS_BYTES * rows
         call = f"ds.create_scalar_index({shown(column)}, {kind!r})"
         yield (
-            f"an index would tell which rows these are: {call} reads {_size(read)} once, "
-            f"and writes about {_size(size)}"
+            f"an index would find these rows: {call} reads {_size(read)} once and writes about "
+            f"{_size(size)}"
         )
 
 

@@ -27,8 +27,8 @@ from lancekit._scan.fragments.source import fragment_sources
 from lancekit._shards.schema import Shard
 from lancekit._versions.snapshot import Snapshot
 
-_HERE = Choice("local", "indices are kept up in this process, whatever their size")
-_NOTHING = "the indices cover all rows, so that no version is made"
+_HERE = Choice("local", "indices are maintained in this process, whatever their size")
+_NOTHING = "the indices cover all rows, so no version is created"
 
 
 def explain_index(plan: IndexPlan, operation: str) -> Explanation:
@@ -48,11 +48,11 @@ def explain_index(plan: IndexPlan, operation: str) -> Explanation:
         ),
         commits=["CreateIndex"],
         notes=[
-            f"it takes the place of the index {plan.name!r} that is there" if plan.replaced else "",
-            "tasks index groups of fragments, and further tasks join what these made"
+            f"it replaces the existing index {plan.name!r}" if plan.replaced else "",
+            "tasks index groups of fragments, and further tasks join their results"
             if choice.engine == "spark"
             else "",
-            "" if request.train else "it covers no rows before optimize_indices() adds them",
+            "" if request.train else "it covers no rows until optimize_indices() adds them",
         ],
     )
 
@@ -69,11 +69,11 @@ def explain_optimize_indices(snapshot: Snapshot, request: OptimizeRequest) -> Ex
     sources = [one for one in fragment_sources(snapshot) if one.fragment.id in missing]
     columns = [plan.column.path for plan in plans if plan.fresh]
     segments = (
-        "each index is one segment then"
+        "each index becomes one segment"
         if request.retrain
         else f"the rows join the newest {plural(request.merge, 'segment')} of each index"
         if request.merge
-        else "the rows become a segment of their own in each index"
+        else "the rows become a new segment of each index"
     )
     amount = reads(snapshot, columns, sources)
     return explanation(
@@ -94,8 +94,8 @@ def _upkeep_note(plan: IndexUpkeep) -> str:
     rows = sum(f.num_rows for f in plan.snapshot.manifest.fragments if f.id in ids)
     amount = f"{plural(rows, 'row')} of {plural(len(ids), 'fragment')}"
     if plan.rebuild:
-        return f"index {plan.name!r} made anew of {amount}"
-    joined = "" if len(plan.joined) < 2 else f"{len(plan.joined)} segments of it become one"
+        return f"index {plan.name!r} is rebuilt with {amount}"
+    joined = "" if len(plan.joined) < 2 else f"{len(plan.joined)} of its segments are joined"
     gets = f"index {plan.name!r} gets {amount}" if ids else f"index {plan.name!r}"
     return f"{gets}: {joined}" if joined else gets
 
@@ -110,9 +110,9 @@ def explain_validate(snapshot: Snapshot, *, deep: bool) -> Explanation:
         plan=node if deep else None,
         reads=node.reads,
         notes=[
-            "every value is read, and checksums are compared where files have them"
+            "every value is read, and checksums are verified in files that have them"
             if deep
-            else "of each file the frame is read, and no values"
+            else "only the frame of each file is read, no values"
         ],
     )
 
@@ -126,12 +126,12 @@ def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explan
     ids = {fragment.id for task in plan.tasks for fragment in task.fragments}
     sources = [s for s in fragment_sources(snapshot) if s.fragment.id in ids]
     left = [
-        f"{len(covered.fragment_ids)} fragments are left alone, because index {covered.index!r} "
-        "covers them"
+        f"{len(covered.fragment_ids)} fragments are not compacted, because index "
+        f"{covered.index!r} covers them"
         for covered in plan.left_to_indices
     ]
     if not sources:
-        note = "there is nothing to compact, so no version is made"
+        note = "there is nothing to compact, so no version is created"
         return explain_metadata(snapshot, "compact_files", [], [note, *left])
     amount = reads(snapshot, snapshot.manifest.schema.names, sources)
     return explanation(
@@ -146,7 +146,7 @@ def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explan
             bytes=amount.bytes,
         ),
         commits=["ReserveFragments", "Rewrite"],
-        notes=["old files stay until cleanup_old_versions() removes them", *left],
+        notes=["old files are kept until cleanup_old_versions() removes them", *left],
     )
 
 
@@ -162,7 +162,7 @@ def explain_merge_mem_wal(
     logs = waiting_rows(current)
     in_logs, flushed = _notes_of_logs(logs, flush=flush), logs.in_logs if flush else 0
     if not waiting and not flushed:
-        note = f"no generation of {plural(len(manifests), 'shard')} waits"
+        note = f"no generation of {plural(len(manifests), 'shard')} is waiting"
         return explain_metadata(current, "merge_mem_wal", [], [note, *in_logs])
     tables = [each.table for each in waiting]
     count = len({each.shard for each in waiting})
@@ -183,9 +183,9 @@ def explain_merge_mem_wal(
         commits=["Update"] * max(len(steps), 1),
         notes=[
             *in_logs,
-            *([f"{parts} are read, too"] if tables else []),
-            "then the manifests of the shards leave them out; their files stay until "
-            "cleanup_mem_wal() removes them",
+            *([f"{parts} are also read"] if tables else []),
+            "the shard manifests then drop these generations; cleanup_mem_wal() removes their "
+            "files",
         ],
     )
 
@@ -193,7 +193,7 @@ def explain_merge_mem_wal(
 def _notes_of_logs(waiting: WaitingRows, *, flush: bool) -> list[str]:
     if not waiting.in_logs:
         return []
-    rows = f"{waiting.in_logs:,} rows are in logs alone: "
+    rows = f"{waiting.in_logs:,} rows are only in logs: "
     if flush:
-        return [f"{rows}all are flushed first, and their shards are taken from other processes"]
-    return [f"{rows}those of open writers of this process are flushed first, flush=True merges all"]
+        return [f"{rows}all are flushed first, which takes their shards from other processes"]
+    return [f"{rows}rows of open writers of this process are flushed first; flush=True merges all"]

@@ -148,7 +148,7 @@ def _engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
     if not request.train:
         return Choice("local", "no rows are indexed yet")
     if request.uuid is not None:
-        return Choice("local", "the folder of its files is given, and tasks make one each")
+        return Choice("local", "uuid= needs one folder, and each Spark task would write its own")
     return choose_engine(snapshot.manifest.num_rows)
 
 
@@ -173,21 +173,21 @@ def check_name(snapshot: Snapshot, column: IndexedField, name: str, *, replace: 
     """
     if not name or name.startswith(_OWN):
         raise InvalidArgumentError(
-            f"An index cannot be named {shown(name)}.",
-            hint=f"Give it another name, that does not begin with {_OWN}.",
+            f"Index name {shown(name)} is reserved.",
+            hint=f"Choose a name that does not begin with {_OWN}.",
             index=name,
         )
     taken = [index for index in snapshot.indices if index.name == name]
     if any(index.fields != (column.field.id,) for index in taken):
         raise IndexExistsError(
-            f"There is an index {name!r} on another column.",
-            hint="Give this one another name, or drop the other first.",
+            f"Index {name!r} already exists on another column.",
+            hint="Choose another name, or drop the other index first.",
             index=name,
         )
     if taken and not replace:
         raise IndexExistsError(
-            f"There is an index {name!r} already, and replace=False.",
-            hint="Pass replace=True to make it anew, or give this one another name.",
+            f"Index {name!r} already exists, and replace is False.",
+            hint="Pass replace=True to rebuild it, or choose another name.",
             index=name,
         )
 
@@ -242,7 +242,7 @@ def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
         known = sorted({index.name for index in snapshot.indices if not index.is_system})
         raise IndexNotFoundError(
             f"There is no index {shown(name)} (index not found).",
-            hint=f"The indices are {', '.join(known)}." if known else "The version has none.",
+            hint=f"The indices are {', '.join(known)}." if known else "The version has no indices.",
             index=name,
         )
     return found

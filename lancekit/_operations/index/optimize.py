@@ -146,8 +146,8 @@ def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
         for index in segments_of(snapshot, name):
             if kept_up_as(index) is None:
                 raise NotOfferedError(
-                    f"Index {name!r} is of kind {index.kind}, which lancekit does not keep up.",
-                    hint=f"It keeps up {', '.join(KINDS)}, INVERTED and indices of vectors.",
+                    f"lancekit cannot update index {name!r} of kind {index.kind}.",
+                    hint=f"It updates {', '.join(KINDS)}, INVERTED and vector indices.",
                     index=name,
                 )
     return list(dict.fromkeys(request.names))
@@ -166,8 +166,8 @@ def _warn_if_unreadable(newest: IndexMetadata) -> Iterator[None]:
         if kind is None or kind.name in KINDS:
             raise
         warn(
-            f"Index {newest.name!r} stays as it is, and searches look at the rows that are not in "
-            f"it: {error.message}"
+            f"Index {newest.name!r} was not updated, so searches scan the rows that it lacks: "
+            f"{error.message}"
         )
 
 
@@ -303,7 +303,7 @@ def stored_content(target: IndexTarget, index: IndexMetadata) -> Content | None:
     except FormatError as error:
         if target.kind.name not in KINDS:
             raise
-        warn(f"Index {index.name!r} cannot be read, and is made anew: {error.message}")
+        warn(f"Index {index.name!r} cannot be read and is rebuilt: {error.message}")
         return None
 
 

@@ -68,8 +68,8 @@ def rewritten_indices(
             if kind.name in KINDS:
                 raise
             warn(
-                f"Index {index.name!r} does not cover the rows that were compacted, and searches "
-                f"look at them without it, until it is made anew: {error.message}"
+                f"Index {index.name!r} lost the compacted rows, so searches scan these rows until "
+                f"the index is rebuilt: {error.message}"
             )
             continue
         new_id = uuids.uuid4()
@@ -121,7 +121,7 @@ def _content(
     snapshot, kind = target.snapshot, target.kind
     if has_other_blocks(index) and sum(one.name == index.name for one in snapshot.indices) > 1:
         raise UnsupportedFeatureError(
-            "Its posting lists have large blocks, as other segments have."
+            "Its posting lists have large blocks, and the index has other segments."
         )
     builder, covered = builder_of(kind), live_fragments(index, snapshot)
     found = stored_content(target, index)

@@ -81,9 +81,9 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
     found = column_of(snapshot, path)
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
         raise InvalidTypeError(
-            f"Column {path!r} is of type {found.type}, of which no {kind.name} index is made.",
-            hint="docs/indices.md lists which kind is for which types; vectors are of fixed-size "
-            "lists of floats.",
+            f"Column {path!r} of type {found.type} cannot have a {kind.name} index.",
+            hint="docs/indices.md lists the types for each kind of index. Vector indices need "
+            "fixed-size lists of floats.",
             column=path,
         )
     return found
@@ -105,9 +105,9 @@ def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
     """
     if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
         raise InvalidArgumentError(
-            f"Release 4.0.0 of the reference loses rows by {kind.name} indices on tables with "
-            "stable row ids.",
-            hint="Use a BTREE or BITMAP index; or, if nobody reads with that release, set "
+            f"{kind.name} indices on tables with stable row ids make release 4.0.0 of the "
+            "reference lose rows.",
+            hint="Use a BTREE or BITMAP index. If nobody reads with that release, set "
             'lancekit.options.oldest_reader = "14.0.2".',
         )
 

@@ -97,7 +97,7 @@ def _listed(index: IndexMetadata, read: Snapshot) -> IndexMetadata:
     files = tuple(IndexFile(name, size) for name, size in sorted(names) if "/" not in name)
     if not files:
         raise InvalidArgumentError(
-            f"The parts of index {index.name!r} are not put together.",
+            f"The parts of index {index.name!r} are not merged yet.",
             hint="Call merge_index_metadata() before the commit.",
             index=index.name,
         )
@@ -134,10 +134,10 @@ def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
     """Raise ``InvalidArgumentError`` if a fragment does not exist, or no fragment is given."""
     missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
     if missing or not fragment_ids:
-        problem = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
+        problem = f"{snapshot.called} has no fragment {missing[0]}" if missing else "no fragments"
         raise InvalidArgumentError(
-            f"{snapshot.called} {problem}.".capitalize(),
-            hint="Pass fragment_ids that ds.fragment_ids() has.",
+            f"{problem}.".capitalize(),
+            hint="Pass fragment_ids from ds.fragment_ids().",
             argument="fragment_ids",
         )
 
@@ -164,8 +164,8 @@ def commit_parts(
     kind, column = _of_one_kind(segments), column_of(snapshot, path)
     if segments[0].fields != (column.field.id,):
         raise InvalidArgumentError(
-            f"The segments are not of column {path!r}.",
-            hint="Pass the column that they were made of.",
+            f"The segments are not on column {path!r}.",
+            hint="Pass the column that they index.",
             column=path,
         )
     check_name(snapshot, column, name, replace=True)
@@ -184,21 +184,21 @@ def _of_one_kind(segments: Sequence[IndexMetadata]) -> IndexKind:
     kinds = [kept_up_as(index) for index in segments]
     kind = kinds[0] if kinds else None
     if kind is None or any(other is not kind for other in kinds):
-        problem = "The segments are not all of one kind" if segments else "There is no segment"
+        problem = "The segments are not all of one kind" if segments else "No segments were given"
         raise InvalidArgumentError(
             f"{problem}.",
             hint=f"Pass segments of one kind: {', '.join(KINDS)}, INVERTED or IVF_FLAT.",
         )
     if len({index.fields for index in segments}) > 1:
         raise InvalidArgumentError(
-            "The segments are of several columns.", hint="Pass those of one column."
+            "The segments are on several columns.", hint="Pass segments of one column."
         )
     if any(index.fragment_ids is None for index in segments):
-        raise InvalidArgumentError("A segment does not say which fragments it covers.")
+        raise InvalidArgumentError("A segment does not list the fragments that it covers.")
     covered = sorted(id_ for index in segments for id_ in index.fragment_ids or ())
     if twice := [id_ for id_, other in pairwise(covered) if id_ == other]:
         raise InvalidArgumentError(
-            f"Fragment {twice[0]} is in two of the segments.",
+            f"Two segments cover fragment {twice[0]}.",
             hint="Pass segments that share no fragment.",
             fragment=twice[0],
         )

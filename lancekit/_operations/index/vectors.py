@@ -48,8 +48,8 @@ def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
     found = segments_of(snapshot, name)
     if not all(map(VECTORS.describes, found)):
         raise InvalidArgumentError(
-            f"Index {name} is not vector index: it is of type {found[0].kind}.",
-            hint="Name an index of vectors.",
+            f"Index {name} is not vector index: its type is {found[0].kind}.",
+            hint="Pass the name of a vector index.",
             index=name,
         )
     opened = (open_vectors(snapshot, index) for index in found)
@@ -63,7 +63,7 @@ def name_of_vectors(snapshot: Snapshot, path: str) -> str:
     """
     found = first_of(VECTORS, snapshot.indices, find_field(snapshot.manifest.schema, path)[-1].id)
     if not found:
-        raise IndexNotFoundError(f"Column {path!r} has no index of vectors.", column=path)
+        raise IndexNotFoundError(f"Column {path!r} has no vector index.", column=path)
     return found[0].name
 
 
@@ -138,15 +138,15 @@ def prewarm_index(
     segments = segments_of(snapshot, name)
     if with_position and not all(_has_positions(snapshot, index) for index in segments):
         raise InvalidArgumentError(
-            f"Index {name!r} of type {segments[0].kind} has no positions of words.",
-            hint="Leave with_position out, or make an index of text with it.",
+            f"Index {name!r} of type {segments[0].kind} has no token positions.",
+            hint="Leave with_position out, or use a full-text index that has positions.",
             index=name,
         )
     known = {index.uuid: index for index in segments}
     if missing := sorted(str(uuid) for uuid in uuids or () if uuid not in known):
         raise IndexNotFoundError(
             f"Index {name!r} has no segment {', '.join(missing)} (index not found).",
-            hint="describe_indices() has them.",
+            hint="describe_indices() lists the segments.",
             index=name,
         )
     for uuid in known if uuids is None else uuids:
@@ -220,7 +220,7 @@ def train_words(
     """Train and return a codebook of shape (parts, words, numbers), in the type of the vectors."""
     wide, stored = comparable(settings.metric, read_rows(_target(snapshot, path), fragment_ids))
     if not len(wide):
-        raise InvalidArgumentError(f"Column {path!r} has no vectors to make a codebook of.")
+        raise InvalidArgumentError(f"Column {path!r} has no vectors to train a codebook with.")
     return trained_words(settings, wide, centroids, sampled=sampled, rounds=rounds).astype(stored)
 
 
@@ -273,7 +273,7 @@ def _check_models(table: pa.Table, partitions: int, width: int | None = None) ->
     most = table.column(PARTITION)[-1].as_py() if len(table) else 0
     kind = cast("pa.FixedSizeListType", table.schema.field(CODE).type)
     if most >= partitions or width not in (None, kind.list_size):
-        raise InvalidArgumentError("The files were made with other models.", hint="Pass these.")
+        raise InvalidArgumentError("The files have different models.", hint="Pass these.")
 
 
 def load_vectors(

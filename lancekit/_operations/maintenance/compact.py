@@ -133,7 +133,7 @@ def run_tasks(
                 raise InvalidArgumentError(
                     f"Fragment {fragment.id} of a compaction task is not in version "
                     f"{snapshot.version} of {snapshot.location.uri}.",
-                    hint="Execute a task on the dataset that it was planned on.",
+                    hint="Execute a task on the dataset that it was planned for.",
                     fragment=fragment.id,
                 )
     work = [
@@ -173,7 +173,7 @@ def commit_compaction(
         raise InvalidArgumentError(
             f"Compaction tasks of version {other[0]} and {snapshot.version} cannot be committed "
             "together.",
-            hint="Commit those of one plan at a time.",
+            hint="Commit the tasks of one plan at a time.",
             read_version=other[0],
         )
     new = [fragment for result in results for fragment in result.new_fragments]

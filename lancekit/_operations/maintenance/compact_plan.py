@@ -35,9 +35,7 @@ def _count(name: str, value: Any, least: int = 0) -> int:
         number = least - 1
     if isinstance(value, bool) or number < least:
         raise InvalidArgumentError(
-            f"{name} is {shown(value)}.",
-            hint=f"Pass a whole number, {least} or more.",
-            argument=name,
+            f"{name} must be an integer of {least} or more, got {shown(value)}.", argument=name
         )
     return number
 
@@ -53,8 +51,8 @@ def _share(name: str, value: Any) -> float:
         share = -1.0
     if not share >= 0:
         raise InvalidArgumentError(
-            f"{name} is {shown(value)}.",
-            hint="Pass the share of deleted rows, 0.1 for a tenth; from 1 on none counts.",
+            f"{name} must be a number of 0 or more, got {shown(value)}.",
+            hint="Pass a share of deleted rows, such as 0.1; with 1, no fragment qualifies.",
             argument=name,
         )
     return share
@@ -63,7 +61,7 @@ def _share(name: str, value: Any) -> float:
 def _flag(name: str, value: object) -> bool:
     known = {"true": True, "false": False}.get(str(value).lower())
     if known is None:
-        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass True or False.")
+        raise InvalidArgumentError(f"{name} must be True or False, got {shown(value)}.")
     return known
 
 
@@ -72,22 +70,19 @@ def _mode(name: str, value: object) -> str:
         return str(value)
     if value == "force_binary_copy":
         raise NotOfferedError(
-            f"{name}={shown(value)} is not offered: small pages of other kinds are written anew.",
-            hint="Pass 'try_binary_copy', or leave it out: large pages are copied anyway.",
+            f"{name}={shown(value)} is not supported: some small pages must be re-encoded.",
+            hint="Pass 'try_binary_copy', or leave it out: large pages are always copied.",
             argument=name,
         )
     raise InvalidArgumentError(
-        f"{name} is {shown(value)}.",
-        hint="Choose 'reencode', 'try_binary_copy' or 'force_binary_copy'.",
+        f"{name} must be 'reencode', 'try_binary_copy' or 'force_binary_copy', got {shown(value)}.",
         argument=name,
     )
 
 
 def _ids(name: str, value: object) -> frozenset[int]:
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidArgumentError(
-            f"{name} is {shown(value)}.", hint="Pass a list of fragment ids."
-        )
+        raise InvalidArgumentError(f"{name} must be a list of fragment ids, got {shown(value)}.")
     return frozenset(_count(name, id_) for id_ in value)
 
 
@@ -225,8 +220,8 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     ]
     if options.defer_index_remap and snapshot.manifest.has_stable_row_ids:
         raise NotOfferedError(
-            "defer_index_remap=True is not offered for tables with stable row ids.",
-            hint="Leave it out: indices by row ids need no work when rows move.",
+            "defer_index_remap=True is not supported for tables with stable row ids.",
+            hint="Leave it out: indices by row id do not change when rows move.",
             argument="defer_index_remap",
         )
     blocking = {

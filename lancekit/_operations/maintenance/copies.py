@@ -98,8 +98,8 @@ def _names_in(store: Store, folder: str) -> Iterator[str]:
     for file in store.list_tree(folder):
         if not file.regular:
             raise CorruptFileError(
-                f"{store.uri}/{file.name} is a link or a special file, and is not copied.",
-                hint="Put the file or the folder itself in its place.",
+                f"{store.uri}/{file.name} is a link or a special file and cannot be copied.",
+                hint="Replace it with a regular file or folder.",
                 path=f"{store.uri}/{file.name}",
             )
         yield file.name

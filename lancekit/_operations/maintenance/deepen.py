@@ -186,10 +186,10 @@ def _check_managed(current: Snapshot) -> None:
             if blob.base_id is not None:
                 base = current.manifest.base_path(blob.base_id)
                 raise NotOfferedError(
-                    f"The data files of {source.where} name a blob in another place: {blob.path} "
-                    f"in {base.path}.",
+                    f"The data files of {source.where} refer to a blob outside of the dataset: "
+                    f"{blob.path} in {base.path}.",
                     hint="Rewrite the rows first, which copies their blobs: update() can set a "
-                    "column of all rows to itself.",
+                    "column to itself.",
                     fragment=source.fragment.id,
                 )
 
@@ -228,9 +228,9 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
             size = carry_out(copy, target, current.version)
         if copy.source.size is not None and size != copy.source.size:
             raise CorruptFileError(
-                f"{copy.source} has {size} bytes, but version {current.version} says "
+                f"{copy.source} has {size} bytes, but version {current.version} records "
                 f"{copy.source.size}.",
-                hint="It was changed since: ds.validate(sources=True) looks for more of these.",
+                hint="The file was changed: ds.validate(sources=True) finds more of these.",
                 file=str(copy.source),
             )
         return size

@@ -45,20 +45,22 @@ def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
     if not dataset_exists(location) and not store.first_names("").names:
         if ignore_not_found:
             return
-        raise DatasetNotFoundError(f"There is nothing at {location.uri} to drop.", uri=location.uri)
+        raise DatasetNotFoundError(
+            f"There is no dataset at {location.uri} to drop.", uri=location.uri
+        )
     try:
         found = resolve(location, parse_reference(None, location))
     except (DatasetNotFoundError, FormatError) as error:
         raise InvalidArgumentError(
-            f"{location.uri} is not dropped: no version of a dataset can be read there.",
-            hint="Pass the dataset's own folder; what else is there has to be removed by hand.",
+            f"{location.uri} was not dropped, because it has no readable version of a dataset.",
+            hint="Pass the dataset's own folder. Remove other files by hand.",
             uri=location.uri,
         ) from error
     branch = found.location.branch
     if branch is not None:
         raise InvalidArgumentError(
-            f"{location.uri} is not dropped: it is the branch {branch!r} of a dataset.",
-            hint=f"Delete it from a handle on the dataset: ds.branches.delete({branch!r}).",
+            f"{location.uri} was not dropped, because it is branch {branch!r} of a dataset.",
+            hint=f"Delete the branch through the dataset: ds.branches.delete({branch!r}).",
             uri=location.uri,
         )
     listed = store.list_tree()
@@ -75,11 +77,11 @@ def drop_dataset(location: BranchLocation, *, ignore_not_found: bool) -> None:
     store.prune()
     bases = [base.path for base in found.manifest.base_paths if not base.is_dataset_root]
     for what, places in {
-        "what is behind its links": links,
+        "the targets of its links": links,
         "its files in base paths": bases,
-        "what else is in its folder": strange,
+        "other files in its folder": strange,
     }.items():
         if places:
             more = f" and {len(places) - _MAX_NAMED:,} more" if len(places) > _MAX_NAMED else ""
             named = ", ".join(sorted(places)[:_MAX_NAMED])
-            warn(f"{location.uri} is removed, but not {what}: {named}{more}.")
+            warn(f"{location.uri} was removed, except {what}: {named}{more}.")

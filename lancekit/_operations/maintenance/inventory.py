@@ -80,7 +80,7 @@ def tracked_files(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the files that each version of a branch refers to, the newest version first."""
     if progress is not None and not callable(progress):
-        raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
+        raise InvalidTypeError(f"progress must be a function, got {shown(progress)}.")
     versions = [v for v in reversed(list_versions(location).versions) if v >= min_version]
     for done, version in enumerate(versions, 1):
         found = list(_referred(load_snapshot(location, version)))

@@ -82,8 +82,8 @@ def _check_nulls(source: FragmentSource, rows: pa.Table) -> None:
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if nulls := forbidden_nulls(column, field):
             raise CorruptFileError(
-                f"Column {field.name!r} of {source.where} takes no nulls, and holds {nulls}.",
-                hint="Make it nullable, with alter_columns, or give these rows another value.",
+                f"Column {field.name!r} of {source.where} has {nulls} nulls, but is not nullable.",
+                hint="Make it nullable with alter_columns, or give these rows another value.",
                 column=field.name,
                 fragment=source.fragment.id,
             )
@@ -101,7 +101,7 @@ def _check_deletions(reader: FragmentReader) -> None:
     if len(reader.deleted) != fragment.num_deletions:
         raise CorruptFileError(
             f"{reader.source.deletion} marks {len(reader.deleted)} rows, but "
-            f"{reader.source.where} says {fragment.num_deletions}.",
+            f"{reader.source.where} records {fragment.num_deletions}.",
             fragment=fragment.id,
         )
 
@@ -112,12 +112,12 @@ def _check_file(reader: FragmentReader, place: int) -> None:
     _, size = location.store.tail(location.name, 1)
     if location.size is not None and size != location.size:
         raise CorruptFileError(
-            f"{location} has {size} bytes, but {reader.source.where} says {location.size}.",
+            f"{location} has {size} bytes, but {reader.source.where} records {location.size}.",
             file=str(location),
         )
     if opened.storage_version != file.storage_version:
         raise CorruptFileError(
-            f"{location} is of format {opened.storage_version}, but {reader.source.where} says "
+            f"{location} has format {opened.storage_version}, but {reader.source.where} records "
             f"{file.storage_version}.",
             file=str(location),
         )
@@ -126,7 +126,7 @@ def _check_file(reader: FragmentReader, place: int) -> None:
     outside = mismatched or max(file.columns.values(), default=0) >= columns
     if outside or min(file.column_indices, default=0) < 0:
         raise CorruptFileError(
-            f"{location} has {columns} columns, and {reader.source.where} lists "
+            f"{location} has {columns} columns, but {reader.source.where} lists "
             f"{len(file.fields)} fields in columns {list(file.column_indices)}.",
             file=str(location),
         )
@@ -190,7 +190,7 @@ def _fault(needed: _Needed) -> str:
     except FileNotFoundError:
         return f"{location.name} is missing"
     if location.size is not None and size != location.size:
-        return f"{location.name} has {size} bytes, and had {location.size}"
+        return f"{location.name} has {size} bytes instead of {location.size}"
     return ""
 
 
@@ -202,11 +202,11 @@ def _error(snapshot: Snapshot, faults: dict[int, list[str]]) -> CorruptFileError
         details.append(f"  {place}: {'; '.join(wrong[:_NAMED])}{more}")
     total = sum(map(len, faults.values()))
     return CorruptFileError(
-        f"Version {snapshot.version} of {snapshot.location.uri} lacks {plural(total, 'file')} of "
-        "other places:",
+        f"Version {snapshot.version} of {snapshot.location.uri} lacks {plural(total, 'file')} "
+        "outside of the dataset:",
         details=[*details, ""],
-        hint="Bring them back there. Where other versions are whole, ds.deepen() makes copies of "
-        "all that a version needs.",
+        hint="Restore the files there. If other versions are complete, ds.deepen() copies the "
+        "files that a version needs.",
         version=snapshot.version,
         bases=tuple(snapshot.manifest.base_path(base_id).path for base_id in faults),
         files=total,
@@ -225,9 +225,9 @@ def _warn_of_cleanup(snapshot: Snapshot, used: Collection[str]) -> None:
         load_snapshot(source, clone.ref_version)
     except VersionNotFoundError:
         warn(
-            f"Version {clone.ref_version} of {clone.ref_path}, which {snapshot.location.uri} was "
-            "cloned from, was cleaned up: its files are there yet, and the next cleanup may take "
-            "them. ds.deepen() copies them."
+            f"Version {clone.ref_version} of {clone.ref_path}, the source of the clone "
+            f"{snapshot.location.uri}, was cleaned up. Its files still exist, but the next "
+            "cleanup may remove them. ds.deepen() copies them."
         )
 
 

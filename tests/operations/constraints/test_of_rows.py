@@ -34,5 +34,5 @@ def test_one_that_cannot_be_read_lets_nothing_in(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path, primary_key="id")
     ds.initialize_mem_wal()
     lance.dataset(str(tmp_path)).update_config({f"{PREFIX}new": '{"version": 9}'})
-    with pytest.raises(UnsupportedFeatureError, match="of version 9"):
+    with pytest.raises(UnsupportedFeatureError, match="has version 9"):
         ds.mem_wal_writer(SHARD)

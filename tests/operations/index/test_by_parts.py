@@ -85,11 +85,11 @@ def test_parts_that_do_not_fit(tmp_path: Path) -> None:
     other = ds.create_index_uncommitted("int32", "BITMAP", fragment_ids=[1])
     text = ds.create_index_uncommitted("text", "BTREE", fragment_ids=[1])
     wrong = [
-        ([], "There is no segment"),
-        ([first, again], "Fragment 0 is in two"),
+        ([], "No segments were given"),
+        ([first, again], "Two segments cover fragment 0"),
         ([first, other], "not all of one kind"),
-        ([first, text], "of several columns"),
-        ([text], "not of column 'int32'"),
+        ([first, text], "on several columns"),
+        ([text], "not on column 'int32'"),
     ]
     for parts, told in wrong:
         with pytest.raises(InvalidArgumentError, match=told):

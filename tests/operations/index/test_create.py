@@ -79,9 +79,9 @@ def test_parameters(stable: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        (IndexConfig("btree", {"zone_size": 0}), "zone_size is 0"),
-        (IndexConfig("zonemap", {"rows_per_zone": "many"}), "rows_per_zone is 'many'"),
-        (IndexConfig("bloomfilter", {"probability": 1.5}), "probability is 1.5"),
+        (IndexConfig("btree", {"zone_size": 0}), "zone_size must be .* got 0"),
+        (IndexConfig("zonemap", {"rows_per_zone": "many"}), "rows_per_zone must be .* got 'many'"),
+        (IndexConfig("bloomfilter", {"probability": 1.5}), "probability must be .* got 1.5"),
         (IndexConfig("bitmap", {"zone_size": 3}), "no parameter 'zone_size'"),
     ],
 )
@@ -140,9 +140,9 @@ def test_names(tmp_path: Path) -> None:
     assert {index["type"] for index in ds.list_indices()} == {"ZoneMap", "Bitmap"}
     with pytest.raises(RuntimeError, match="on another column"):
         ds.create_scalar_index("y", "BTREE", name="x_idx")
-    with pytest.raises(IndexExistsError, match="replace=False"):
+    with pytest.raises(IndexExistsError, match="replace is False"):
         ds.create_scalar_index("x", "BTREE", name="x_idx", replace=False)
-    with pytest.raises(InvalidArgumentError, match="cannot be named '__lance_mine'"):
+    with pytest.raises(InvalidArgumentError, match="'__lance_mine' is reserved"):
         ds.create_scalar_index("x", "BTREE", name="__lance_mine")
     ds.drop_index("x_idx")
     assert [index["name"] for index in ds.list_indices()] == ["x_idx_2"]
@@ -155,16 +155,16 @@ def test_columns_that_cannot_be_indexed(tmp_path: Path) -> None:
     table = rows()
     ds = lk.write_dataset(table, str(tmp_path / "d.lance"))
     for kind, column in (("BTREE", "labels"), ("NGRAM", "int8"), ("LABEL_LIST", "text")):
-        with pytest.raises(TypeError, match=f"no {kind} index") as caught:
+        with pytest.raises(TypeError, match=f"cannot have a {kind} index") as caught:
             ds.create_scalar_index(column, kind)
         assert isinstance(caught.value, InvalidTypeError)
     with pytest.raises(ColumnNotFoundError, match="'nothing'"):
         ds.create_scalar_index("nothing", "BTREE")
-    with pytest.raises(NotImplementedError, match="'RTREE' are not offered"):
+    with pytest.raises(NotImplementedError, match="'RTREE' are not supported"):
         ds.create_scalar_index("text", "RTREE")
     with pytest.raises(NotImplementedError, match="2 columns"):
         ds.create_scalar_index(["text", "int8"], "BTREE")
-    with pytest.raises(InvalidArgumentError, match="index_uuid is 'mine'"):
+    with pytest.raises(InvalidArgumentError, match=r"index_uuid must be .* got 'mine'"):
         ds.create_scalar_index("text", "BTREE", index_uuid="mine")
     assert ds.version == 1
 
@@ -172,7 +172,7 @@ def test_columns_that_cannot_be_indexed(tmp_path: Path) -> None:
 def test_what_an_old_reader_would_lose_rows_by(tmp_path: Path) -> None:
     ds = lk.write_dataset({"x": [1]}, str(tmp_path / "d.lance"), enable_stable_row_ids=True)
     for kind in ("ZONEMAP", "BLOOMFILTER"):
-        with pytest.raises(InvalidArgumentError, match=r"loses rows.*oldest_reader"):
+        with pytest.raises(InvalidArgumentError, match=r"lose rows.*oldest_reader"):
             ds.create_scalar_index("x", kind)
         with lk.options(oldest_reader="14.0.2"):
             ds.create_scalar_index("x", kind)

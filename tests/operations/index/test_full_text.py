@@ -313,7 +313,7 @@ def test_lists_no_rows_and_names(tmp_path: Path) -> None:
     assert found(lance.dataset(place), "snow") == pytest.approx(found(ds, "snow"), rel=1e-5)
     assert found(ds, '"snow rain"').keys() == {0}
     assert ds.index_columns == {"t_idx": ("id",), "t_idx_2": ("t",)}
-    with pytest.raises(IndexExistsError, match="replace=False"):
+    with pytest.raises(IndexExistsError, match="replace is False"):
         ds.create_scalar_index("t", "INVERTED", replace=False)
     with pytest.raises(IndexExistsError, match="on another column"):
         ds.create_scalar_index("t", "INVERTED", name="t_idx")
@@ -434,7 +434,7 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
     lance.dataset(place).create_scalar_index("t", "INVERTED", base_tokenizer="icu")
     ds = lk.write_dataset({"id": [9], "t": ["lance"]}, place, mode="append")
     before = ds.list_indices()
-    with pytest.warns(UserWarning, match="'t_idx' stays as it is"):
+    with pytest.warns(UserWarning, match="'t_idx' was not updated"):
         ds.optimize.optimize_indices()
     assert ds.list_indices() == before
     ds.delete("id = 2")
@@ -446,16 +446,26 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "given", "error", "text"),
     [
-        ("id", {}, InvalidTypeError, "no INVERTED index"),
+        ("id", {}, InvalidTypeError, "cannot have a INVERTED index"),
         ("t", {"stemm": True}, InvalidArgumentError, "no parameter 'stemm'"),
-        ("t", {"stem": "yes"}, InvalidArgumentError, "stem is 'yes'"),
-        ("t", {"with_position": "yes"}, InvalidArgumentError, "with_position is 'yes'"),
-        ("t", {"base_tokenizer": "icu"}, InvalidArgumentError, "base_tokenizer is 'icu'"),
-        ("t", {"min_ngram_length": 0}, InvalidArgumentError, "min_ngram_length is 0"),
-        ("t", {"min_ngram_length": 4}, InvalidArgumentError, "4, max_ngram_length 3"),
-        ("t", {"max_token_length": 0}, InvalidArgumentError, "max_token_length is 0"),
-        ("t", {"custom_stop_words": "a"}, InvalidArgumentError, "custom_stop_words is 'a'"),
-        ("t", {"language": "Klingon"}, InvalidArgumentError, "language is 'Klingon'"),
+        ("t", {"stem": "yes"}, InvalidArgumentError, "stem must be .* got 'yes'"),
+        ("t", {"with_position": "yes"}, InvalidArgumentError, "with_position must be .* got 'yes'"),
+        (
+            "t",
+            {"base_tokenizer": "icu"},
+            InvalidArgumentError,
+            "base_tokenizer must be .* got 'icu'",
+        ),
+        ("t", {"min_ngram_length": 0}, InvalidArgumentError, "min_ngram_length must be .* got 0"),
+        ("t", {"min_ngram_length": 4}, InvalidArgumentError, "4 is larger than max_ngram_length 3"),
+        ("t", {"max_token_length": 0}, InvalidArgumentError, "max_token_length must be .* got 0"),
+        (
+            "t",
+            {"custom_stop_words": "a"},
+            InvalidArgumentError,
+            "custom_stop_words must be .* got 'a'",
+        ),
+        ("t", {"language": "Klingon"}, InvalidArgumentError, "language must be .* got 'Klingon'"),
     ],
 )
 def test_what_cannot_be_made(

@@ -161,7 +161,7 @@ def test_an_index_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
     (index,) = ds.list_indices()
     (path / "_indices" / index["uuid"] / "page_data.lance").write_bytes(b"no index")
     ds.insert(rows())
-    with pytest.warns(UserWarning, match="'int32_idx' cannot be read, and is made anew") as told:
+    with pytest.warns(UserWarning, match="'int32_idx' cannot be read and is rebuilt") as told:
         ds.optimize.optimize_indices()
     assert len(told) == 1
     assert _covered(ds, "int32_idx") == [[0, 1]]
@@ -179,13 +179,13 @@ def test_files_that_lack_what_their_kind_has(tmp_path: Path) -> None:
         write_file(LocalStore(place.parent).create_over(name), file)
     with pytest.raises(CorruptFileError, match="has no column 'max'"):
         ds.stats.index_stats("x_idx")
-    with pytest.raises(CorruptFileError, match=r"says of its tokens '\{late'"):
+    with pytest.raises(CorruptFileError, match="unknown token settings '\\{late"):
         ds.stats.index_stats("t_idx")
     ds.insert({"x": [10], "t": ["snow"]})
-    with pytest.warns(UserWarning, match="stays as it is|is made anew") as told:
+    with pytest.warns(UserWarning, match="was not updated|is rebuilt") as told:
         ds.optimize.optimize_indices()
     texts = {" ".join(str(one.message).split()[:4]) for one in told}
-    assert texts == {"Index 't_idx' stays as", "Index 'x_idx' cannot be"}
+    assert texts == {"Index 't_idx' was not", "Index 'x_idx' cannot be"}
     assert ds.stats.index_stats("x_idx")["num_unindexed_rows"] == 0
 
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
     shutil.copytree(folder / str(index.uuid), folder / str(other.uuid))
     operation = lk.LanceOperation.CreateIndex(new_indices=[other], removed_indices=[])
     ds = lk.LanceDataset.commit(ds.uri, operation, read_version=ds.version)
-    with pytest.raises(NotOfferedError, match="'other' is of kind RTree"):
+    with pytest.raises(NotOfferedError, match="'other' of kind RTree"):
         ds.optimize.optimize_indices(index_names=["other"])
     with pytest.raises(InvalidArgumentError, match="num_indices_to_merge"):
         ds.optimize.optimize_indices(num_indices_to_merge=-1)

@@ -74,7 +74,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
     ds, columns = _indexed(path, "BITMAP", False, theirs=False)
     for index in ds.list_indices():
         (path / "_indices" / index["uuid"] / "bitmap_page_lookup.lance").unlink()
-    with pytest.warns(UserWarning, match="cannot be read, and is made anew"):
+    with pytest.warns(UserWarning, match="cannot be read and is rebuilt"):
         ds.optimize.compact_files()
     assert unlike(path, columns) == []
     assert answered_by_index(path, "int32") > 0

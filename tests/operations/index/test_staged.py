@@ -126,16 +126,16 @@ def test_what_failed_is_done_again(place: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_cannot_be_put_together(place: str) -> None:
     ds, uuid = lk.dataset(place), str(uuid4())
-    with pytest.raises(InvalidArgumentError, match="are not there"):
+    with pytest.raises(InvalidArgumentError, match="are missing"):
         ds.merge_index_metadata(uuid, "INVERTED")
-    with pytest.raises(InvalidArgumentError, match="index_uuid is 'x'"):
+    with pytest.raises(InvalidArgumentError, match=r"index_uuid must be .* got 'x'"):
         ds.merge_index_metadata("x", "INVERTED")
     for kind in ("BTREE", "IVF_FLAT", "nope"):
         with pytest.raises(NotOfferedError, match="merge_existing_index_segments"):
             ds.merge_index_metadata(uuid, kind)
     with pytest.raises(InvalidArgumentError, match="has no fragment 99"):
         ds.create_scalar_index("t", "INVERTED", fragment_ids=[99])
-    with pytest.raises(InvalidArgumentError, match="asked for no fragment"):
+    with pytest.raises(InvalidArgumentError, match="No fragments"):
         ds.create_scalar_index("t", "INVERTED", fragment_ids=[])
     with pytest.raises(ColumnNotFoundError):
         ds.create_scalar_index("nope", "INVERTED", fragment_ids=[0])
@@ -144,9 +144,9 @@ def test_what_cannot_be_put_together(place: str) -> None:
     with pytest.raises(ValueError, match="create_index_uncommitted"):
         ds.create_scalar_index("n", "BTREE", fragment_ids=[0])
     ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
-    with pytest.raises(InvalidArgumentError, match="are not put together"):
+    with pytest.raises(InvalidArgumentError, match="are not merged yet"):
         commit(lk, place, uuid)
     ds.create_scalar_index("t", "INVERTED", fragment_ids=[1], index_uuid=uuid, stem=False)
-    with pytest.raises(InvalidArgumentError, match="not made with the same settings"):
+    with pytest.raises(InvalidArgumentError, match="built with different settings"):
         ds.merge_index_metadata(uuid, "INVERTED")
     assert not lk.dataset(place).list_indices()

@@ -126,7 +126,7 @@ result = [
 
 def test_centroids_that_are_given(tmp_path: Path) -> None:
     ds = lk.write_dataset({"n": range(4), "v": column([[0, 0], [1, 0], [9, 9], [8, 9]])}, tmp_path)
-    with pytest.raises(InvalidTypeError, match="of which no IVF_FLAT index"):
+    with pytest.raises(InvalidTypeError, match="cannot have a IVF_FLAT index"):
         ds.create_index("v", "IVF_FLAT")  # whole numbers
     rows = {"n": range(4), "v": column(np.array([[0, 0], [1, 0], [9, 9], [8, 9]], "f4"))}
     ds = lk.write_dataset(rows, tmp_path, mode="overwrite")
@@ -136,7 +136,7 @@ def test_centroids_that_are_given(tmp_path: Path) -> None:
         assert ds.to_table(["n"], nearest=nearest)["n"].to_pylist() == [3, 2]
     with pytest.raises(InvalidArgumentError, match=r"shape \(1, 3\)"):
         ds.create_index("v", "IVF_FLAT", ivf_centroids=[[1.0, 2, 3]], name="other")
-    with pytest.raises(InvalidTypeError, match="without rows of numbers"):
+    with pytest.raises(InvalidTypeError, match="with rows of numbers"):
         ds.create_index("v", "IVF_FLAT", ivf_centroids=[1, 2])
 
 
@@ -154,8 +154,8 @@ def test_few_rows_or_none(tmp_path: Path, partitions: int) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "num_sub_vectors are required for IVF_PQ"),
     ({"num_sub_vectors": 3}, r"dimension \(8\) must be divisible by num_sub_vectors \(3\)"),
-    ({"num_sub_vectors": 4, "num_bits": 5}, "num_bits is 5"),
-    ({"num_sub_vectors": 1, "num_bits": 4}, "num_bits is 4, of 1 parts"),
+    ({"num_sub_vectors": 4, "num_bits": 5}, "num_bits must be .* got 5"),
+    ({"num_sub_vectors": 1, "num_bits": 4}, "num_bits must be .* got 4 with 1"),
     ({"num_sub_vectors": 4, "metric": "near"}, "Metric 'near' not supported"),
     (
         {"num_sub_vectors": 4, "pq_codebook": np.ones((4, 256, 2))},
@@ -163,7 +163,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"num_sub_vectors": 4, "pq_codebook": np.ones((4, 9, 2)), "ivf_centroids": np.ones((1, 8))},
-        r"shape \(4, 9, 2\).* \(4, 256, 2\)",
+        r"shape \(4, 256, 2\), got \(4, 9, 2\)",
     ),
     (
         {"num_sub_vectors": 4, "num_partitions": 2, "ivf_centroids": np.ones((1, 8))},
@@ -176,27 +176,27 @@ def test_what_cannot_be(tmp_path: Path) -> None:
     ds = lk.write_dataset({"n": range(20), "v": column(drawn(20))}, tmp_path / "v")
     texts = lk.write_dataset({"t": ["late snow"]}, tmp_path / "t")
     ds.create_index("v", "IVF_FLAT")
-    with pytest.raises(IndexExistsError, match="replace=False"):
+    with pytest.raises(IndexExistsError, match="replace is False"):
         ds.create_index("v", "ivf_flat")
     with pytest.raises(ColumnNotFoundError):
         ds.create_index("w", "IVF_FLAT")
-    with pytest.raises(InvalidTypeError, match="'n' is of type int64"):
+    with pytest.raises(InvalidTypeError, match="'n' of type int64"):
         ds.create_index("n", "IVF_FLAT")
-    with pytest.raises(NotOfferedError, match="'IVF_RQ' are not made"):
+    with pytest.raises(NotOfferedError, match="of type 'IVF_RQ'"):
         ds.create_index("v", "IVF_RQ")
-    with pytest.raises(InvalidArgumentError, match="float32 are not indexed by hamming"):
+    with pytest.raises(InvalidArgumentError, match="hamming does not support vectors of float32"):
         ds.create_index("v", "IVF_FLAT", metric="hamming", replace=True)
     for wrong, told in WRONG:
         with pytest.raises(ValueError, match=told):
             ds.create_index("v", "IVF_PQ", replace=True, **wrong)
-    with pytest.raises(InvalidArgumentError, match="num_partitions is 0"):
+    with pytest.raises(InvalidArgumentError, match=r"num_partitions must be .* got 0"):
         ds.create_index("v", "IVF_FLAT", num_partitions=0, replace=True)
     with pytest.raises(InvalidArgumentError, match="fragment_ids"):
         ds.create_index("v", "IVF_FLAT", fragment_ids=[0], replace=True)
     for name in ("", "__lance_frag_reuse"):
-        with pytest.raises(InvalidArgumentError, match="cannot be named"):
+        with pytest.raises(InvalidArgumentError, match="is reserved"):
             ds.create_index("v", "IVF_FLAT", name=name)
-        with pytest.raises(InvalidArgumentError, match="cannot be named"):
+        with pytest.raises(InvalidArgumentError, match="is reserved"):
             texts.create_scalar_index("t", "INVERTED", name=name)
     version = ds.version
     ds.create_index("v", "IVF_FLAT", replace=True, target_partition_size=5, train=True)
@@ -266,10 +266,12 @@ def test_graphs_stay_as_they_are(tmp_path: Path) -> None:
     lance.dataset(uri).create_index("v", "IVF_HNSW_SQ", num_partitions=1)
     ds = lk.write_dataset({"n": [300], "v": column(drawn(1))}, uri, mode="append")
     before = ds.list_indices()
-    with pytest.warns(UserWarning, match="'v_idx' stays as it is.* IVF_HNSW_SQ by l2 is not kept"):
+    with pytest.warns(
+        UserWarning, match="'v_idx' was not updated.* IVF_HNSW_SQ with metric l2 cannot be"
+    ):
         ds.optimize.optimize_indices()
     assert ds.list_indices() == before
-    with pytest.warns(UserWarning, match="'v_idx' does not cover the rows that were compacted"):
+    with pytest.warns(UserWarning, match="'v_idx' lost the compacted rows"):
         done = ds.optimize.compact_files()
     assert (done.left_to_indices, done.fragments_removed) == ({}, 3)
     q = drawn(1)[0]
@@ -378,7 +380,7 @@ def test_what_is_told_of_an_index(tmp_path: Path, label: str, more: dict[str, An
     ds.create_scalar_index("n", "BTREE")
     with pytest.raises(ValueError, match="not vector index"):
         VectorIndexReader(ds, "n_idx")
-    with pytest.raises(IndexNotFoundError, match="no index of vectors"):
+    with pytest.raises(IndexNotFoundError, match="no vector index"):
         ds.centroids(column="n")
 
 
@@ -386,9 +388,9 @@ def test_bits(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     values = np.random.default_rng(1).integers(0, 256, (500, 5), np.uint8)
     ds = lk.write_dataset({"n": range(500), "v": column(values)}, uri, max_rows_per_file=300)
-    with pytest.raises(InvalidArgumentError, match="uint8 are not indexed by l2"):
+    with pytest.raises(InvalidArgumentError, match="l2 does not support vectors of uint8"):
         ds.create_index("v", "IVF_FLAT")
-    with pytest.raises(InvalidArgumentError, match="No IVF_SQ index"):
+    with pytest.raises(InvalidArgumentError, match="IVF_SQ indices do not support"):
         ds.create_index("v", "IVF_SQ", metric="hamming")
     ds.create_index("v", "IVF_FLAT", metric="hamming", num_partitions=4)
     lk.write_dataset({"n": range(500, 520), "v": column(values[:20])}, uri, mode="append")
