@@ -243,7 +243,7 @@ def _refuse(value: Any, beyond: pa.BooleanArray | pa.BooleanScalar, kind: pa.Dat
 def nearest(value: Numbers, kind: pa.DataType) -> Numbers:
     """Cast numbers to the nearest float of a width; values beyond the range become infinite."""
     if not pt.is_floating(kind):
-        raise TypeError(f"{kind} is no type of floats")
+        raise TypeError(f"{kind} is not a float type")
     return pc.cast(_doubles(value) if pt.is_decimal(value.type) else value, kind, safe=False)
 
 

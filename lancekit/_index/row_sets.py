@@ -212,7 +212,7 @@ def bitmaps(data: bytes, form: SetForm = SetForm.SIZED) -> Iterator[tuple[int, B
 
 
 def _damaged() -> CorruptFileError:
-    return CorruptFileError("A set of rows of an index is damaged.")
+    return CorruptFileError("A row set of an index is damaged.")
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ def default_batch_rows() -> int:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     warn(
-        f"{_BATCH_VARIABLE} is {shown(text)}, which is no whole number above 0: batches have "
+        f"{_BATCH_VARIABLE} must be an integer of 1 or more, got {shown(text)}: batches have "
         f"{BATCH_ROWS} rows."
     )
     return BATCH_ROWS

@@ -173,7 +173,7 @@ class IndexLookup:
             fragment = self.snapshot.fragment(id_)
             if fragment is not None and found.max() >= fragment.physical_rows:
                 raise CorruptFileError(
-                    f"it finds row {found.max()} of fragment {id_}, which has "
+                    f"it returns row {found.max()} of fragment {id_}, which has "
                     f"{fragment.physical_rows}"
                 )
 
@@ -253,7 +253,7 @@ def lookup_of(
         try:
             reuse = reuse_of(snapshot)
         except (LancekitError, OSError) as error:
-            warn_unused(moved, f"cannot be read, without which no other can: {error}")
+            warn_unused(moved, f"cannot be read, and other indices need it: {error}")
             return None
     return IndexLookup(
         snapshot=snapshot,

@@ -39,7 +39,7 @@ def parse_orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
         return ()
     if isinstance(order_by, str) or not isinstance(order_by, Iterable):
         raise InvalidTypeError(
-            f"order_by is {shown(order_by)}.",
+            f"order_by must be a list, got {shown(order_by)}.",
             hint="Pass a list of column names or ColumnOrdering objects.",
         )
     return tuple(map(_parse, order_by))
@@ -51,8 +51,7 @@ def _parse(ordering: object) -> ColumnOrdering:
     name = getattr(ordering, "column_name", None)
     if not isinstance(name, str):
         raise InvalidTypeError(
-            f"order_by holds {shown(ordering)}.",
-            hint="Pass column names, or ColumnOrdering objects.",
+            f"order_by must contain column names or ColumnOrdering objects, got {shown(ordering)}."
         )
     return ColumnOrdering(
         name,

@@ -63,8 +63,7 @@ def plan_columns(
         for pair in columns.items():
             if not all(isinstance(one, str) for one in pair):
                 raise InvalidTypeError(
-                    f"columns holds {shown(pair)}.",
-                    hint="Pass SQL expressions by the names of their results.",
+                    f"columns must map names to SQL expressions, got {shown(pair)}."
                 )
         outputs = [
             own[name] if name == sql and name in own else _computed(arrow, name, sql)
@@ -92,10 +91,7 @@ def column_names(columns: object) -> list[str]:
     names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
     for name in names:
         if not isinstance(name, str):
-            raise InvalidTypeError(
-                f"columns holds {shown(name)}.",
-                hint="Pass a list of column names, or a dictionary.",
-            )
+            raise InvalidTypeError(f"columns must be a list of names or a dict, got {shown(name)}.")
     return names
 
 
@@ -104,7 +100,7 @@ def _names(columns: Sequence[str]) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+            raise InvalidArgumentError(f"columns contains {name!r} twice.", column=name)
         seen.add(name)
     return names
 

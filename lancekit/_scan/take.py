@@ -46,7 +46,7 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
         return np.empty(0, np.int64)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidTypeError(
-            f"Row positions must be a flat list of whole numbers, not {shown(indices)}.",
+            f"Row positions must be a flat list of integers, got {shown(indices)}.",
             hint="Pass positions such as [0, 5, 7].",
         )
     if values.dtype.kind == "u":
@@ -56,7 +56,7 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
     if len(outside):
         raise RowOutOfRangeError(
             f"Row {outside[0]} does not exist: the version has {num_rows} rows.",
-            hint="Positions start at 0; negative ones are not counted from the end.",
+            hint="Positions start at 0; negative positions do not count from the end.",
             row=int(outside[0]),
             num_rows=num_rows,
         )
@@ -283,7 +283,7 @@ def _check_addresses(sources: FragmentSources, missing: Numbers) -> None:
     for address in missing.tolist():
         id_, offset = row_address.parts(address)
         if offset >= rows.get(id_, 0):
-            raise _no_row("address", address, "been in a fragment that is gone")
+            raise _no_row("address", address, "been in a removed fragment")
 
 
 def _no_row(kind: str, row: int, perhaps: str) -> RowNotFoundError:

@@ -12,7 +12,7 @@ from lancekit.errors import LancekitError
 
 T = TypeVar("T")
 
-_ROWS = "all rows are looked at"
+_ROWS = "all rows are scanned"
 #: the warnings that were already shown
 _warned: set[tuple[object, str]] = set()
 
@@ -29,7 +29,7 @@ def is_supported(index: IndexMetadata, kind: IndexKind, instead: str = _ROWS) ->
     """Return True if a segment has a supported version; warn if not."""
     is_newer = (index.index_version or 0) > kind.newest
     if is_newer:
-        why = f"has version {index.index_version}, and {kind.newest} is known"
+        why = f"has version {index.index_version}, but {kind.newest} is supported"
         warn_unused(index, why, instead)
     return not is_newer
 

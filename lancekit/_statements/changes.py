@@ -175,7 +175,7 @@ def fitting(value: Expr, column: Column, tree: exp.Expression, scope: Scope) -> 
         return value
     raise scope.text.fail(
         tree,
-        f"{value.kind} does not become column {column.name!r} of type {column.kind}:",
+        f"{value.kind} cannot be converted to column {column.name!r} of type {column.kind}:",
         "Write a CAST, or another value.",
         column=column.name,
     )
@@ -292,10 +292,10 @@ def alter(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     actions = tree.args["actions"]
     kinds = {type(one) for one in actions}
     if len(kinds) > 1 or (len(actions) > 1 and kinds != {exp.ColumnDef}):
-        raise scope.text.fail(actions[1], "one statement makes one change of columns:")
+        raise scope.text.fail(actions[1], "one statement can make only one change of columns:")
     rule = _ACTIONS.get(type(actions[0]))
     if rule is None:
-        raise scope.text.fail(actions[0], "this is no change of columns:")
+        raise scope.text.fail(actions[0], "this is not a change of columns:")
     method, args = rule(actions, seen, scope)
     found = getattr(handle.explain if preview else handle, method)(*args)
     return found if preview else handle.get_version()
@@ -308,7 +308,7 @@ def _added(actions: list[exp.Expression], _seen: Seen, scope: Scope) -> Done:
         scope.text.only(one, "this", "kind")
         kind = type_of(one.args["kind"]) if one.args.get("kind") is not None else None
         if kind is None:
-            raise scope.text.fail(one, f"column {one.name!r} needs a type that a cast has:")
+            raise scope.text.fail(one, f"column {one.name!r} needs a type that a cast supports:")
         fields.append(pa.field(one.name, kind))
     return "add_columns", (pa.schema(fields),)
 
@@ -337,7 +337,7 @@ def _altered(actions: list[exp.Expression], seen: Seen, scope: Scope) -> Done:
     if one.args.get("dtype") is not None:
         kind = type_of(one.args["dtype"])
         if kind is None:
-            raise scope.text.fail(one, "there is no such type of columns:")
+            raise scope.text.fail(one, "this is not a column type:")
         change["data_type"] = kind
     elif "allow_null" in one.args:
         change["nullable"] = bool(one.args["allow_null"])
@@ -362,7 +362,7 @@ def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     table = tree.this
     version = table.args.get("version")
     if version is None:
-        raise scope.text.fail(table, "RESTORE goes TO VERSION AS OF or TO TIMESTAMP AS OF:")
+        raise scope.text.fail(table, "RESTORE needs TO VERSION AS OF or TO TIMESTAMP AS OF:")
     table.set("version", None)
     handle = handle_of(table, scope)
     table.set("version", version)
@@ -378,7 +378,7 @@ def _at(handle: LanceDataset, table: object, scope: Scope) -> LanceDataset:
     pinned = version_of(handle, table, scope)
     if pinned.branch != handle.branch:
         raise scope.text.fail(
-            table, f"this version is of branch {pinned.branch!r}, and not of {handle.branch!r}:"
+            table, f"this version belongs to branch {pinned.branch!r}, not to {handle.branch!r}:"
         )
     return handle.checkout_version(pinned.version)
 
@@ -398,5 +398,5 @@ def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     del preview  # nothing changes
     scope.text.only(tree, "this", "style")
     if str(tree.args.get("style") or "").upper() != "HISTORY":
-        raise scope.text.fail(tree, "only DESCRIBE HISTORY is part of these statements:")
+        raise scope.text.fail(tree, "only DESCRIBE HISTORY is supported:")
     return handle_of(tree.this, scope).versions()

@@ -302,7 +302,7 @@ class _Subqueries:
                 return Expr("literal", (), pa.bool_(), False, expr.place)
             return Expr("in", (*args, *dict.fromkeys(values)), pa.bool_(), place=expr.place)
         if len(values) > 1:
-            message = f"a query in the place of a value gives {len(values)} rows:"
+            message = f"a scalar subquery gives {len(values)} rows instead of one:"
             raise self.scope.text.fail(expr, message)
         return values[0] if values else Expr("literal", (), expr.kind)
 
@@ -316,5 +316,5 @@ class _Subqueries:
         kind = expr.value.outputs[0].expr.kind
         found = constant(value, expr.place)
         if found is None:
-            raise self.scope.text.fail(expr, f"a query in a change gives no values of {kind}:")
+            raise self.scope.text.fail(expr, f"a subquery cannot give values of {kind}:")
         return replace(found, kind=kind)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _PLACES = (
-    "Such queries stand in WHERE: [NOT] EXISTS (...) joined by AND, OR and NOT, [NOT] IN (...) "
-    "joined by AND, and aggregates in the place of a value."
+    "Correlated subqueries are supported in WHERE: [NOT] EXISTS (...) joined by AND, OR and NOT, "
+    "[NOT] IN (...) joined by AND, and aggregates as a value."
 )
 _SHAPE = (
-    "Compare the row in its WHERE; without GROUP BY, DISTINCT, ORDER BY and LIMIT, and not from "
-    "within another query."
+    "Compare with the outer row in its WHERE, without GROUP BY, DISTINCT, ORDER BY and LIMIT, and "
+    "not from within another subquery."
 )
 
 
@@ -45,7 +45,7 @@ def check_condition(expr: Expr, text: Text, *, whole: bool = True) -> None:
                 check_value(arg, text)
             if outer_columns(expr.value):
                 if expr.op == "in query" and not whole:
-                    message = "this query looks at the row, and is beside OR or below NOT:"
+                    message = "this correlated subquery is beside OR or below NOT:"
                     raise text.fail(expr, message, _PLACES)
                 _check_shape(expr, text)
         case _:
@@ -59,18 +59,18 @@ def check_value(expr: Expr, text: Text) -> None:
     """
     for part in _correlated(expr):
         if part.op != "query":
-            raise text.fail(part, "this query looks at the row, and is within a value:", _PLACES)
+            raise text.fail(part, "this correlated subquery is within a value:", _PLACES)
         _check_shape(part, text)
         query = part.value
         if query.group != () or not is_grouped([query.outputs[0].expr]):
-            hint = "Write min(), max() or another aggregate of what is found."
-            raise text.fail(part, "this query looks at the row, and may find many:", hint)
+            hint = "Use min(), max() or another aggregate."
+            raise text.fail(part, "this correlated subquery may find several rows:", hint)
         own = set(relations_of(query))
         for condition in query.where:
             mixed = any(_is_outer(a, own) and _is_inner(a, own) for a in condition.args)
             if _is_outer(condition, own) and (condition.op != "=" or mixed):
                 hint = "Write EXISTS (...), or MERGE INTO ... USING (SELECT ...)."
-                raise text.fail(part, "this query compares the row by more than equality:", hint)
+                raise text.fail(part, "this correlated subquery needs equality with the row:", hint)
 
 
 def check_no_row(expr: Expr, text: Text) -> None:
@@ -78,7 +78,7 @@ def check_no_row(expr: Expr, text: Text) -> None:
     for part in _correlated(expr):
         raise text.fail(
             part,
-            "a query in a MERGE cannot look at the row that changes:",
+            "a subquery in a MERGE cannot use the row that changes:",
             "Join it in the source: USING (SELECT ... FROM source JOIN ...).",
         )
 
@@ -95,7 +95,7 @@ def _check_shape(part: Expr, text: Text) -> None:
         query.distinct or query.order or query.limit is not None or query.offset is not None
     )
     if not plain or (part.op != "query" and (query.group is not None or query.having is not None)):
-        raise text.fail(part, "this query looks at the row, and is no plain SELECT:", _SHAPE)
+        raise text.fail(part, "this correlated subquery is not a plain SELECT:", _SHAPE)
     own = set(relations_of(query))
     elsewhere = [*(output.expr for output in query.outputs), *_conditions(query)]
     inner = [p for one in (*query.where, *elsewhere) for p in one.walk() if p.is_query]
@@ -103,7 +103,7 @@ def _check_shape(part: Expr, text: Text) -> None:
     if any(_is_outer(one, own) for one in elsewhere) or any(
         outer_columns(p.value, own) for p in inner
     ):
-        raise text.fail(part, "this query looks at the row outside of its WHERE:", _SHAPE)
+        raise text.fail(part, "this correlated subquery uses the row outside of its WHERE:", _SHAPE)
 
 
 def _conditions(query: Select) -> Sequence[Expr]:
@@ -141,8 +141,8 @@ def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
     if expr.op == "column":
         raise text.fail(
             expr,
-            "this column stands beside aggregates, and rows are not grouped by it:",
-            "Name it behind GROUP BY, or say which value: min(), max().",
+            "this column is beside aggregates, but not in GROUP BY:",
+            "Add it to GROUP BY, or choose a value: min(), max().",
         )
     for arg in (*expr.args[0].args, *expr.args[1:]) if expr.op == "window" else expr.args:
         check_grouped(arg, group, text)
@@ -151,4 +151,4 @@ def check_grouped(expr: Expr, group: Sequence[Expr], text: Text) -> None:
 def check_comparable(expr: Expr, what: str, tree: exp.Expression, scope: Scope) -> None:
     """Raise if engines compare or order a type differently, such as lists and structs."""
     if family(expr.kind) == "other":
-        raise scope.text.fail(tree, f"{what} does not compare {expr.kind}:")
+        raise scope.text.fail(tree, f"{what} cannot compare {expr.kind}:")

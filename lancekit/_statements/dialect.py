@@ -21,8 +21,8 @@ from lancekit._statements.scope import mark_starts, misplaced, unclosed
 
 #: the hint for an unknown statement
 STATEMENTS = (
-    "There are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, RESTORE, OPTIMIZE and "
-    "DESCRIBE HISTORY."
+    "Supported statements are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, "
+    "RESTORE, OPTIMIZE and DESCRIBE HISTORY."
 )
 #: the first words of statements
 BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
@@ -136,7 +136,7 @@ def parse_statements(text: str) -> list[exp.Expression]:
     """
     if alone := _SURROGATE.search(text):
         code = f"U+{ord(alone[0]):04X}"
-        raise failure(text, f"{code} is half of a character, and no text has one:", alone.start())
+        raise failure(text, f"{code} is an unpaired surrogate:", alone.start())
     dialect = Dialect.get_or_raise(_Statements)
     try:
         pieces = dialect.tokenize(text)
@@ -152,9 +152,9 @@ def parse_statements(text: str) -> list[exp.Expression]:
         if piece.token_type is TokenType.IDENTIFIER and text[piece.start] == '"':
             raise failure(
                 text,
-                "double quotes are names elsewhere and text in filters, and neither here:",
+                "double quotes are ambiguous: elsewhere they are for names, in filters for text:",
                 piece.start,
-                f"Write `{piece.text}` for a name, '{piece.text}' for text.",
+                f"Write `{piece.text}` for a name, or '{piece.text}' for text.",
             )
     try:
         trees = [tree for tree in dialect.parse(text) if not isinstance(tree, exp.Semicolon | None)]

@@ -37,8 +37,8 @@ Rule: TypeAlias = Callable[[exp.Expression, Scope], Expr]
 _REFUSED: Mapping[type, tuple[str, str]] = {
     exp.IgnoreNulls: (
         "IGNORE NULLS",
-        "Aggregates ignore nulls without it. For lag, lead and other window functions, leave the "
-        "nulls out in a subquery: FROM (SELECT * FROM t WHERE x IS NOT NULL).",
+        "Aggregates ignore nulls without it. For lag, lead and other window functions, remove the "
+        "nulls in a subquery: FROM (SELECT * FROM t WHERE x IS NOT NULL).",
     ),
     exp.RespectNulls: ("RESPECT NULLS", "Leave it out: window functions count nulls without it."),
 }
@@ -52,7 +52,7 @@ def compile_expression(tree: exp.Expression, scope: Scope) -> Expr:
     rule = _RULES.get(type(tree))
     if rule is None:
         what, hint = _REFUSED.get(type(tree), (_shown(tree), ""))
-        raise scope.text.fail(tree, f"{what} is not part of these statements:", hint)
+        raise scope.text.fail(tree, f"{what} is not supported:", hint)
     handled = _MORE.get(type(tree), ())
     scope.text.only(tree, "this", "expression", "expressions", *handled)
     return replace(rule(tree, scope), place=start_of(tree))
@@ -62,7 +62,7 @@ def condition(tree: exp.Expression, scope: Scope, what: str) -> Expr:
     """Bind a condition; raise if its type is not boolean or null."""
     found = compile_expression(tree, scope)
     if family(found.kind) not in ("condition", "null"):
-        raise scope.text.fail(tree, f"{what} takes a condition, and this gives {found.kind}:")
+        raise scope.text.fail(tree, f"{what} needs a condition, but this gives {found.kind}:")
     return found
 
 
@@ -90,7 +90,7 @@ def _literal(tree: exp.Expression, scope: Scope) -> Expr:
     value = tree.this if tree.is_string else number(tree.this)
     found = None if value is None and not tree.is_string else constant(value)
     if found is None:
-        raise scope.text.fail(tree, f"{tree.this[:60]} is beyond the whole numbers of a bigint:")
+        raise scope.text.fail(tree, f"{tree.this[:60]} is out of range for a bigint:")
     return found
 
 
@@ -98,9 +98,9 @@ def _parameter(tree: exp.Expression, scope: Scope) -> Expr:
     value = parameter(tree, scope)
     found = constant(value)
     if found is None:
-        hint = "Numbers, text, bytes, truths and moments can be bound; a list behind IN."
+        hint = "Pass numbers, text, bytes, booleans, dates and times, or a list behind IN."
         raise scope.text.fail(
-            tree, f"${tree.name} is a {type(value).__name__}, which is no value of SQL:", hint
+            tree, f"${tree.name} is a {type(value).__name__}, which is not a SQL value:", hint
         )
     return found
 
@@ -187,13 +187,13 @@ def _in(tree: exp.Expression, scope: Scope) -> Expr:
     if query := tree.args.get("query"):
         found = scope.text.query(query.this if isinstance(query, exp.Subquery) else query, scope)
         if len(found.outputs) != 1:
-            raise scope.text.fail(query, "IN takes a query of one column:")
+            raise scope.text.fail(query, "IN needs a subquery with one column:")
         return _among_query(value, found, tree, scope)
     items = list[Expr]()
     for one in tree.expressions:
         items += _listed(one, scope) or [compile_expression(one, scope)]
     if not items:
-        raise scope.text.fail(tree, "IN takes a list of values in parentheses, and here is none:")
+        raise scope.text.fail(tree, "IN needs a list of values in parentheses:")
     return Expr("in", tuple(coerce([value, *items], "IN", tree, scope)), BOOL)
 
 
@@ -208,7 +208,7 @@ def _listed(tree: exp.Expression, scope: Scope) -> list[Expr]:
         return []
     found = [constant(one, start_of(tree)) for one in value]
     if None in found or not found:
-        raise scope.text.fail(tree, f"${tree.name} is no list of values that SQL has:")
+        raise scope.text.fail(tree, f"${tree.name} is not a list of SQL values:")
     return [one for one in found if one is not None]
 
 
@@ -217,8 +217,8 @@ def _among_query(value: Expr, query: Query, tree: exp.Expression, scope: Scope) 
     column = Expr("column", (), kind)  # stands for the query's column
     one, other = coerce([value, column], "IN", tree, scope)
     if other is not column:
-        hint = "Write a CAST in the query."
-        raise scope.text.fail(tree, f"IN compares {value.kind} with a query of {kind}:", hint)
+        hint = "Add a CAST in the subquery."
+        raise scope.text.fail(tree, f"IN compares {value.kind} with a subquery of {kind}:", hint)
     return Expr("in query", (one,), BOOL, query)
 
 
@@ -229,7 +229,7 @@ def _exists(tree: exp.Expression, scope: Scope) -> Expr:
 def _subquery(tree: exp.Expression, scope: Scope) -> Expr:
     found = scope.text.query(tree.this, scope)
     if len(found.outputs) != 1:
-        raise scope.text.fail(tree, "a query in the place of a value has one column:")
+        raise scope.text.fail(tree, "a scalar subquery must have one column:")
     return Expr("query", (), found.outputs[0].expr.kind, found)
 
 
@@ -251,10 +251,10 @@ def _like(tree: exp.Expression, scope: Scope) -> Expr:
     sides = [compile_expression(side, scope) for side in (tree.this, tree.expression)]
     pattern = sides[1]
     if not is_constant(pattern) or not isinstance(pattern.value, str | None):
-        raise scope.text.fail(pattern, "LIKE takes a pattern that is a constant:")
+        raise scope.text.fail(pattern, "the pattern of LIKE must be a constant:")
     if _ends_escape(pattern.value or ""):
-        hint = "A backslash stands before %, _ or another backslash."
-        raise scope.text.fail(pattern, "the pattern escapes what needs none:", hint)
+        hint = "Use a backslash only before %, _ or another backslash."
+        raise scope.text.fail(pattern, "the pattern has an unnecessary escape:", hint)
     if isinstance(tree, exp.ILike):
         sides = [call("lower", [side], tree, scope) for side in sides]
     found = _operator("like", sides, tree, scope)
@@ -300,7 +300,7 @@ def _call(tree: exp.Expression, scope: Scope) -> Expr:
         unit = tree.expressions[0] if len(tree.expressions) == 2 else None
         if not isinstance(unit, exp.Literal) or unit.this.lower() not in TRUNCATED:
             raise scope.text.fail(
-                tree, "date_trunc takes a unit in quotes, and a moment:", ", ".join(TRUNCATED)
+                tree, "date_trunc takes a unit in quotes and a timestamp:", ", ".join(TRUNCATED)
             )
         args = [compile_expression(tree.expressions[1], scope)]
         unit_name = unit.this.lower()
@@ -309,7 +309,7 @@ def _call(tree: exp.Expression, scope: Scope) -> Expr:
     given = tree.expressions[0].expressions if distinct else tree.expressions
     if len(given) == 1 and isinstance(given[0], exp.Star):
         if name != "count" or distinct:
-            raise scope.text.fail(tree, f"* goes with count, not with {name}:")
+            raise scope.text.fail(tree, f"* is only for count, not for {name}:")
         given = []
     args = [compile_expression(one, _inside(name, tree, scope)) for one in given]
     return call(name, args, tree, scope, distinct=distinct)
@@ -319,14 +319,14 @@ def _inside(name: str, tree: exp.Expression, scope: Scope) -> Scope:
     if name not in AGGREGATES:
         return scope
     if not scope.aggregates:
-        raise scope.text.fail(tree, f"{name} cannot stand here, where each row is by itself:")
+        raise scope.text.fail(tree, f"{name} is an aggregate, which cannot be used here:")
     return replace(scope, aggregates=False, windows=False)
 
 
 def _filtered(tree: exp.Expression, scope: Scope) -> Expr:
     found = compile_expression(tree.this, scope)
     if found.op != "aggregate":
-        raise scope.text.fail(tree, "FILTER goes behind an aggregate:")
+        raise scope.text.fail(tree, "FILTER must follow an aggregate:")
     inner = replace(scope, aggregates=False, windows=False)
     where = condition(tree.expression.this, inner, "FILTER")
     name, distinct, _ = found.value
@@ -335,16 +335,16 @@ def _filtered(tree: exp.Expression, scope: Scope) -> Expr:
 
 def _window(tree: exp.Expression, scope: Scope) -> Expr:
     if not scope.windows:
-        raise scope.text.fail(tree, "OVER cannot stand here, only in the columns of a query:")
+        raise scope.text.fail(tree, "OVER is only supported in the columns of a query:")
     inner = replace(scope, aggregates=True, windows=False)
     function = compile_expression(tree.this, inner)
     if function.op not in ("aggregate", "window function"):
-        raise scope.text.fail(tree, "OVER goes behind an aggregate or a window function:")
+        raise scope.text.fail(tree, "OVER must follow an aggregate or a window function:")
     parts = [compile_expression(one, inner) for one in tree.args.get("partition_by") or ()]
     order = tree.args.get("order")
     sorts = order.expressions if order is not None else []
     if function.op == "window function" and not sorts:
-        raise scope.text.fail(tree, "this needs an ORDER BY in its OVER:")
+        raise scope.text.fail(tree, "this function needs an ORDER BY in its OVER:")
     by = [compile_expression(one.this, inner) for one in sorts]
     how = tuple((bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in sorts)
     return Expr("window", (function, *parts, *by), function.kind, (len(parts), how))

@@ -304,7 +304,7 @@ def call(
     if name in AGGREGATES:
         return _aggregate_call(name, args, tree, scope, distinct=distinct)
     if distinct:
-        raise scope.text.fail(tree, f"DISTINCT goes with aggregates, not with {name}:")
+        raise scope.text.fail(tree, f"DISTINCT is for aggregates, not for {name}:")
     if name in WINDOWS:
         found = apply(name, WINDOWS[name], args, tree, scope)
         return Expr("window function", found.args, found.kind, name)
@@ -312,7 +312,7 @@ def call(
         close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, *WINDOWS], 3, 0.6)
         raise scope.text.fail(
             tree,
-            f"there is no function {name!r} that means the same on all engines:",
+            f"there is no function {name!r} with the same meaning on all engines:",
             f"Did you mean {' or '.join(close)}?" if close else "",
             function=name,
         )
@@ -336,14 +336,14 @@ def apply(
         _check(name, wanted[at], arg, scope)
         test = (function.literal or {}).get(at)
         if test is not None and not (is_constant(arg) and test(arg.value)):
-            message = f"argument {at + 1} of {name} is a constant, and a number that counts:"
+            message = f"argument {at + 1} of {name} must be a constant positive integer:"
             raise scope.text.fail(arg, message)
     given, same = list(args), [at for at, one in enumerate(wanted) if one == "same"]
     coerced = coerce([args[at] for at in same], name, tree, scope) if same else []
     for at, arg in zip(same, coerced, strict=True):
         given[at] = arg
     if same and function.kind == BOOL and family(coerced[0].kind) == "other":
-        raise scope.text.fail(tree, f"{name} does not compare {coerced[0].kind}:")
+        raise scope.text.fail(tree, f"{name} cannot compare {coerced[0].kind}:")
     given = [_wide(function.wide, arg, given) for arg in given]
     kind = function.kind
     if isinstance(kind, str):
@@ -364,7 +364,7 @@ def _check(name: str, wanted: str, arg: Expr, scope: Scope) -> None:
         scan = """ds.to_table(columns={"hour": "date_trunc('hour', at)"})"""
         hint = f"Scans know time zones: pass the rows of one as the table, such as {scan}."
     shown = wanted.replace("|", ", ")
-    raise scope.text.fail(arg, f"{name} takes {shown}, and this is {arg.kind}:", hint)
+    raise scope.text.fail(arg, f"{name} takes {shown}, but this is {arg.kind}:", hint)
 
 
 def _wide(wide: str, arg: Expr, args: Sequence[Expr]) -> Expr:
@@ -379,15 +379,15 @@ def _aggregate_call(
 ) -> Expr:
     function = AGGREGATES[name]
     if not scope.aggregates:
-        raise scope.text.fail(tree, f"{name} cannot stand here, where each row is by itself:")
+        raise scope.text.fail(tree, f"{name} is an aggregate, which cannot be used here:")
     if name == "count" and not args:
         return Expr("aggregate", (), BIGINT, (name, False, False))
     if distinct and "{d}" not in function.local:
         distinct = name not in ("min", "max", "bool_and", "bool_or")
         if distinct:
-            raise scope.text.fail(tree, f"DISTINCT does not go with {name}:")
+            raise scope.text.fail(tree, f"DISTINCT is not supported for {name}:")
     if distinct and args and family(args[0].kind) == "other":
-        raise scope.text.fail(tree, f"DISTINCT does not compare {args[0].kind}:")
+        raise scope.text.fail(tree, f"DISTINCT cannot compare {args[0].kind}:")
     exact = name == "sum" and args and family(args[0].kind) == "decimal"
     if exact and len(args) == 1:
         kind = decimal_of(args[0].kind)

@@ -254,8 +254,8 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
         return Expr("cast", (value,), kind)
     raise scope.text.fail(
         tree,
-        f"a cast of {value.kind} to {kind} is not the same on all engines:",
-        "Cast such a column where its rows come from, or in a frame of yours.",
+        f"a cast of {value.kind} to {kind} gives different results on different engines:",
+        "Cast the column in its source, or in a data frame.",
     )
 
 
@@ -288,7 +288,7 @@ def coerce(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) 
     if base is None:
         shown = " and ".join(dict.fromkeys(str(arg.kind) for arg in args))
         raise scope.text.fail(
-            tree, f"{what} cannot relate {shown}:", "Write a CAST on one side.", kinds=shown
+            tree, f"{what} cannot compare {shown}:", "Write a CAST on one side.", kinds=shown
         )
     return [_coerced(arg, base, scope) for arg in args]
 
@@ -318,9 +318,9 @@ def _coerced(arg: Expr, kind: pa.DataType, scope: Scope) -> Expr:
         if found is None:
             raise scope.text.fail(
                 arg,
-                f"{arg.value!r} is not a value of {kind}, as what stands beside it is:",
-                "Moments are written like '2020-01-31' and '2020-01-31 12:00:00'; "
-                "with an offset, such as +00:00, for columns with a zone."
+                f"{arg.value!r} is not a value of {kind}, the type of the other operand:",
+                "Write dates and times like '2020-01-31' and '2020-01-31 12:00:00', for columns "
+                "with a time zone with an offset such as +00:00."
                 if isinstance(arg.value, str)
                 else "",
             )

@@ -42,7 +42,7 @@ _NAMES: Mapping[_Side, str] = {
 }
 #: the maximal number of repeated keys in an error, and the hint
 _SHOWN = 10
-_ONE_ROW = "Leave one row for each key: USING (SELECT ...), with GROUP BY or row_number()."
+_ONE_ROW = "Keep one row for each key: USING (SELECT ...), with GROUP BY or row_number()."
 
 
 def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
@@ -56,7 +56,7 @@ def merge(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     handle, target = target_of(tree.this, scope)
     source = relation_of(tree.args["using"], scope)
     if source.alias.lower() == target.alias.lower():
-        raise scope.text.fail(tree.args["using"], "both sides have one name:", "Name one: AS.")
+        raise scope.text.fail(tree.args["using"], "both sides have one name:", "Add AS.")
     scope.seen = [target, source]
     keys, equal, more = _matching(tree.args["on"], target, source, scope)
     read = _Clauses(scope, target, source, keys)
@@ -94,7 +94,7 @@ def _matching(
             more.append(found)
             continue
         if own.op != "column":
-            raise scope.text.fail(part, "a key of a merge is a column of the target:")
+            raise scope.text.fail(part, "the key of a merge must be a column of the target:")
         names = {at: name for name, at in target.relation.used.items()}  # type: ignore[union-attr]
         theirs = sides[(numbers[1],)]
         while theirs.op == "cast" and theirs.args[0].op == "column":
@@ -104,13 +104,13 @@ def _matching(
     if not keys:
         raise scope.text.fail(
             tree,
-            "a merge matches rows by equal keys, and here are none:",
-            "Write ON target.key = source.key; more conditions go behind AND.",
+            "a merge needs equal keys in ON:",
+            "Write ON target.key = source.key; add more conditions with AND.",
         )
     for one in more:
         check_no_row(one, scope.text)
         if any(part.is_query for part in one.walk()):
-            raise scope.text.fail(one, "a query cannot stand in ON:", "Put it into USING.")
+            raise scope.text.fail(one, "a subquery cannot be in ON:", "Put it into USING.")
     return keys, equal, tuple(more)
 
 
@@ -145,7 +145,7 @@ class _Clauses:
         if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and side != "new":
             return None
         expected = "INSERT" if side == "new" else "UPDATE or DELETE"
-        raise scope.text.fail(then, f"{_NAMES[side]} goes with {expected}:")
+        raise scope.text.fail(then, f"{_NAMES[side]} must have {expected}:")
 
     def _updated(self, then: exp.Expression, side: _Side, scope: Scope) -> dict[str, Expr]:
         found = dict[str, Expr]()
@@ -153,7 +153,7 @@ class _Clauses:
             if isinstance(one, exp.Star):
                 if side == "source" or len(then.expressions) > 1:
                     hint = "Name columns: SET a = ..., b = ..."
-                    raise scope.text.fail(one, "* is for all that the source gives, alone:", hint)
+                    raise scope.text.fail(one, "* must be alone:", hint)
                 found = self._starred(then)
                 continue
             if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
@@ -165,7 +165,7 @@ class _Clauses:
         for key, expr in self.keys.items():
             if key in found and found.pop(key) != expr:
                 raise scope.text.fail(
-                    then, f"a row keeps its key {key!r} in a merge:", "UPDATE changes it."
+                    then, f"a merge cannot change the key {key!r}:", "UPDATE changes it."
                 )
         return found
 
@@ -186,7 +186,7 @@ class _Clauses:
                 found[name] = value
         for key, expr in self.keys.items():
             if found.get(key) != expr:
-                message = f"a new row has the key {key!r} that it was looked for by:"
+                message = f"the key {key!r} of a new row must be its source key:"
                 raise scope.text.fail(then, message)
         return found
 
@@ -216,8 +216,8 @@ def _check_reached(found: _Merge) -> None:
     closed = set[_Side]()
     for clause in found.clauses:
         if clause.side in closed:
-            message = f"a {_NAMES[clause.side]} without a condition stands before this one:"
-            raise found.scope.text.fail(clause.tree, message, "The first that holds counts.")
+            message = f"an earlier {_NAMES[clause.side]} has no condition:"
+            raise found.scope.text.fail(clause.tree, message, "The first match applies.")
         if clause.when is None:
             closed.add(clause.side)
 

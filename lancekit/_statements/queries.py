@@ -50,7 +50,7 @@ def compile_query(tree: exp.Expression, scope: Scope) -> Query:
         return _set_operation(tree, inner)
     if isinstance(tree, exp.Values):
         return _everything_of(Leaf(number=next(scope.text.relations), table=rows_of(tree, inner)))
-    raise scope.text.fail(tree, f"{type(tree).__name__} is no query of these statements:")
+    raise scope.text.fail(tree, f"{type(tree).__name__} is not a supported query:")
 
 
 def _with(tree: exp.Expression, scope: Scope) -> Mapping[str, tuple[exp.Expression, Scope]]:
@@ -127,7 +127,7 @@ def _outputs(tree: exp.Expression, scope: Scope) -> Iterator[Output]:
         if isinstance(one, exp.Star):
             scope.text.only(one)
             if not scope.seen:
-                raise scope.text.fail(one, "* stands for the columns of tables, and here is none:")
+                raise scope.text.fail(one, "* needs a table:")
             for name, expr in _starred(scope):
                 yield Output(name, expr)
         elif isinstance(one, exp.Column) and isinstance(one.this, exp.Star):
@@ -171,7 +171,7 @@ def _group(
         at = _ordinal(one, outputs, scope)
         expr = compile_expression(one, scope) if at is None else outputs[at].expr
         if is_grouped([expr]):
-            raise scope.text.fail(one, "rows are not grouped by an aggregate:")
+            raise scope.text.fail(one, "GROUP BY cannot contain an aggregate:")
         check_comparable(expr, "GROUP BY", one, scope)
         found.append(expr)
     return tuple(found)
@@ -214,7 +214,7 @@ def _distinct(
     for output in outputs:
         check_comparable(output.expr, "DISTINCT", tree, scope)
     if any(isinstance(one.by, Expr) for one in order):
-        raise scope.text.fail(tree.args["order"], "after DISTINCT, rows are ordered by columns:")
+        raise scope.text.fail(tree.args["order"], "ORDER BY after DISTINCT needs result columns:")
     return True
 
 
@@ -229,7 +229,7 @@ def _limit(tree: exp.Expression, name: str, scope: Scope) -> int | None:
     else:
         value = number(what.this) if isinstance(what, exp.Literal) and not what.is_string else None
     if not is_whole(value) or value < 0:
-        raise scope.text.fail(what, f"{name.upper()} takes a whole number that is not negative:")
+        raise scope.text.fail(what, f"{name.upper()} must be an integer of 0 or more:")
     return min(int(value), 1 << 62)
 
 
@@ -247,7 +247,7 @@ def _set_operation(tree: exp.Expression, scope: Scope) -> SetOperation:
     for kind, one, other in zip(kinds, left, right, strict=True):
         if kind is None:
             shown = f"{one.expr.kind} and {other.expr.kind}"
-            raise scope.text.fail(tree, f"{op} cannot relate {shown} of column {one.name!r}:")
+            raise scope.text.fail(tree, f"{op} cannot combine {shown} of column {one.name!r}:")
         if tree.args.get("distinct") or op != "UNION":
             check_comparable(one.expr, op, tree, scope)
     found = [kind for kind in kinds if kind is not None]
@@ -257,7 +257,7 @@ def _set_operation(tree: exp.Expression, scope: Scope) -> SetOperation:
     )
     order = tuple(_order(tree, Scope(scope.text), outputs))
     if any(isinstance(one.by, Expr) for one in order):
-        raise scope.text.fail(tree.args["order"], f"rows of {op} are ordered by their columns:")
+        raise scope.text.fail(tree.args["order"], f"ORDER BY of {op} needs result columns:")
     return SetOperation(
         op=op if tree.args.get("distinct") else f"{op} ALL",
         left=_as_kinds(sides[0], found, scope),
@@ -329,7 +329,7 @@ def relation_of(tree: exp.Expression, scope: Scope) -> Seen:
     if isinstance(tree, exp.Table):
         table = table_of(tree, scope)
         if names:
-            raise scope.text.fail(tree, "the columns of a table have names:", "Use AS in SELECT.")
+            raise scope.text.fail(tree, "each column needs a name:", "Use AS in SELECT.")
         columns = tuple(Column(field.name, field.type) for field in table.schema)
         return Seen(tree.alias or table.name, Leaf(number=number, table=table), columns)
     if isinstance(tree, exp.Subquery):
@@ -340,7 +340,7 @@ def relation_of(tree: exp.Expression, scope: Scope) -> Seen:
         table = rows_of(tree, scope, names)
         columns = tuple(Column(field.name, field.type) for field in table.schema)
         return Seen(tree.alias, Leaf(number=number, table=table), columns)
-    raise scope.text.fail(tree, f"{type(tree).__name__} is no table of these statements:")
+    raise scope.text.fail(tree, f"{type(tree).__name__} is not a supported table:")
 
 
 def _derived(
@@ -351,7 +351,7 @@ def _derived(
         raise scope.text.fail(tree, f"{len(names)} names for {len(outputs)} columns:")
     names = names or [output.name for output in outputs]
     if len({name.lower() for name in names}) < len(names):
-        raise scope.text.fail(tree, "two columns of this have one name:", "Name them with AS.")
+        raise scope.text.fail(tree, "two columns have the same name:", "Name them with AS.")
     columns = tuple(
         Column(name, output.expr.kind) for name, output in zip(names, outputs, strict=True)
     )
@@ -362,11 +362,11 @@ def _join(tree: exp.Expression, scope: Scope) -> Join:
     scope.text.only(tree, "this", "side", "kind", "on", "using")
     kind = _KINDS.get((tree.side, tree.kind))
     if kind is None:
-        raise scope.text.fail(tree, "this join is not part of these statements:")
+        raise scope.text.fail(tree, "this kind of join is not supported:")
     before = list(scope.seen)
     seen = relation_of(tree.this, scope)
     if seen.alias in [one.alias for one in before]:
-        raise scope.text.fail(tree.this, f"there are two tables {seen.alias!r}:", "Name one: AS.")
+        raise scope.text.fail(tree.this, f"there are two tables {seen.alias!r}:", "Add an alias.")
     scope.seen.append(seen)
     on = None
     if using := tree.args.get("using"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
-_NO_DATASET = "Rows become one by lk.write_dataset(rows, place)."
+_NO_DATASET = "lk.write_dataset(rows, place) makes a dataset of rows."
 _HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."
 
 
@@ -43,19 +43,19 @@ def table_of(tree: exp.Expression, scope: Scope) -> Table:
     if with_shards and tree.args.get("version") is not None:
         raise scope.text.fail(
             tree,
-            "a version has no rows of shards, and include_mem_wal asks for these:",
-            "Name the tables to be read with their shards: include_mem_wal=['a table'].",
+            "a version has no rows of shards, but include_mem_wal requests them:",
+            "List the tables to read with their shards: include_mem_wal=['a table'].",
         )
     if at is not None or branch_of(tree) is not None or tree.args.get("version") is not None:
         if not isinstance(source, LanceDataset):
-            raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and has no versions:")
+            raise scope.text.fail(tree, f"{tree.name!r} is not a dataset, so it has no versions:")
         source = version_of(source, tree, scope)
     if with_shards and isinstance(source, LanceDataset):
         return Table.with_shards(tree.name, source, _read_set(source, scope))
     try:
         return Table.of(tree.name, source)
     except InvalidTypeError as error:
-        raise scope.text.fail(tree, f"{tree.name!r} holds no rows: {error.message}") from error
+        raise scope.text.fail(tree, f"{tree.name!r} has no rows: {error.message}") from error
 
 
 def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
@@ -78,7 +78,7 @@ def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
     scope.text.only(tree, "this", "db", "catalog", "alias")
     source = _source(tree, scope)
     if not isinstance(source, LanceDataset):
-        raise scope.text.fail(tree, f"{tree.name!r} is no dataset:", _NO_DATASET)
+        raise scope.text.fail(tree, f"{tree.name!r} is not a dataset:", _NO_DATASET)
     branch = branch_of(tree)
     return source if branch is None else source.checkout_version((branch, None))
 
@@ -93,11 +93,11 @@ def version_of(source: LanceDataset, tree: exp.Expression, scope: Scope) -> Lanc
     value = _plain(version.expression, scope)
     if str(version.this).upper() == "TIMESTAMP":
         if not isinstance(value, str | dt.datetime | dt.timedelta):
-            raise scope.text.fail(version, "TIMESTAMP AS OF takes a time:", _HINT)
+            raise scope.text.fail(version, "TIMESTAMP AS OF needs a time:", _HINT)
         return source.at(asof=value)
     if isinstance(value, str) or (is_whole(value) and value >= 0):
         return source.at(value)
-    raise scope.text.fail(version, "VERSION AS OF takes a version or a tag:", _HINT)
+    raise scope.text.fail(version, "VERSION AS OF needs a version or a tag:", _HINT)
 
 
 def _plain(tree: exp.Expression, scope: Scope) -> Any:
@@ -105,7 +105,7 @@ def _plain(tree: exp.Expression, scope: Scope) -> Any:
         return parameter(tree, scope)
     if isinstance(tree, exp.Literal):
         return tree.this if tree.is_string else number(tree.this)
-    raise scope.text.fail(tree, "this is no version:", _HINT)
+    raise scope.text.fail(tree, "this is not a version:", _HINT)
 
 
 def _source(tree: exp.Expression, scope: Scope) -> object:
@@ -113,10 +113,10 @@ def _source(tree: exp.Expression, scope: Scope) -> object:
     if is_path(tree):
         return dataset(tree.name)
     if not isinstance(tree.this, exp.Identifier):
-        raise scope.text.fail(tree, "functions are no tables of these statements:")
+        raise scope.text.fail(tree, "table functions are not supported:")
     if tree.args.get("db"):
         raise scope.text.fail(
-            tree, "a name with a point is no table:", "Put a path in quotes, a name in backticks."
+            tree, "a name with a dot is not a table:", "Put paths in quotes, names in backticks."
         )
     found = names.find(tree.name)
     if found is None:
@@ -154,7 +154,7 @@ def rows_of(
     width = len(rows[0])
     names = names or [f"col{at + 1}" for at in range(width)]
     if len(names) != width:
-        many = f"VALUES gives {width}, and there are {len(names)} columns to fill:"
+        many = f"VALUES has {width}, but there are {len(names)} columns:"
         raise scope.text.fail(tree, many)
     if any(len(row) != width for row in rows):
         raise scope.text.fail(tree, "the rows of VALUES have different numbers of columns:")
@@ -163,7 +163,7 @@ def rows_of(
         values = [compile_expression(row[at], scope) for row in rows]
         for value in values:
             if not is_constant(value):
-                raise scope.text.fail(value, "VALUES takes constants:", "Write SELECT ... instead.")
+                raise scope.text.fail(value, "VALUES takes constants:", "Use SELECT ... instead.")
         given = [retyped(value, kinds[at]) for value in values] if kinds else []
         coerced = [one for one in given if one is not None]
         if len(coerced) < len(values):

@@ -103,12 +103,12 @@ def run_statements(
 
     trees = parse_statements(text)
     if not trees:
-        raise failure(text, "here is no statement:", 0)
+        raise failure(text, "the text has no statement:", 0)
     requested = frozenset().union(*map(referenced_names, trees))
     if unused := sorted(name for name in names.given if name.lower() not in requested):
         raise InvalidArgumentError(
-            f"No statement asks for {', '.join(unused)}.",
-            hint="Tables go by their names, parameters by $name.",
+            f"Unused parameter: {', '.join(unused)}. The statements have no table or $parameter "
+            "of that name.",
             names=unused,
         )
     with_shards = _with_shards(include_mem_wal, requested, at)
@@ -135,8 +135,8 @@ def _with_shards(
         return bool(requested)
     if unknown := [name for name in requested if name.lower() not in known]:
         raise InvalidArgumentError(
-            f"include_mem_wal names {unknown[0]!r}, and the statements have no such table.",
-            hint=f"Their names: {', '.join(sorted(known)) or 'none'}. True is for all tables.",
+            f"include_mem_wal contains {unknown[0]!r}, but the statements have no such table.",
+            hint=f"Their tables are {', '.join(sorted(known)) or 'none'}. True selects all tables.",
             names=unknown,
         )
     return frozenset(name.lower() for name in requested)

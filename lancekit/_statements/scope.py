@@ -43,8 +43,8 @@ _CLAUSES = {
     "windows": "WINDOW",
 }
 _HINTS = {
-    "spec": "Leave the frame out: it ends at the current row if OVER has an ORDER BY, and is the "
-    "whole partition if not.",
+    "spec": "Leave the frame out: the default ends at the current row if OVER has an ORDER BY, "
+    "and is the whole partition if not.",
     "windows": "Write each window behind its OVER: sum(x) OVER (PARTITION BY y).",
 }
 
@@ -93,9 +93,7 @@ class Text:
                 what = _CLAUSES.get(name, name.strip("_").replace("_", " ").upper())
                 # a part never begins before its tree; some parts have no known position
                 raise self.fail(
-                    max(known, start_of(tree)),
-                    f"{what} is not part of these statements:",
-                    _HINTS.get(name, ""),
+                    max(known, start_of(tree)), f"{what} is not supported:", _HINTS.get(name, "")
                 )
 
 
@@ -165,7 +163,7 @@ class Scope:
         if len(parts) > 1:
             tables = [one for one in self.seen if one.alias in matching(first, self._aliases())]
             if len(tables) > 1:
-                raise self.text.fail(tree, f"there is more than one table {first!r}.")
+                raise self.text.fail(tree, f"there are several tables {first!r}.")
             if tables:
                 (table,) = tables
                 return self._in(table, parts[1]), list(parts[2:])
@@ -186,7 +184,7 @@ class Scope:
         if len(found) > 1:
             where = " and ".join(f"`{table.alias}`.`{column.name}`" for table, column in found[:4])
             raise self.text.fail(
-                tree, f"{first!r} may be each of {where}.", "Name the table, too.", column=first
+                tree, f"{first!r} is ambiguous: {where}.", "Add the table.", column=first
             )
         if not found:
             alias = matching(first, list(self.aliases)) if len(parts) == 1 else []
@@ -267,7 +265,7 @@ def misplaced(sql: str, error: ParseError) -> PredicateError:
     begin = max(0, end - len(text)) if text else end
     fault = f"{text!r} was not expected" if unexpected else f"something is missing after {text!r}"
     what = f"the expression does not parse, {fault}:"
-    hint = "Names with spaces or capitals go in backticks, text in single quotes."
+    hint = "Put names with spaces or capitals in backticks, and text in single quotes."
     return failure(sql, what, begin if unexpected else end, hint)
 
 

@@ -177,7 +177,7 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
             raise KeyboardInterrupt from None  # DuckDB turned the interrupt into an error
         raise EngineError(
             f"The query cannot be computed: {str(error).splitlines()[0]}.",
-            hint="Look for values that are too large for their type.",
+            hint="Look for values that are out of range for their type.",
         ) from error
     finally:
         session.close()

@@ -36,8 +36,8 @@ def check_preview(trees: Sequence[object], sql: str) -> None:
     if len(changes) > 1:
         raise Text(sql, Names(), compile_query).fail(
             changes[1],
-            "a preview is of one change, and this is another:",
-            "Preview it when the first was made: it may change what the first leaves.",
+            "a preview is for a single change, but this is a second statement:",
+            "Preview it after the first was applied, because it may depend on the first.",
         )
 
 
@@ -71,11 +71,11 @@ def run_statement(
         hint = "Leave it out."
         if with_shards:
             hint += (
-                " The statement changes no rows that wait in write-ahead logs: to have them in the "
-                "table first, call ds.merge_mem_wal(flush=True)."
+                " The statement does not change rows in write-ahead logs. To merge them first, "
+                "call ds.merge_mem_wal(flush=True)."
             )
-        raise text.fail(tree, f"{what} was given, which is for queries:", hint)
+        raise text.fail(tree, f"{what} is only for queries:", hint)
     run = _STATEMENTS.get(type(tree))
     if run is None:
-        raise text.fail(tree, "there is no such statement:", STATEMENTS)
+        raise text.fail(tree, "this statement is not supported:", STATEMENTS)
     return loaded(f"_statements.{run}")(tree, scope, preview=preview)

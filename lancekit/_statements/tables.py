@@ -65,10 +65,10 @@ def register(name: str, uri: str | os.PathLike[str] | LanceDataset | None) -> No
     """
     if not name.strip() or (uri is None and name not in _registered):
         raise InvalidArgumentError(
-            f"There is no dataset registered as {name!r}."
+            f"No dataset is registered as {name!r}."
             if name.strip()
-            else "A name is empty, and no statement can say it.",
-            hint="Pass a name and where the dataset is.",
+            else "The name of a dataset must not be empty.",
+            hint="Pass a name and the place of the dataset.",
             name=name,
         )
     if uri is None:

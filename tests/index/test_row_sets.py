@@ -98,5 +98,5 @@ def test_rows_are_read_by_their_fragments() -> None:
     ids=["empty", "no part", "cut", "all rows"],
 )
 def test_what_is_no_set_is_refused(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="A set of rows"):
+    with pytest.raises(CorruptFileError, match="A row set"):
         list(bitmaps(data))

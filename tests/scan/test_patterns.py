@@ -275,19 +275,19 @@ def test_flags_are_as_in_the_reference(flags, reference):
     ("pattern", "reason"),
     [
         ("(", "a group that is not closed"),
-        ("a|*", "from character 3, a repetition of nothing"),
-        ("(?=a)", "look-around, which no engine of linear time has"),
-        (r"(a)\1", "a back reference, which no engine of linear time has"),
-        (r"\p{Emoji}", r"general categories \(Lu\) and scripts \(Greek\) are offered"),
-        (r"\p{Cs}", r"general categories \(Lu\) and scripts \(Greek\) are offered"),
-        (r"\<a", "a half border of a word, which is not offered"),
+        ("a|*", "from character 3, a repetition without an expression"),
+        ("(?=a)", "look-around, which is not supported"),
+        (r"(a)\1", "a back reference, which is not supported"),
+        (r"\p{Emoji}", "categories \\(Lu\\) and scripts \\(Greek\\) are supported"),
+        (r"\p{Cs}", "categories \\(Lu\\) and scripts \\(Greek\\) are supported"),
+        (r"\<a", "a half word boundary, which is not supported"),
         ("a{1001}", "more than 1000 repetitions"),
         ("(?:a{500}){3}", "is too large for the engine"),
         (r"\pL{900}", "is too large for the engine"),
         ("(?R)a", "the flags 'R'"),
         (r"\ba(?-u:\b)", r"both Unicode's \\b and ASCII's"),
         ("a" * 40_000, "has 40000 characters"),
-        ("[" * 100 + "a" + "]" * 100, "classes in each other too deeply"),
+        ("[" * 100 + "a" + "]" * 100, "too deeply nested classes"),
     ],
 )
 def test_what_is_refused_says_why(pattern, reason):
@@ -303,11 +303,11 @@ def test_what_is_refused_says_why(pattern, reason):
 def test_borders_of_words_beyond_ascii():
     letters = "".join(map(chr, range(0xC0, 0x17F)))
     many = rf"\b(?:{'|'.join(letters)})"
-    with pytest.raises(PredicateError, match="tells too many characters apart"):
+    with pytest.raises(PredicateError, match="has too many distinct characters"):
         compile_expression(f"regexp_like(s, '{many}')", ROWS.schema).evaluate(
             pa.table({"s": [letters]})
         )
-    with pytest.raises(PredicateError, match="only in texts of nothing but ASCII"):
+    with pytest.raises(PredicateError, match="only in ASCII text"):
         compile_expression(r"regexp_replace(s, '\bt', '')", ROWS.schema).evaluate(ROWS)
     assert mine(r"regexp_replace(s, '\bb', '')", pa.table({"s": ["a b", None]})) == ["a ", None]
     assert mine(r"regexp_replace(s, '(?-u:\b)b', '')", pa.table({"s": ["é b"]})) == ["é "]

@@ -109,11 +109,11 @@ REFUSED = {
     "UPDATE t SET k = CASE WHEN EXISTS (SELECT ^1 FROM s WHERE s.id = t.id) THEN 1 END": (
         "within a value"
     ),
-    "UPDATE t SET k = ^(SELECT k FROM s WHERE s.id = t.id)": "may find many",
-    "UPDATE t SET k = ^(SELECT max(k) FROM s WHERE s.id > t.id)": "more than equality",
-    "UPDATE t SET ^s = CASE WHEN id = 1 THEN 2 END": "does not become",
-    "UPDATE t SET k = ^sum(k)": "each row is by itself",
-    "DELETE FROM t WHERE ^row_number() OVER (ORDER BY id) > 1": "OVER cannot stand",
+    "UPDATE t SET k = ^(SELECT k FROM s WHERE s.id = t.id)": "may find several",
+    "UPDATE t SET k = ^(SELECT max(k) FROM s WHERE s.id > t.id)": "needs equality",
+    "UPDATE t SET ^s = CASE WHEN id = 1 THEN 2 END": "cannot be converted",
+    "UPDATE t SET k = ^sum(k)": "is an aggregate",
+    "DELETE FROM t WHERE ^row_number() OVER (ORDER BY id) > 1": "OVER is only supported",
 }
 
 

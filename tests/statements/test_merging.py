@@ -190,20 +190,20 @@ def test_hostile_names(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "WHEN MATCHED THEN DELETE ^WHEN MATCHED AND s.v > 1 THEN UPDATE SET *": "stands before",
+    "WHEN MATCHED THEN DELETE ^WHEN MATCHED AND s.v > 1 THEN UPDATE SET *": "has no condition",
     "WHEN MATCHED THEN UPDATE SET v = t.v, ^v = 1": "set twice",
-    "WHEN MATCHED THEN UPDATE SET ^id = 5": "keeps its key",
-    "WHEN MATCHED THEN UPDATE SET s = ^v": "may be each of",
-    "WHEN MATCHED THEN UPDATE SET v = ^s.s": "does not become",
-    "WHEN NOT MATCHED THEN INSERT (^id, v) VALUES (s.id + 1, 1)": "has the key",
+    "WHEN MATCHED THEN UPDATE SET ^id = 5": "cannot change the key",
+    "WHEN MATCHED THEN UPDATE SET s = ^v": "is ambiguous",
+    "WHEN MATCHED THEN UPDATE SET v = ^s.s": "cannot be converted",
+    "WHEN NOT MATCHED THEN INSERT (^id, v) VALUES (s.id + 1, 1)": "must be its source key",
     "WHEN NOT MATCHED THEN INSERT (^id, v) VALUES (s.id)": "1 values for 2",
     "WHEN NOT MATCHED THEN INSERT (id, v, ^v) VALUES (s.id, 1, 2)": "named twice",
     "WHEN NOT MATCHED AND ^t.v > 1 THEN INSERT *": "no table or column 't'",
-    "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET ^id = 5": "keeps its key",
+    "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET ^id = 5": "cannot change the key",
     "WHEN NOT MATCHED BY SOURCE AND ^nosuch > 1 THEN DELETE": "no column",
-    "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET ^*": "all that the source gives",
-    "WHEN MATCHED AND ^EXISTS (SELECT 1 FROM s WHERE s.v = t.v) THEN DELETE": "look at the row",
-    "WHEN MATCHED AND ^max(s.v) > 1 THEN DELETE": "each row is by itself",
+    "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET ^*": "must be alone",
+    "WHEN MATCHED AND ^EXISTS (SELECT 1 FROM s WHERE s.v = t.v) THEN DELETE": "cannot use the row",
+    "WHEN MATCHED AND ^max(s.v) > 1 THEN DELETE": "is an aggregate",
 }
 
 

@@ -41,16 +41,15 @@ from lancekit.errors import InvalidArgumentError
 
 def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 32:
-        raise InvalidArgumentError(
-            f"{name} is {shown(value)}.", hint="Pass a whole number of rows, 1 or more."
-        )
+        raise InvalidArgumentError(f"{name} must be an integer of 1 or more, got {shown(value)}.")
     return value
 
 
 def _probability(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise InvalidArgumentError(
-            f"{name} is {shown(value)}.", hint="Pass a number between 0 and 1, such as 0.01."
+            f"{name} must be a number between 0 and 1, got {shown(value)}.",
+            hint="Pass a number such as 0.01.",
         )
     return float(value)
 

@@ -195,11 +195,11 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
         if name.endswith(_PART)
     ]
     if not parts or not all(parts[0].is_mergeable_with(part) for part in parts):
-        problem = "were not made with the same settings" if parts else "are not there"
+        problem = "were built with different settings" if parts else "are missing"
         raise InvalidArgumentError(
             f"The parts of the index {segment.index.uuid} {problem}.",
-            hint="Make them by create_scalar_index(column, 'INVERTED', fragment_ids=[...], "
-            "index_uuid=...), of each fragment with the same arguments.",
+            hint="Create them with create_scalar_index(column, 'INVERTED', fragment_ids=[...], "
+            "index_uuid=...), with the same arguments for each fragment.",
             argument="index_uuid",
         )
     return TextRows.merged(parts)

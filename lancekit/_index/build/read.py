@@ -60,8 +60,8 @@ class OpenSegment:
         """
         if (index.index_version or 0) > kind.newest:
             raise UnsupportedFeatureError(
-                f"Index {index.name!r} is of version {index.index_version}; {kind.name} indices "
-                f"are known up to version {kind.newest}."
+                f"Index {index.name!r} has version {index.index_version}, but this release "
+                f"supports {kind.name} indices only up to version {kind.newest}."
             )
         segment = Segment(index, kind, store)
         try:
@@ -96,7 +96,7 @@ class OpenSegment:
         """
         number = self.metadata(name).get(key)
         if number is None:
-            raise UnsupportedFeatureError(f"An index of an old release does not have {key}.")
+            raise UnsupportedFeatureError(f"The index is of an old release and lacks {key}.")
         return decoded_set(self.files[name].buffer(number))
 
 
@@ -105,7 +105,7 @@ def missing_files(segment: Segment) -> CorruptFileError:
     return CorruptFileError(
         f"Files of index {segment.index.name!r} are missing in "
         f"{segment.store.uri}/{segment_folder(segment.index.uuid)}.",
-        hint="Make the index again.",
+        hint="Create the index again.",
     )
 
 
@@ -117,7 +117,7 @@ def _number(found: OpenSegment, name: str, key: str, default: Number) -> Number:
     try:
         return type(default)(text)
     except ValueError as error:
-        raise CorruptFileError(f"An index has {key} {text!r}.") from error
+        raise CorruptFileError(f"Index parameter {key} has an invalid value {text!r}.") from error
 
 
 def bare_btree(found: OpenSegment) -> SortedRows:
@@ -129,7 +129,7 @@ def bare_btree(found: OpenSegment) -> SortedRows:
 def read_btree(found: OpenSegment) -> SortedRows:
     """Read a B-tree."""
     if found.metadata(BTREE_LOOKUP).get("range_partitioned") == "true":
-        raise UnsupportedFeatureError("A B-tree in several parts is not put together.")
+        raise UnsupportedFeatureError("The parts of a B-tree index are not merged.")
     table = found.table(BTREE_DATA)
     rows = numbers_of(whole(table["ids"])).astype(np.uint64)
     return replace(bare_btree(found), values=whole(table["values"]), rows=rows)

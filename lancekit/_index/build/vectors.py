@@ -246,13 +246,13 @@ def read_vectors(found: OpenSegment) -> VectorRows:
         does not hold vectors of a fixed size.
     """
     if not pa.types.is_fixed_size_list(found.column):
-        raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
+        raise UnsupportedFeatureError(f"A vector index in {found.column} cannot be updated.")
     if not found.files:
         return _planned(found)
     segment = _opened(found)
     if segment.label not in PARTITION_ROWS:
         raise UnsupportedFeatureError(
-            f"An index of type {segment.label} by {segment.metric} is not kept up."
+            f"An index of type {segment.label} with metric {segment.metric} cannot be updated."
         )
     rows, stored = segment.all_rows()
     lengths = segment.rows.lengths
@@ -354,14 +354,14 @@ def _check_fit(
     size, parts = vectors.shape[1], settings.parts
     if (settings.metric == "hamming") != (vectors.dtype == np.uint8):
         raise InvalidArgumentError(
-            f"Vectors of {vectors.dtype} are not indexed by {settings.metric}.",
-            hint="Those of uint8 are compared by hamming, others by l2, cosine or dot.",
+            f"Metric {settings.metric} does not support vectors of {vectors.dtype}.",
+            hint="Use hamming for uint8, and l2, cosine or dot for other types.",
             argument="metric",
         )
     if settings.label != "IVF_FLAT" and settings.metric == "hamming":
         raise InvalidArgumentError(
-            f"No {settings.label} index is made of vectors of uint8.",
-            hint="Make an IVF_FLAT index.",
+            f"{settings.label} indices do not support vectors of uint8.",
+            hint="Create an IVF_FLAT index.",
             argument="index_type",
         )
     if parts and size % parts:
@@ -372,15 +372,15 @@ def _check_fit(
         )
     if centroids is not None and (centroids.ndim != 2 or centroids.shape[1] != size):
         raise InvalidArgumentError(
-            f"ivf_centroids have the shape {centroids.shape}; the vectors of the column have "
-            f"{size} dimensions.",
+            f"ivf_centroids must have {size} dimensions like the vectors, got the shape "
+            f"{centroids.shape}.",
             hint="Pass a row for each partition.",
             argument="ivf_centroids",
         )
     if words is not None and words.shape != (wanted := (parts, 1 << settings.bits, size // parts)):
         raise InvalidArgumentError(
-            f"pq_codebook has the shape {words.shape}; it is to have {wanted}: PQ codebook must be "
-            "3D array: (sub_vectors, words, dim).",
-            hint="Pass the words of each part of the vectors.",
+            f"pq_codebook must have the shape {wanted}, got {words.shape}: PQ codebook must be 3D "
+            "array: (sub_vectors, words, dim).",
+            hint="Pass the codewords of each sub-vector.",
             argument="pq_codebook",
         )

@@ -136,8 +136,8 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
     if language not in LANGUAGES:
         raise UnsupportedFeatureError(
-            f"Stems of the language {language!r} are not known.",
-            hint=f"Those of {', '.join(LANGUAGES)} are.",
+            f"No stemmer is known for language {language!r}.",
+            hint=f"Supported languages are {', '.join(LANGUAGES)}.",
         )
     stem: Callable[[str], str] = snowballstemmer.stemmer(language.lower()).stemWord
     return stem

@@ -46,7 +46,7 @@ class Fst:
     def __init__(self, data: bytes, where: str) -> None:
         self.data, self._where = data, where
         if len(data) < HEAD + _TAIL or _number(data, 0, 8) != VERSION:
-            raise CorruptFileError(f"{where} has tokens that are no map of version {VERSION}.")
+            raise CorruptFileError(f"{where} has tokens that are not a map of version {VERSION}.")
         self.count = _number(data, len(data) - _TAIL, 8)
         self.root = _number(data, len(data) - _TAIL + 8, 8)
         self._nodes: dict[int, _Node] = {}
@@ -79,7 +79,7 @@ class Fst:
 
     def damaged(self, at: int) -> CorruptFileError:
         """Return the error for an invalid node."""
-        return CorruptFileError(f"{self._where} has tokens that are damaged at byte {at}.")
+        return CorruptFileError(f"{self._where} is damaged at byte {at} of its tokens.")
 
     def _node(self, at: int) -> _Node:
         if at == 0:

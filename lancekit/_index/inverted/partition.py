@@ -179,7 +179,7 @@ class StoredPartition:
         data, ends = _bytes_of(blocks.values, blocks.offsets.to_numpy())
         found = self._guarded(lambda: decode_postings(data, ends, self._length(number), self.form))
         if len(found.docs) and int(found.docs.max()) >= self.documents_file.num_rows:
-            raise self._damaged(f"document {found.docs.max()}, which is not there")
+            raise self._damaged(f"document {found.docs.max()}, which does not exist")
         return found
 
     def _read_positions(self, number: int, counts: Numbers) -> Numbers:
@@ -192,18 +192,18 @@ class StoredPartition:
             return decode_positions(data, starts.astype(np.int64), counts, self.form.block)
         if "_position" not in file.names:
             raise UnsupportedFeatureError(
-                f"{file.where} holds no positions of tokens.",
-                hint="Phrases need an index that was made with with_position=True.",
+                f"{file.where} has no token positions.",
+                hint="Phrases need an index with with_position=True.",
             )
         if len(counts) and counts.max() >= PACKED:
-            raise UnsupportedFeatureError(f"{file.where} holds positions in blocks.")
+            raise UnsupportedFeatureError(f"{file.where} has unsupported positions in blocks.")
         nested = cast("pa.ListArray", file.read("_position", row))
         each = cast("pa.ListArray", nested.flatten()).flatten()
         data, _ = _bytes_of(each, np.array([0, len(each)]))
         words = data.view("<u4")
         heads = np.cumsum(counts + 1) - (counts + 1)  # a document's positions begin with a count
         if len(words) != int(counts.sum()) + len(counts) or (words[heads] != counts).any():
-            raise ValueError("positions that are not as many as the tokens")
+            raise ValueError("another number of positions than of tokens")
         return np.delete(words, heads)
 
     def _guarded(self, work: Callable[[], T]) -> T:

@@ -52,7 +52,7 @@ def params_of(file: IndexFileReader) -> tuple[str, str]:
     """
     params = file.metadata.get("params", "{}")
     if not isinstance(_parsed(params), dict):
-        raise CorruptFileError(f"{file.where} says of its tokens {shown(params)}.")
+        raise CorruptFileError(f"{file.where} has unknown token settings {shown(params)}.")
     return params, file.where
 
 
@@ -83,8 +83,8 @@ def open_partitions(
     block = stated.get("posting_block_size", str(PACKED))
     if tail not in TAILS or block not in map(str, BLOCKS):
         raise UnsupportedFeatureError(
-            f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
-            hint=f"{', '.join(TAILS)} are known, {' or '.join(map(str, BLOCKS))} at a time.",
+            f"{file.where} has unknown posting lists: {shown(tail)} in blocks of {shown(block)}.",
+            hint=f"Supported are {', '.join(TAILS)} in blocks of {' or '.join(map(str, BLOCKS))}.",
         )
     postings = PostingForm(tail, int(block))
     form = tokens_form(file)
@@ -96,7 +96,7 @@ def _partitions(text: str, where: str) -> list[str]:
     try:
         return [f"part_{int(number)}" for number in _parsed(text)]
     except (ValueError, TypeError) as error:
-        raise CorruptFileError(f"{where} says of its partitions {shown(text)}.") from error
+        raise CorruptFileError(f"{where} has an invalid partition list {shown(text)}.") from error
 
 
 def _open(segment: Segment, name: str, form: str, postings: PostingForm) -> StoredPartition:

@@ -64,13 +64,13 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
         documents = given.get("lance_tokenizer") or "text"
         has_lengths = 0 < settings.min_ngram_length <= settings.max_ngram_length
     except (ValueError, TypeError, AttributeError) as error:
-        raise CorruptFileError(f"{where} says of its tokens {shown(text)}.") from error
+        raise CorruptFileError(f"{where} has unknown token settings {shown(text)}.") from error
     if not has_lengths:
-        raise CorruptFileError(f"{where} says of pieces of texts {shown(text)}.")
+        raise CorruptFileError(f"{where} has invalid n-gram settings {shown(text)}.")
     if documents != "text" or settings.base_tokenizer not in _TOKENIZERS:
         raise UnsupportedFeatureError(
-            f"{where} has tokens of {documents!r} made by {settings.base_tokenizer!r}.",
-            hint=f"Known are {', '.join(_TOKENIZERS)}; search this index with pylance.",
+            f"{where} has {documents!r} tokens of {settings.base_tokenizer!r}.",
+            hint=f"Supported: {', '.join(_TOKENIZERS)}; search this index with pylance.",
         )
     return settings
 
@@ -89,9 +89,7 @@ def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
                 argument=name,
             )
         if not test(value):
-            raise InvalidArgumentError(
-                f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name
-            )
+            raise InvalidArgumentError(f"{name} must be {what}, got {shown(value)}.", argument=name)
     words = given.get("custom_stop_words")
     own = {"custom_stop_words": None if words is None else tuple(words)}
     # n-grams have no stems
@@ -99,9 +97,8 @@ def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
     settings = AnalyzerSettings(**{**usual, **given, **own})
     if settings.min_ngram_length > settings.max_ngram_length:
         raise InvalidArgumentError(
-            f"min_ngram_length is {settings.min_ngram_length}, max_ngram_length "
+            f"min_ngram_length {settings.min_ngram_length} is larger than max_ngram_length "
             f"{settings.max_ngram_length}.",
-            hint="Pass a least length that is not more than the greatest.",
             argument="min_ngram_length",
         )
     return settings
@@ -122,14 +119,14 @@ _CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "language": (lambda value: value in LANGUAGES, f"one of {', '.join(LANGUAGES)}"),
     "max_token_length": (
         lambda value: value is None or _is_length(value),
-        "a number of bytes, or None",
+        "a positive number of bytes, or None",
     ),
     "lower_case": _FLAG,
     "stem": _FLAG,
     "remove_stop_words": _FLAG,
     "custom_stop_words": (lambda value: value is None or _is_words(value), "a list of words"),
     "ascii_folding": _FLAG,
-    "min_ngram_length": (_is_length, "a number of letters"),
-    "max_ngram_length": (_is_length, "a number of letters"),
+    "min_ngram_length": (_is_length, "a positive integer"),
+    "max_ngram_length": (_is_length, "a positive integer"),
     "prefix_only": _FLAG,
 }

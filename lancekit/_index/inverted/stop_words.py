@@ -274,7 +274,7 @@ def stop_words(language: str) -> frozenset[str]:
     found = _WORDS.get(language)
     if found is None:
         raise UnsupportedFeatureError(
-            f"Stop words of the language {language!r} are not known.",
-            hint=f"Those of {', '.join(_WORDS)} are.",
+            f"No stop words are known for language {language!r}.",
+            hint=f"Supported languages are {', '.join(_WORDS)}.",
         )
     return frozenset(found.split())

@@ -52,7 +52,7 @@ class _FstTokens:
         try:
             return words.cast(pa.string())
         except pa.ArrowInvalid as error:
-            raise CorruptFileError(f"{self.where} has tokens that are no UTF-8.") from error
+            raise CorruptFileError(f"{self.where} has tokens that are not UTF-8.") from error
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,7 +75,7 @@ class _ArrowTokens:
 
 def _check_numbers(ascending: npt.NDArray[np.generic], where: str) -> None:
     if not np.array_equal(ascending, np.arange(len(ascending))):
-        raise CorruptFileError(f"{where} has tokens that are not numbered from 0 on.")
+        raise CorruptFileError(f"{where} has tokens that are not numbered from 0.")
 
 
 def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
@@ -93,7 +93,8 @@ def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
             lambda made: made.tokens.nbytes + made.numbers.nbytes,
         )
     raise UnsupportedFeatureError(
-        f"{file.where} holds tokens as {form!r}.", hint="Forms 'fst' and 'arrow' are known."
+        f"{file.where} stores tokens in an unknown form {form!r}.",
+        hint="Supported forms are 'fst' and 'arrow'.",
     )
 
 

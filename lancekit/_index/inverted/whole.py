@@ -136,7 +136,7 @@ def read_whole(partition: StoredPartition) -> WholePartition:
 
 def _check_documents(docs: Numbers, count: int) -> None:
     if len(docs) and int(docs.max()) >= count:
-        raise ValueError(f"document {docs.max()}, which is not there")
+        raise ValueError(f"document {docs.max()}, which does not exist")
 
 
 def _tokens(partition: StoredPartition, count: int) -> list[str]:

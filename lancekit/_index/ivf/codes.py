@@ -246,11 +246,11 @@ def codes_of(
     except KeyError as error:
         if kind.rpartition("_")[2] not in _READERS:
             raise UnsupportedFeatureError(
-                f"{where}: an index of type {kind} is not read."
+                f"{where} has type {kind}, which is not supported."
             ) from error
-        raise CorruptFileError(f"{where} does not say {error} of its vectors.") from error
+        raise CorruptFileError(f"{where} is damaged: {error} of its vectors is missing.") from error
     except (ValueError, TypeError, IndexError, RecursionError) as error:
-        raise CorruptFileError(f"{where} has settings that are none: {error}.") from error
+        raise CorruptFileError(f"{where} has invalid settings: {error}.") from error
 
 
 def whole_vectors(metric: str, size: int) -> Codes:
@@ -290,7 +290,7 @@ def _products(
 ) -> Codes:
     _check_bits(settings["nbits"], PRODUCT_BITS, where)
     if not settings.get("transposed", False):
-        raise UnsupportedFeatureError(f"{where}: its codes are in an order of old releases.")
+        raise UnsupportedFeatureError(f"{where} has codes in an unsupported old order.")
     parts = int(settings["num_sub_vectors"])
     codebook = buffer(str(settings["codebook_position"]))
     words = (
@@ -308,7 +308,7 @@ def _products_of(
 
 def _check_bits(bits: object, known: tuple[int, ...], where: str) -> None:
     if bits not in known:
-        raise UnsupportedFeatureError(f"{where}: codes of {bits} bits are not read.")
+        raise UnsupportedFeatureError(f"{where} has codes of {bits} bits, which are not supported.")
 
 
 _READERS: Mapping[str, Callable[..., Codes]] = {

@@ -69,9 +69,7 @@ class VectorSegment:
         count = len(rows.lengths)
         inside = (rows.offsets >= 0) & (rows.offsets + rows.lengths <= vectors.num_rows)
         if known.centroids is None or len(known.centroids) != count or not inside.all():
-            raise CorruptFileError(
-                f"{vectors.where} does not have the partitions of {index.where}."
-            )
+            raise CorruptFileError(f"{vectors.where} and {index.where} have different partitions.")
         settings = _required(vectors, "storage_metadata")
         codes = vectors.remembered(
             "codes",
@@ -115,7 +113,7 @@ class VectorSegment:
         filled = self.rows.lengths > 0
         starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
         if not np.array_equal(starts, np.cumsum(lengths) - lengths):
-            raise CorruptFileError(f"{self.file.where} has partitions in no order.")
+            raise CorruptFileError(f"{self.file.where} has unordered partitions.")
         return self._read(range(int(lengths.sum())))
 
     def _cached(self, number: int) -> _CachedPartition:
@@ -142,7 +140,7 @@ class VectorSegment:
 
 def _rows(stored: pa.Array, where: str) -> Vectors:
     if not isinstance(stored, pa.FixedSizeListArray):
-        raise CorruptFileError(f"{where} has {stored.type} for vectors.")
+        raise CorruptFileError(f"{where} has {stored.type} instead of vectors.")
     size = stored.type.list_size
     flat = stored.values.slice(stored.offset * size, len(stored) * size)
     return flat.to_numpy(zero_copy_only=False).reshape(len(stored), size)
@@ -162,11 +160,11 @@ def _kind(index: IndexFileReader) -> tuple[str, str]:
         stated = json.loads(_required(index, "lance:index"))
         return str(stated["type"]), str(stated["distance_type"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptFileError(f"{index.where} does not say what it is: {error}.") from error
+        raise CorruptFileError(f"{index.where} has invalid metadata: {error}.") from error
 
 
 def _required(file: IndexFileReader, key: str) -> str:
     text = file.metadata.get(key)
     if text is None:
-        raise CorruptFileError(f"{file.where} says nothing of {key}.")
+        raise CorruptFileError(f"{file.where} lacks the metadata {key}.")
     return text

@@ -113,7 +113,7 @@ def _known(segment: Segment) -> tuple[_Pages, int]:
     pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.nbytes)
     num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
     if -(-num_rows // pages.page_rows) != len(pages.nulls):
-        raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
+        raise CorruptFileError(f"{LOOKUP} must have one row for each page of {DATA}.")
     return pages, num_rows
 
 
@@ -234,17 +234,17 @@ def _read_page(data: IndexFileReader, rows: range) -> tuple[pa.Array, npt.NDArra
 
 def _read_pages(lookup: IndexFileReader) -> _Pages:
     if lookup.metadata.get("range_partitioned", "false").lower() != "false":
-        raise UnsupportedFeatureError(f"{lookup.where} leads to several files of pages.")
+        raise UnsupportedFeatureError(f"{lookup.where} refers to several page files.")
     size = lookup.metadata.get("batch_size", str(_PAGE_ROWS))
     if not (size.isdecimal() and int(size)):
-        raise CorruptFileError(f"{lookup.where} says {size!r} rows of a page.")
+        raise CorruptFileError(f"{lookup.where} has an invalid page size of {size!r} rows.")
     least, greatest, *counts = lookup.read_all(["min", "max", "page_idx", "null_count"])
     ranks = ranks_of(least), ranks_of(greatest)
     numbers, nulls = (_whole(lookup, values) for values in counts)
     if ranks[0] is None or ranks[1] is None:
         raise UnsupportedFeatureError(f"{lookup.where} has values of {least.type}.")
     if (numbers != np.arange(len(numbers))).any():
-        raise CorruptFileError(f"{lookup.where} does not have its pages in order.")
+        raise CorruptFileError(f"{lookup.where} has unordered pages.")
     has_values = flags_of(pc.is_valid(greatest))
     return _Pages(
         page_rows=int(size),
@@ -258,7 +258,7 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
 
 def _whole(lookup: IndexFileReader, values: pa.Array) -> npt.NDArray[np.int64]:
     if not pa.types.is_integer(values.type) or ak.null_count(values):
-        raise CorruptFileError(f"{lookup.where} counts pages and nulls by what is no number.")
+        raise CorruptFileError(f"{lookup.where} has invalid page numbers or null counts.")
     return numbers_of(values).astype(np.int64)
 
 
@@ -277,5 +277,5 @@ def _ids(data: IndexFileReader, rows: npt.NDArray[np.int64] | range) -> npt.NDAr
 
 def _checked_ids(data: IndexFileReader, found: pa.Array) -> npt.NDArray[np.uint64]:
     if found.type != pa.uint64() or ak.null_count(found):
-        raise CorruptFileError(f"{data.where} has rows that are no numbers.")
+        raise CorruptFileError(f"{data.where} has row addresses that are not numbers.")
     return numbers_of(found)

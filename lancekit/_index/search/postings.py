@@ -70,7 +70,7 @@ def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
         return []
     stored = file.read("bitmaps", places.astype(np.int64))
     if not pa.types.is_binary(stored.type) and not pa.types.is_large_binary(stored.type):
-        raise CorruptFileError(f"{file.where} has rows that are no bytes.")
+        raise CorruptFileError(f"{file.where} has row sets that are not bytes.")
     return [dict(bitmaps(data or b"")) for data in stored.to_pylist()]
 
 
@@ -139,8 +139,8 @@ def _tokens(file: IndexFileReader) -> npt.NDArray[np.uint32]:
     """Return the ascending tokens; only token 0 has the rows without text."""
     stored = file.read("tokens")
     if stored.type != pa.uint32():
-        raise CorruptFileError(f"{file.where} has tokens that are no numbers.")
+        raise CorruptFileError(f"{file.where} has tokens that are not numbers.")
     tokens = numbers_of(stored.fill_null(0)).copy()
     if (np.diff(tokens.astype(np.int64)) <= 0).any():
-        raise CorruptFileError(f"{file.where} does not have its tokens in order.")
+        raise CorruptFileError(f"{file.where} has unordered tokens.")
     return tokens

@@ -58,7 +58,7 @@ class _Step:
         }
         order = np.concatenate([*parts.values(), np.empty(0, np.int64)])
         if len(order) != len(old):
-            raise CorruptFileError(f"Rows of fragments {self.group.old} are said to be elsewhere.")
+            raise CorruptFileError(f"Rows of fragments {self.group.old} are in other ones.")
         found = np.empty(len(old), np.uint64)
         found[order] = targets
         return old, found
@@ -193,8 +193,8 @@ def found_reuse(snapshot: Snapshot) -> Reuse | None:
         return _read(entry, snapshot)
     except (LancekitError, OSError) as error:
         warn(
-            f"Index {entry.name!r} cannot be read, without which no other is used, until "
-            f"optimize_indices() makes them anew: {error}"
+            f"Index {entry.name!r} cannot be read. No index of this table is used until "
+            f"optimize_indices() rebuilds them: {error}"
         )
         return _UnreadableReuse(entry)
 

@@ -60,7 +60,7 @@ def numbers(file: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
     """Return a column of whole numbers; `CorruptFileError` if it has another type or nulls."""
     values = file.read(name)
     if str(values.type) not in ("uint32", "uint64") or ak.null_count(values):
-        raise CorruptFileError(f"{file.where} has a {name} that is no number.")
+        raise CorruptFileError(f"{file.where} has a {name} that is not a number.")
     return numbers_of(values).astype(np.int64)
 
 
@@ -74,7 +74,7 @@ def read_zones(file: IndexFileReader) -> Zones:
     )
     for values in (zones.fragments, zones.starts, zones.starts + zones.lengths):
         if len(values) and not 0 <= values.min() <= values.max() <= _MOST_ROWS:
-            raise CorruptFileError(f"{file.where} has zones of no rows.")
+            raise CorruptFileError(f"{file.where} has zones without rows.")
     return zones
 
 
@@ -160,7 +160,7 @@ def _filters_of(file: IndexFileReader) -> _Filters:
     sizes = {len(data or b"") for data in stored}
     size = sizes.pop() if sizes else _BLOCK_BYTES
     if sizes or not size or size % _BLOCK_BYTES:
-        raise CorruptFileError(f"{file.where} has filters of different sizes, or of none.")
+        raise CorruptFileError(f"{file.where} has Bloom filters of different sizes, or none.")
     blocks = np.frombuffer(b"".join(stored), "<u4").reshape(len(stored), -1, 8)
     with_nulls = file.read("has_null")
     if with_nulls.type != pa.bool_():

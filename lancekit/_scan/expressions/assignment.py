@@ -38,7 +38,7 @@ class Assignment:
         if ak.null_count(values) and not self.field.nullable:
             raise SchemaMismatchError(
                 f"{self.expression.sql!r} gives null in {ak.null_count(values)} of {len(values)} "
-                f"rows, and column {self.field.name!r} cannot be null.",
+                f"rows, but column {self.field.name!r} is not nullable.",
                 hint="Give these rows another value, for example with coalesce(), or make the "
                 f"column nullable: alter_columns({{'path': {self.field.name!r}, "
                 "'nullable': True}).",
@@ -63,9 +63,9 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     assignment = Assignment(field=field, expression=compile_expression(sql, schema))
     if pt.is_integer(field.type) and _computes_fractions_of_integers(assignment.expression):
         raise PredicateError(
-            f"{sql!r} computes fractions of integers, which column {field.name!r} of type "
-            f"{field.type} would cut off.",
-            hint=f"Say so: CAST({sql} AS bigint), or CAST(round({sql}) AS bigint).",
+            f"{sql!r} gives fractions, which column {field.name!r} of type {field.type} would "
+            "truncate.",
+            hint=f"Add a CAST: CAST({sql} AS bigint), or CAST(round({sql}) AS bigint).",
             sql=sql,
             column=field.name,
         )
@@ -87,7 +87,7 @@ def _digits(number: int | Decimal, field: pa.Field, sql: str) -> pa.Scalar:
 
 def _misfit(sql: str, given: str, field: pa.Field, error: Exception) -> PredicateError:
     return PredicateError(
-        f"{sql!r} gives {given}, which does not become column {field.name!r} of type "
+        f"{sql!r} gives {given}, which cannot be converted to column {field.name!r} of type "
         f"{field.type}: {str(error).splitlines()[0]}.",
         hint="Write a CAST, or another value.",
         sql=sql,

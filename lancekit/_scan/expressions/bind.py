@@ -75,7 +75,7 @@ def _target(tree: Syntax, scope: Scope) -> pa.DataType:
     if name == "decimal" and all(map(_SIZE.fullmatch, sizes)):
         kind = decimal(*map(int, sizes)) if len(sizes) <= 2 else None
         if kind is None:
-            hint = f"decimal(p, s) has at most {DIGITS} digits in all, p, and s behind the point."
+            hint = f"decimal(p, s) has at most p = {DIGITS} digits, s of them behind the point."
             raise scope.fail(tree, f"there is no {text}.", hint)
         return kind
     if len(sizes) == 1 and name == "timestamp" and sizes[0] in _FRACTIONS:

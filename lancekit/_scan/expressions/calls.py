@@ -66,7 +66,7 @@ def _arrow_cast(function: str) -> Callable[[Syntax, Scope], Bound]:
         value, name = tree.parts
         kind = arrow_type(name.value)
         if kind is None:
-            raise scope.fail(name, f"{name.value!r} is not a type of Arrow's.")
+            raise scope.fail(name, f"{name.value!r} is not an Arrow type.")
         node = scope.compile(value)
         exact = cast_number(node, kind, tree, scope, tries=function == "TRY_CAST")
         if exact is not None:

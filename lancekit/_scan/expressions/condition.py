@@ -82,7 +82,8 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
     """
     if not isinstance(text, str):
         raise InvalidTypeError(
-            f"A condition is {shown(text)}.", hint='Pass SQL text, such as "dep_delay >= -120".'
+            f"A condition must be SQL text, got {shown(text)}.",
+            hint='For example "dep_delay >= -120".',
         )
     with not_too_deep(text):
         tree = parse(text, aggregates=True)
@@ -104,7 +105,7 @@ def _aggregates(tree: Syntax) -> Iterator[Syntax]:
 def _of_rows(text: str, tree: Syntax, schema: pa.Schema) -> Condition:
     broken = _broken(text, tree, schema)
     if not broken.columns:
-        raise failure(text, "the condition names no column:", 0)
+        raise failure(text, "the condition uses no column:", 0)
     return Condition(text=text, columns=_stored(text, broken.columns), aggregates=(), broken=broken)
 
 
@@ -121,8 +122,9 @@ def _of_table(text: str, tree: Syntax, calls: Sequence[Syntax], schema: pa.Schem
         if error.context.get("column") not in {field.name for field in schema}:
             raise
         raise PredicateError(
-            f"{error.context['column']!r} stands beside aggregates, in one of which it has to be.",
-            hint="Write two conditions, one of rows and one of the table.",
+            f"{error.context['column']!r} must be inside an aggregate, like the rest of the "
+            "condition.",
+            hint="Write two conditions, one for rows and one for the table.",
             sql=text,
             column=error.context["column"],
         ) from error
@@ -145,9 +147,9 @@ def _aggregate(text: str, call: Syntax, schema: pa.Schema) -> _Aggregate:
     elif not parts or (len(parts) > 1 and not distinct):
         raise failure(text, f"{name} takes one argument:", call.start)
     if distinct and name != "count":
-        raise failure(text, f"DISTINCT goes with count, not with {name}:", call.start)
+        raise failure(text, f"DISTINCT is only for count, not for {name}:", call.start)
     if any(piece.kind == "aggregate" for part in call.parts for piece in part.walk()):
-        raise failure(text, "an aggregate stands in another one:", call.start)
+        raise failure(text, "an aggregate cannot be inside another aggregate:", call.start)
     arguments = [_bound(text, part, schema) for part in parts]
     where = None
     if filtered:
@@ -168,8 +170,8 @@ def _bound(text: str, tree: Syntax, schema: pa.Schema) -> ComputedColumn:
 def _stored(text: str, columns: frozenset[str]) -> frozenset[str]:
     if hidden := sorted(columns & set(RESERVED_NAMES)):
         raise PredicateError(
-            f"the condition {text!r} names {hidden[0]}, which is not a value of the row.",
-            hint="Write it with columns of the table.",
+            f"the condition {text!r} uses {hidden[0]}, which is not a stored column.",
+            hint="Use columns of the table.",
             sql=text,
             column=hidden[0],
         )
@@ -219,7 +221,7 @@ class _Aggregate:
         for kind in kinds:
             if not _TAKES[name](kind):
                 raise PredicateError(
-                    f"{text}: there is no {_SHOWN.get(name, name)} of {kind}.",
+                    f"{text}: {_SHOWN.get(name, name)} does not support {kind}.",
                     hint="Write a CAST, or another expression.",
                     sql=text,
                 )

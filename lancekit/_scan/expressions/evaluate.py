@@ -98,7 +98,7 @@ def _by_itself(expr: Expr, rows: Rows) -> Value:
             return expr.value
         case ArrowExpr():
             return _by_arrow(expr, rows)
-    raise TypeError(f"{type(expr).__name__} is no expression")
+    raise TypeError(f"{type(expr).__name__} is not an expression")
 
 
 def kernel_of(expr: Call | InList) -> Callable[..., Value]:
@@ -139,9 +139,8 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
         return ak.concat_arrays(parts)
     except pa.ArrowInvalid as error:
         raise PredicateError(
-            f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
-            "2 GiB.",
-            hint="Compute them for fewer rows, or shorter.",
+            f"the text of {sum(map(len, parts))} rows exceeds 2 GiB, the limit of a column.",
+            hint="Use fewer rows, or shorter text.",
         ) from error
 
 

@@ -202,7 +202,7 @@ def loosely(value: object, kind: pa.DataType, other: str) -> pa.Scalar:
     try:
         return take(value, kind)
     except (pa.ArrowException, OverflowError, ValueError) as error:
-        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {other} is.") from error
+        raise PredicateError(f"{show(value)} cannot be read as {kind}, like {other}.") from error
 
 
 def _taker(kind: pa.DataType) -> str:

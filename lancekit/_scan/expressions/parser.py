@@ -77,7 +77,7 @@ _CASTS = {"CAST": "CAST", "TRY_CAST": "TRY_CAST", "SAFE_CAST": "TRY_CAST"}
 
 #: words that are operators where a column is not possible
 _OPERATORS = frozenset({"AND", "OR", "BETWEEN", "LIKE", "ILIKE", "AS"})
-_IN_TEXT = "Names with spaces or capitals go in backticks, text in single quotes."
+_IN_TEXT = "Put names with spaces or capitals in backticks, and text in single quotes."
 
 
 @lru_cache(maxsize=16)
@@ -97,10 +97,10 @@ def parse(sql: str, *, aggregates: bool = False) -> Syntax:
     """
     if not sql.strip():
         raise PredicateError(
-            "the filter is empty.", hint="Leave it out to read every row.", sql=sql, position=0
+            "the filter is empty.", hint="Leave it out to read all rows.", sql=sql, position=0
         )
     if alone := _SURROGATE.search(sql):
-        what = f"U+{ord(alone[0]):04X} is half of a character, and no text has one:"
+        what = f"U+{ord(alone[0]):04X} is an unpaired surrogate, which is not valid text:"
         raise failure(sql, what, alone.start())
     parser = _Parser(sql, aggregates)
     if parser.next.kind == "end":  # only comments
@@ -381,7 +381,7 @@ class _Parser:
             "CASE is not part of this SQL:",
             self.next.start,
             "Use coalesce(), nullif() or nvl2(), an update for each condition, or a function over "
-            "batches in add_columns(); a column of that name goes in backticks.",
+            "batches in add_columns(). Put a column of that name in backticks.",
         )
 
     # ---- types

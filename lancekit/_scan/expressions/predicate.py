@@ -81,8 +81,7 @@ def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
         project(expression, _no_rows(needed))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
         raise PredicateError(
-            f"the filter {text} does not fit the schema: {str(error).splitlines()[0]}.",
-            sql=text,
+            f"the filter {text} does not fit the schema: {str(error).splitlines()[0]}.", sql=text
         ) from error
     for one in list(needed):
         fewer = [other for other in needed if other is not one]
@@ -203,7 +202,7 @@ class Predicate:
             found = compile_expression(source, schema)
         else:
             raise InvalidTypeError(
-                f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
+                f"a filter must be SQL text or a pyarrow expression, got {type(source).__name__}."
             )
         return cls.of(source, found, schema)
 
@@ -212,7 +211,7 @@ class Predicate:
         """Return an expression as a filter; ``PredicateError`` if it is not boolean."""
         if found.type != pa.bool_():
             what = f"the filter gives {found.type}, not true or false"
-            hint = "Compare it with something: `x > 0`."
+            hint = "Compare the value: `x > 0`."
             if isinstance(source, str):
                 raise failure(source, f"{what}:", 0, hint)
             raise PredicateError(f"{what}: {source}.", hint=hint)

@@ -223,7 +223,7 @@ class Scope:
         if len(families) > 1 and families != {"text", "bytes"}:
             sides = " and ".join(f"{n.field or 'an expression'} ({n.type})" for n in nodes)
             raise self.fail(
-                nodes[0], f"{label} cannot relate {sides}.", "Write a CAST on one side."
+                nodes[0], f"{label} cannot compare {sides}.", "Write a CAST on one side."
             )
 
 

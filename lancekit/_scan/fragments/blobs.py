@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
+from lancekit._choice import check_choice
 from lancekit._file.layouts.blob_descriptors import DESCRIPTOR_V2, descriptor_field
 from lancekit._file.reader import FileReader
 from lancekit._format.arrow_parts import child_of, items_of
@@ -25,7 +26,7 @@ from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._storage.base import RandomAccess, is_name
 from lancekit._storage.places import check_trusted_file
 from lancekit._versions.snapshot import FileLocation
-from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.errors import CorruptFileError
 from lancekit.options import options
 
 if TYPE_CHECKING:
@@ -54,12 +55,8 @@ def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
 
     Raises InvalidArgumentError: `handling` is not a known form.
     """
-    if handling not in (None, *HANDLING):
-        raise InvalidArgumentError(
-            f"blob_handling is {handling!r}.",
-            hint="Choose " + ", ".join(map(repr, HANDLING)) + ".",
-            blob_handling=handling,
-        )
+    if handling is not None:
+        check_choice("blob_handling", handling, HANDLING, blob_handling=handling)
     change = _as_bytes if handling == "all_binary" else _as_descriptor
     fields = tuple(_changed(field, change) for field in schema.fields)
     return schema if fields == schema.fields else replace(schema, fields=fields)
@@ -217,7 +214,7 @@ def _logical(
     }
     if ranged.any() and "size" not in kinds:
         raise CorruptFileError(
-            f"Column {field.name!r} holds parts of external files, which its schema cannot name.",
+            f"Column {field.name!r} has ranges of external files, but no fields for them.",
             column=field.name,
         )
     fields = [child.to_arrow() for child in field.children]
@@ -253,8 +250,8 @@ class BlobPlace:
             opened = self.location.store.open(self.location.name, self.location.size)
         except FileNotFoundError as error:
             raise CorruptFileError(
-                f"A blob's bytes should be in {self.location}, which does not exist.",
-                hint="It was moved or removed; the dataset only says where it was.",
+                f"The bytes of a blob are missing: {self.location} does not exist.",
+                hint="The file was moved or removed. The dataset stores only its location.",
                 file=str(self.location),
             ) from error
         if self.inline and options.verify_checksums:
@@ -320,8 +317,7 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
         base = source.location.base(_base_path(row, source))
         return BlobPlace(FileLocation(base, _managed_name(row, file)), position, size)
     raise CorruptFileError(
-        f"{file} describes a blob of kind {kind} with id {row['blob_id']}, which is not known.",
-        file=str(file),
+        f"{file} has a blob of unknown kind {kind} with id {row['blob_id']}.", file=str(file)
     )
 
 
@@ -330,8 +326,8 @@ def _managed_name(row: dict[str, object], file: FileLocation) -> str:
     name = str(row["blob_uri"])
     if not is_name(name):
         raise CorruptFileError(
-            f"{file} describes a blob in {name!r}, which is not a path below the dataset.",
-            hint="The file is damaged or was made to read files elsewhere.",
+            f"{file} refers to a blob in {name!r}, which is not a path below the dataset.",
+            hint="The file is damaged, or was crafted to read other files.",
             file=str(file),
         )
     return name
@@ -344,7 +340,7 @@ def _outside(uri: str, source: FragmentSource) -> FileLocation:
         store = source.location.base(folder or slash or ".")
     except ValueError as error:  # from lancekit, or from Python for a path with a NUL
         raise CorruptFileError(
-            f"{source.where} has a blob at {uri!r}, which is no place: {error}", uri=uri
+            f"{source.where} has a blob with an invalid location {uri!r}: {error}", uri=uri
         ) from error
     return FileLocation(store, unquote(name) if "://" in uri else name)
 

@@ -278,8 +278,8 @@ class FragmentReader:
             claimed = self.source.fragment.physical_rows
             if reader.num_rows != claimed:
                 raise CorruptFileError(
-                    f"{location} has {reader.num_rows} rows, but {self.source.where} "
-                    f"says {claimed}.",
+                    f"{location} has {reader.num_rows} rows, but {self.source.where} records "
+                    f"{claimed}.",
                     file=str(location),
                 )
             self._open[file_index] = reader

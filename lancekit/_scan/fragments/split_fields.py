@@ -39,7 +39,7 @@ def stored_part(
         return None
     if field.logical_type not in _JOINED and present != field.children:
         raise UnsupportedFeatureError(
-            f"Column {field.name!r} of type {field.logical_type} has its parts in several files.",
+            f"Column {field.name!r} of type {field.logical_type} has its fields in several files.",
             hint="Leave the column out.",
             column=field.name,
         )
@@ -111,9 +111,9 @@ def nulls_of(field: pa.Field, rows: int) -> pa.Array:
     each = null_bytes(field.type)
     if rows and each > options.page_memory_bytes:
         raise MemoryLimitError(
-            f"One value of column {field.name!r} of {field.type} takes {each:,} bytes, and there "
-            f"are none: lancekit.options.page_memory_bytes is {options.page_memory_bytes:,}.",
-            hint="Leave the column alone; if you trust where the schema is from, set "
+            f"One value of column {field.name!r} of {field.type} would take {each:,} bytes: "
+            f"lancekit.options.page_memory_bytes is {options.page_memory_bytes:,}.",
+            hint="Leave the column out. If you trust the source of the schema, set "
             f"lancekit.options.page_memory_bytes = {each} or more.",
             column=field.name,
             needed=each,

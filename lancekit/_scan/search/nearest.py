@@ -94,16 +94,16 @@ class NearestSearch:
         index, rows = self._index_of(scan), sum(source.num_rows for source in scan.sources)
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
         if index is not None and index.alone and not index.covered:
-            return "no index, so that no rows are found"
+            return "no index, so no rows are found"
         if index is not None and index.covered:
             return (
                 f"search for the {self.k:,} nearest rows{each} by {self.metric} in "
-                f"{index.describe(self.k)}; of what it does not cover "
+                f"{index.describe(self.k)}; of rows that it does not cover, "
                 + ("nothing is read" if index.only else "all vectors are read")
             )
         return (
-            f"exact search over {rows:,} rows by {self.metric}: of {self.column} all vectors are "
-            f"read, of the other columns the {self.k:,} nearest rows{each}"
+            f"exact search over {rows:,} rows by {self.metric}: reads all vectors of "
+            f"{self.column}, and the other columns of the {self.k:,} nearest rows{each}"
         )
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
@@ -218,15 +218,15 @@ class VectorType:
         vector = item_field(kind).type if in_lists else kind
         if not pa.types.is_fixed_size_list(vector):
             raise InvalidTypeError(
-                f"The column {field.name!r} must be a vector column; it holds {kind}, no vectors.",
-                hint="Name a column of fixed-size lists of numbers, or of lists of them.",
+                f"The column {field.name!r} must be a vector column, got {kind}.",
+                hint="Search a column of fixed-size lists of numbers, or of lists of vectors.",
                 column=field.name,
             )
         value = str(vector.value_type)
         if value not in METRICS_OF:
             raise InvalidArgumentError(
-                f"The column {field.name!r} holds vectors of {value}.",
-                hint="Vectors of float16, float32, float64 and uint8 are searched.",
+                f"The column {field.name!r} has vectors of {value}, which are not supported.",
+                hint="Supported are vectors of float16, float32, float64 and uint8.",
                 column=field.name,
             )
         return cls(value, vector.list_size, in_lists)

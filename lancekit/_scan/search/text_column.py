@@ -133,9 +133,9 @@ class TextColumn:
         for _, segment in self._segments:
             if not segment.has_positions:
                 raise InvalidArgumentError(
-                    f"The index of the column {self.column!r} holds no positions, which phrases "
-                    "need.",
-                    hint="Make the index anew with with_position=True.",
+                    f"Phrases need token positions, which the index of column {self.column!r} "
+                    "does not have.",
+                    hint="Recreate the index with with_position=True.",
                     column=self.column,
                 )
         if self.analyzer.in_pieces:

@@ -223,8 +223,8 @@ class MultiMatchQuery(FullTextQuery):
         boosts = [1.0] * len(columns) if self.boosts is None else _list("boosts", self.boosts)
         if not columns or len(boosts) != len(columns):
             raise InvalidArgumentError(
-                f"There are {len(columns)} columns and {len(boosts)} boosts.",
-                hint="Name a column at least, and a boost for each, or none.",
+                "A query needs at least one column, and no boosts or one for each: got "
+                f"{len(columns)} columns and {len(boosts)} boosts."
             )
         matches = (
             MatchQuery(self.query, column, boost=boost, operator=self.operator)
@@ -269,16 +269,14 @@ class CombinedFieldsQuery(MultiMatchQuery):
         MultiMatchQuery.__post_init__(self)
         if len(set(self.columns)) < len(self.columns):
             raise InvalidArgumentError(
-                f"A column is named twice: {', '.join(self.columns)}.",
-                hint="Name each once, with a boost.",
+                f"Columns must be unique, got {', '.join(self.columns)}.",
+                hint="List each column once, with a boost.",
                 argument="columns",
             )
         for boost in self.boosts or ():
             if not 1 <= boost <= _HEAVIEST:
                 raise InvalidArgumentError(
-                    f"A boost is {boost}.",
-                    hint=f"Pass boosts from 1 to {_HEAVIEST:,}.",
-                    argument="boosts",
+                    f"A boost must be from 1 to {_HEAVIEST:,}, got {boost}.", argument="boosts"
                 )
 
 
@@ -308,7 +306,7 @@ class BooleanQuery(FullTextQuery):
             _check_query("queries", pair[1])
         if all(occur is Occur.MUST_NOT for occur, _ in pairs):
             raise InvalidArgumentError(
-                "The queries say at most which rows are not wanted.",
+                "A boolean query needs a part that selects rows.",
                 hint="Add one with Occur.MUST or Occur.SHOULD.",
                 argument="queries",
             )
@@ -336,7 +334,7 @@ _TYPES = {
 
 
 def _wrong(name: str, value: object, what: str) -> InvalidTypeError:
-    return InvalidTypeError(f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name)
+    return InvalidTypeError(f"{name} must be {what}, got {shown(value)}.", argument=name)
 
 
 def _check_text(name: str, value: object) -> None:
@@ -346,7 +344,7 @@ def _check_text(name: str, value: object) -> None:
 
 def _check_count(name: str, value: Any) -> None:
     if not is_whole(value) or value < 0:
-        raise _wrong(name, value, "a whole number from 0 on")
+        raise _wrong(name, value, "an integer of 0 or more")
 
 
 def _check_factor(name: str, value: object) -> None:
@@ -354,7 +352,7 @@ def _check_factor(name: str, value: object) -> None:
         raise _wrong(name, value, "a number")
     if not (math.isfinite(value) and value >= 0):
         raise InvalidArgumentError(
-            f"{name} is {value}.", hint="Pass a finite number that is not negative.", argument=name
+            f"{name} must be a finite number of 0 or more, got {value}.", argument=name
         )
 
 
@@ -373,7 +371,7 @@ def _check_rows(granularity: object) -> None:
         _check_one_of("document_granularity", granularity, DocumentGranularity)
     if granularity is DocumentGranularity.LIST_ELEMENT:
         raise NotOfferedError(
-            "document_granularity=LIST_ELEMENT is not offered: a row is found as a whole.",
+            "document_granularity=LIST_ELEMENT is not supported: searches find whole rows.",
             hint="Leave it out, or use pylance for this search.",
             argument="document_granularity",
         )

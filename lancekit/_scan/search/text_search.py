@@ -108,8 +108,8 @@ class FullTextSearch:
         """Describe the search in a plan."""
         rows = sum(source.num_rows for source in scan.sources)
         return (
-            f"full-text search over {rows:,} rows in {', '.join(self.reads)}: what an index "
-            "covers is looked up, other text is read; of the other columns the rows found are read"
+            f"full-text search over {rows:,} rows in {', '.join(self.reads)}: indexed rows are "
+            "looked up, the text of other rows is read, then the other columns of the rows found"
         )
 
     def blocks(self, scan: Scan) -> Generator[pa.Table]:
@@ -159,7 +159,7 @@ class FullTextSearch:
         try:
             found = _matches(self.query, columns, most)
         except (CorruptFileError, UnsupportedFeatureError) as error:
-            warn(f"Full-text indices are not used, all rows are looked at: {error}")
+            warn(f"Full-text indices are not used, all rows are scanned: {error}")
             columns = {name: replace(one, reads_all=True) for name, one in columns.items()}
             found = _matches(self.query, columns, most)
         return found if early is None else found.where(_filter_mask(scan)[found.positions])
@@ -287,10 +287,9 @@ def _with_one_tokenizer(columns: Sequence[TextColumn]) -> list[TextColumn]:
     settings = {column.index_settings for column in columns} - {None}
     if len(settings) > 1:
         raise InvalidArgumentError(
-            "The columns "
-            f"{', '.join(repr(column.column) for column in columns)} have indices with different "
-            "settings.",
-            hint="Make indices of them with the same settings.",
+            f"The indices of the columns {', '.join(repr(column.column) for column in columns)} "
+            "have different settings.",
+            hint="Recreate the indices with the same settings.",
         )
     default = settings.pop() if settings else None
     return [replace(column, default=default) for column in columns]

@@ -264,7 +264,7 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
         files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
         return VectorSegment.open(*files)
 
-    return open_or_warn(index, VECTORS, opened, "all vectors are looked at")
+    return open_or_warn(index, VECTORS, opened, "all vectors are read")
 
 
 def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ...]:

@@ -66,7 +66,7 @@ def test_damage_is_told_or_makes_another_map(data: bytes, whole: bool) -> None:
         except CorruptFileError as error:
             told += "here has tokens that" in str(error)
     assert told
-    with pytest.raises(CorruptFileError, match="no map of version 3"):
+    with pytest.raises(CorruptFileError, match="not a map of version 3"):
         Fst(b"\x02" + data[1:], "here")
-    with pytest.raises(CorruptFileError, match="no map of version 3"):
+    with pytest.raises(CorruptFileError, match="not a map of version 3"):
         Fst(data[:20], "here")

@@ -97,7 +97,7 @@ def test_indices_of_4_0_0(uri: str, pylance4: Callable[..., Any]) -> None:
     del wanted["often"]  # in one text more often than its positions are looked into
     stored_tokens = set(stored.words().to_pylist())
     assert stored_tokens == {*wanted, "often"}
-    with pytest.raises(UnsupportedFeatureError, match="holds positions in blocks"):
+    with pytest.raises(UnsupportedFeatureError, match="has token positions in blocks"):
         stored.positions("often")
     for token, places in wanted.items():
         postings = stored.postings(token)
@@ -146,11 +146,11 @@ def test_tokens_as_a_table(uri: str) -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ({b"token_set_format": b"trie"}, "holds tokens as 'trie'"),
-        ({b"posting_tail_codec": b"other"}, "has posting lists of 'other'"),
-        ({b"posting_block_size": b"512"}, "'512' at a time"),
-        ({b"partitions": b"{"}, "says of its partitions"),
-        ({b"params": b"{"}, "says of its tokens"),
+        ({b"token_set_format": b"trie"}, "in an unknown form 'trie'"),
+        ({b"posting_tail_codec": b"other"}, "has unknown posting lists: 'other'"),
+        ({b"posting_block_size": b"512"}, "in blocks of '512'"),
+        ({b"partitions": b"{"}, "has an invalid partition list"),
+        ({b"params": b"{"}, "has unknown token settings"),
     ],
     ids=str,
 )

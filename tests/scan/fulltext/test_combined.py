@@ -89,5 +89,5 @@ def test_indices_with_different_settings(tmp_path: Path) -> None:
     ds.create_scalar_index("a", "INVERTED")
     ds.create_scalar_index("b", "INVERTED", stem=False)
     query = lancekit.query.CombinedFieldsQuery("x", ["a", "b"])
-    with pytest.raises(InvalidArgumentError, match=r"'a', 'b' have indices with different"):
+    with pytest.raises(InvalidArgumentError, match="'a', 'b' have different"):
         ds.to_table(full_text_query=query)

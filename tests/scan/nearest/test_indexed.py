@@ -160,7 +160,7 @@ def test_files_that_are_damaged_are_passed_over(tmp_path: Path, file: str, how: 
     else:
         place.write_bytes(data[: len(data) // 2] if how == "cut" else b"\x07" * len(data))
     ds = lk.dataset(uri)
-    told = r"'v_idx' is not used, all vectors are looked at: segment \S+ cannot be read: "
+    told = r"'v_idx' is not used, all vectors are read: segment \S+ cannot be read: "
     with pytest.warns(UserWarning, match=told):
         found = ds.to_table(nearest=near(Q))
     assert found == ds.to_table(nearest=near(Q, use_index=False))

@@ -96,7 +96,7 @@ def _counted(value: Value, kind: pa.DataType) -> Value:
         day = 86_400 * _PER_SECOND[unit_of(kind)]
         beyond = pc.or_(pc.less(value, 0), pc.greater_equal(value, day))
         if pc.any(_as_array(beyond)).as_py():
-            raise pa.ArrowInvalid(f"a number is no time of day of type {kind}")
+            raise pa.ArrowInvalid(f"a number is not a time of day of type {kind}")
     narrow = pt.is_date32(kind) or pt.is_time32(kind)
     return pc.cast(pc.cast(value, pa.int32()) if narrow else value, kind)
 

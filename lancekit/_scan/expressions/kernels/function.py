@@ -54,8 +54,8 @@ class Function:
             size = self.size(*args)
             if size > (_LARGEST if rows == 1 else _AT_ONCE):
                 raise TooLarge(
-                    f"{name} would give up to {size:,.0f} bytes of text in one row, and no more "
-                    f"than {_LARGEST:,} are made"
+                    f"{name} would give up to {size:,.0f} bytes of text in one row, but the limit "
+                    f"is {_LARGEST:,}"
                 )
         return self.kernel(*args)
 
@@ -68,7 +68,7 @@ def unary(kernel: Callable[..., Value], wanted: str) -> Function:
 def constant_of(value: Value) -> Any:
     """Return the value of an argument that must be a constant."""
     if not isinstance(value, pa.Scalar):
-        raise pa.ArrowNotImplementedError("the last arguments have to be constants")
+        raise pa.ArrowNotImplementedError("the last arguments must be constants")
     return value.as_py()
 
 

@@ -47,7 +47,7 @@ def _has_items(
 
 def _items(items: Value) -> list[pa.Scalar]:
     if not isinstance(items, pa.Scalar):
-        raise pa.ArrowNotImplementedError("the items have to be constants")
+        raise pa.ArrowNotImplementedError("the items must be constants")
     return list(items.values or ()) if isinstance(items, pa.ListScalar) else []
 
 
@@ -57,7 +57,7 @@ def array_element(lists: pa.Array, place: Value) -> Value:
     It is null where a list has no such element.
     """
     if not pt.is_integer(place.type):
-        raise pa.ArrowNotImplementedError("the place has to be a whole number")
+        raise pa.ArrowNotImplementedError("the index must be an integer")
     if isinstance(place, pa.Scalar):
         wanted = np.full(len(lists), place.as_py() or 0)
     else:
@@ -178,7 +178,7 @@ _MOST_DIGITS = 400
 def _round(value: Value, digits: Value | None = None, *, mode: str) -> Value:
     places = 0 if digits is None else constant_of(digits)
     if not isinstance(places, int):
-        raise pa.ArrowNotImplementedError("the number of digits is a whole number")
+        raise pa.ArrowNotImplementedError("the number of digits must be an integer")
     places = max(-_MOST_DIGITS, min(places, _MOST_DIGITS))
     if pt.is_decimal128(value.type):
         kind = pa.decimal128(value.type.precision, max(0, min(places, value.type.scale)))

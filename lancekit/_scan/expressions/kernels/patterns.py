@@ -86,7 +86,7 @@ def _run(regex: Regex, texts: pa.Array, kernel: Kernel) -> pa.Array:
         except pa.ArrowInvalid as error:
             raise Refused(
                 f"the regular expression {regex.source[:80]!r} is too large for the engine, or "
-                f"repeats repetitions too often: {str(error).splitlines()[0]}"
+                f"has too many nested repetitions: {str(error).splitlines()[0]}"
             ) from error
 
     found = call(texts, regex.text)
@@ -121,8 +121,8 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
         stand = ["\n" if n else next(words if w else others) for w, n in kinds[:2].T]
     except StopIteration:
         raise Refused(
-            f"the regular expression {regex.source[:80]!r} tells too many characters apart for "
-            r"borders of words beyond ASCII; borders of ASCII's words are (?-u:\b)"
+            f"the regular expression {regex.source[:80]!r} has too many distinct characters for "
+            "Unicode word boundaries; use ASCII word boundaries: (?-u:\\\\b)"
         ) from None
     sets = {
         text: "".join(rf"\x{{{ord(s):X}}}" for s, in_it in zip(stand, row, strict=True) if in_it)
@@ -213,7 +213,7 @@ def _template(new: str, regex: Regex, shift: int) -> str:
         if not 0 <= number <= regex.groups:
             return ""
         if number + shift > 9:
-            raise Refused(f"regexp_replace knows groups up to {9 - shift} in its new text")
+            raise Refused(f"regexp_replace supports groups up to {9 - shift} in new text")
         return f"\\{number + shift}"
 
     unified = _POSIX_GROUP.sub(r"${\1}", new)
@@ -232,8 +232,8 @@ def replaced(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Arr
     regex = translate(pattern, flags.replace("g", "", 1))
     if regex.words and _beyond_ascii(texts) is not None:
         raise Refused(
-            r"regexp_replace finds borders of words (\b) only in texts of nothing but ASCII; "
-            r"borders of ASCII's words are (?-u:\b)"
+            "regexp_replace supports word boundaries (\\\\b) only in ASCII text; use ASCII word "
+            "boundaries: (?-u:\\\\b)"
         )
     every = "g" in flags
     template = _template(new, regex, 0 if every else 2)

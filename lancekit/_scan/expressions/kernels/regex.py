@@ -61,8 +61,8 @@ def translate(pattern: str, flags: str = "") -> Regex:
     """
     if len(pattern) > _LONGEST:
         raise Refused(
-            f"the regular expression {pattern[:40]!r}... has {len(pattern)} characters, and no "
-            f"more than {_LONGEST} are taken"
+            f"the regular expression {pattern[:40]!r}... has {len(pattern)} characters; the limit "
+            f"is {_LONGEST}"
         )
     return _Translation(pattern).run(flags)
 
@@ -135,7 +135,7 @@ class _Translation(Reader):
         self.at += 1
         self.skip_space()
         if len(self.open) >= _DEEPEST:
-            raise self.fail(f"more than {_DEEPEST} groups in each other")
+            raise self.fail(f"more than {_DEEPEST} nested groups")
         start = len(self.pieces)
         if self.peek() != "?":
             self.groups += 1
@@ -151,13 +151,13 @@ class _Translation(Reader):
             self._enter("(", start)
             return
         if self.peek(2) in ("?=", "?!") or self.peek(3) in ("?<=", "?<!"):
-            raise self.fail("look-around, which no engine of linear time has", self.at - 1)
+            raise self.fail("look-around, which is not supported", self.at - 1)
         end = re.compile(r"[:)]").search(self.pattern, self.at)
         if end is None:
             raise self.fail("a group that is not closed", self.at - 1)
         letters = self.pattern[self.at + 1 : end.start()]
         if end[0] == ")" and not letters:
-            raise self.fail("a group of no flags", self.at - 1)
+            raise self.fail("a group without flags", self.at - 1)
         before, self.flags = self.flags, self._switched(letters)
         self.at = end.end()
         if end[0] == ":":
@@ -174,7 +174,7 @@ class _Translation(Reader):
 
     def _close(self) -> None:
         if not self.open:
-            raise self.fail("a group's end without its beginning")
+            raise self.fail("a closing parenthesis without a group")
         self.at += 1
         self.flags, self.last = self.open.pop()
         self.pieces.append(")")
@@ -189,7 +189,7 @@ class _Translation(Reader):
         on, minus, off = letters.partition("-")
         both = on + off
         if (minus and not off) or len(set(both)) != len(both) or not set(both) <= set("imsUux"):
-            raise self.fail(f"the flags {letters!r}; there are i, m, s, U, u and x, each once")
+            raise self.fail(f"the flags {letters!r}; supported are i, m, s, U, u and x, each once")
         return replace(self.flags, **dict.fromkeys(on, True), **dict.fromkeys(off, False))
 
     def _write_flags(self, end: str) -> None:
@@ -201,16 +201,16 @@ class _Translation(Reader):
 
     def _repeat(self) -> None:
         if self.last is None:
-            raise self.fail("a repetition of nothing")
+            raise self.fail("a repetition without an expression")
         if self.peek() == "{":
             found = _COUNT.match(self.pattern, self.at)
             if found is None:
                 raise self.fail("a repetition that is not {2}, {2,} or {2,3}")
             least, most = int(found[1]), int(found[3]) if found[3] else 0
             if found[3] and least > most:
-                raise self.fail("a repetition that begins above its end")
+                raise self.fail("a repetition whose minimum exceeds its maximum")
             if max(least, most) > _MOST_REPEATED:
-                raise self.fail(f"more than {_MOST_REPEATED} repetitions, which are not offered")
+                raise self.fail(f"more than {_MOST_REPEATED} repetitions, which are not supported")
             comma = "," if found[2] else ""
             mark = f"{{{least}{comma}{most if found[3] else ''}}}"
             self.at = found.end()
@@ -244,13 +244,13 @@ class _Translation(Reader):
                 self.put(f"\\{letter}")
             case "b" | "B":
                 if re.compile(r"\{\s*(start|end)(-half)?\s*\}").match(self.pattern, self.at):
-                    raise self.fail("a half border of a word, which is not offered", start)
+                    raise self.fail("a half word boundary, which is not supported", start)
                 if letter == "B" and not self.flags.u:
-                    raise self.fail("a place in the middle of characters", start)
+                    raise self.fail("a word boundary inside of characters", start)
                 self.borders.add("u" if self.flags.u else "a")
                 self.put(f"\\{letter}")
             case "<" | ">":
-                raise self.fail("a half border of a word, which is not offered", start)
+                raise self.fail("a half word boundary, which is not supported", start)
             case _:
                 self.at = start
                 fragment, one = self.read_escape()

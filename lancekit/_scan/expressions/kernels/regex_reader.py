@@ -221,11 +221,11 @@ class Reader:
         if letter in _HEX_DIGITS:
             return "", self._hex(_HEX_DIGITS[letter], start)
         if letter.isdigit():
-            raise self.fail("a back reference, which no engine of linear time has", start)
+            raise self.fail("a back reference, which is not supported", start)
         if letter in _SPECIAL:
             return "", _SPECIAL[letter]
         if not letter.isascii() or letter.isalnum():
-            raise self.fail(f"the escape \\{letter}, which means nothing", start)
+            raise self.fail(f"the unknown escape \\\\{letter}", start)
         return "", letter
 
     def _property(self, letter: str, start: int) -> str:
@@ -238,7 +238,7 @@ class Reader:
         fragment = _of_property(name) if self.flags.u else None
         if fragment is None:
             raise self.fail(
-                f"the property {name!r}; general categories (Lu) and scripts (Greek) are offered",
+                f"the unknown property {name!r}; categories (Lu) and scripts (Greek) are supported",
                 start,
             )
         return fragment if letter == "p" else _complement(fragment, ignore_case=self.flags.i)
@@ -252,10 +252,10 @@ class Reader:
             self.at += count
             end = -1 if len(digits) < count else 0
         if end < 0 or not re.fullmatch(r"[0-9a-fA-F]{1,8}", digits):
-            raise self.fail("a character in hex that is none", start)
+            raise self.fail("an invalid hexadecimal character", start)
         number = int(digits, 16)
         if number > 0x10FFFF or 0xD800 <= number < 0xE000 or not (self.flags.u or number < 0x80):
-            raise self.fail(f"U+{digits}, which is no character here", start)
+            raise self.fail(f"U+{digits}, which is not a valid character", start)
         return chr(number)
 
     # ---- classes
@@ -264,7 +264,7 @@ class Reader:
         """Read a class in brackets, with nested classes."""
         start = self.at
         if depth > _DEEPEST:
-            raise self.fail("classes in each other too deeply")
+            raise self.fail("too deeply nested classes")
         self.at += 1
         self.skip_space()
         found = CharacterSet(negated=self.peek() == "^")
@@ -308,14 +308,14 @@ class Reader:
         self.skip_space()
         _, last = self._item()
         if not first or not last or first > last:
-            raise self.fail("a range that is none", start)
+            raise self.fail("an invalid range", start)
         return rf"\x{{{ord(first):X}}}-\x{{{ord(last):X}}}"
 
     def _item(self) -> tuple[str, str]:
         if self.peek() != "\\":
             return "", self.take()
         if self.peek(2)[1:] in tuple("bBAz<>"):
-            raise self.fail("a place in a class, where only characters are")
+            raise self.fail("an assertion in a class, which can have only characters")
         return self.read_escape()
 
     def plain_union(self, found: CharacterSet) -> str | None:
