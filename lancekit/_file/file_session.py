@@ -124,8 +124,8 @@ class LanceFileSession:
         file = self._found(path, lambda: self._store.open(path))
         if offset < 0 or length < 0 or offset + length > file.size():
             raise InvalidArgumentError(
-                f"The range of {length} bytes from {offset} is not inside of the file's "
-                f"{file.size()}."
+                f"The range of {length} bytes from {offset} is outside of the file's "
+                f"{file.size()} bytes."
             )
         data: bytes = file.read(offset, length).to_pybytes()
         return data

@@ -168,7 +168,7 @@ class LanceFileReader:
         for name, (value, least) in counts.items():
             if not isinstance(value, int) or value < least:
                 raise InvalidArgumentError(
-                    f"{name} is {value!r}.", hint=f"Pass a whole number, {least} or more."
+                    f"{name} must be an integer of {least} or more, got {value!r}."
                 )
         parse_rows(rows, self._reader.num_rows)
         return ReaderResults(
@@ -199,7 +199,7 @@ class LanceFileReader:
         table = self._reader.container.global_table
         if not 0 <= index < len(table):
             raise InvalidArgumentError(
-                f"There is no global buffer {index}; the file has {len(table)}.", index=index
+                f"Global buffer {index} does not exist: the file has {len(table)}.", index=index
             )
         data: bytes = self._reader.container.source.read(*table[index]).to_pybytes()
         return data
@@ -278,8 +278,8 @@ class LanceFileWriter:
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(
-            "The writer of a file can be neither copied nor sent: the file has one.",
-            hint="Send the path, and write a file of its own there.",
+            "A file writer cannot be copied or sent to another process: a file has one.",
+            hint="Send the path, and write another file there.",
         )
 
     def _open(self, schema: pa.Schema) -> FileWriter:
@@ -387,7 +387,7 @@ def _place(
     text = os.fspath(path)
     folder, slash, name = text.rpartition("/")
     if not name or not is_writable(text, os.fsencode):
-        raise InvalidArgumentError(f"{shown(text)} is not the path of a file.", path=text)
+        raise InvalidArgumentError(f"{shown(text)} is not a file path.", path=text)
     return open_store(folder + slash if slash else ".", storage_options), name
 
 
@@ -395,5 +395,5 @@ def no_namespace(client: object, table_id: object) -> None:
     """Raise ``NotOfferedError`` if a namespace is passed."""
     if client is not None or table_id is not None:
         raise NotOfferedError(
-            "Namespaces are not offered.", hint="Pass the path or URI of the file."
+            "Namespaces are not supported.", hint="Pass the path or URI of the file."
         )

@@ -97,7 +97,7 @@ class FileWriter:
                 version=version,
             )
         if max_page_bytes < 1:
-            raise InvalidArgumentError(f"max_page_bytes is {max_page_bytes}; it must be positive.")
+            raise InvalidArgumentError(f"max_page_bytes must be positive, got {max_page_bytes}.")
         self._goal = check_goal(optimize_for)
         if isinstance(schema, pa.Schema):
             schema = LanceSchema.from_arrow(schema)
@@ -232,11 +232,11 @@ class FileWriter:
             return array
         if array.type != field.type and plain_type(array.type) != plain_type(field.type):
             raise SchemaMismatchError(
-                f"Column {field.name!r} is {array.type}, not {field.type}.", column=field.name
+                f"Column {field.name!r} must be {field.type}, got {array.type}.", column=field.name
             )
         if nulls := forbidden_nulls(array, field):
             raise SchemaMismatchError(
-                f"Column {field.name!r} takes no nulls, and holds {nulls}.", column=field.name
+                f"Column {field.name!r} is not nullable, but has {nulls} nulls.", column=field.name
             )
         return array
 

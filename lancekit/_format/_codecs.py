@@ -103,8 +103,7 @@ def encode(part: Part, message: Message) -> None:
 def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
     """Return the error for a value of a wrong type."""
     return InvalidTypeError(
-        f"{what} has to be {expected}, not {shown(value)} of type {type_name(value)}.",
-        value=value,
+        f"{what} must be {expected}, got {shown(value)} of type {type_name(value)}.", value=value
     )
 
 
@@ -122,11 +121,11 @@ def _integer(bits: int, signed: bool = False) -> Callable[[object, str], int]:
 
     def accept(value: Any, what: str) -> int:
         if not is_whole(value):
-            raise wrong_type(value, what, "a whole number")
+            raise wrong_type(value, what, "an integer")
         number = index(value)
         if not low <= number < high:
             raise InvalidArgumentError(
-                f"{what} is {number}; it has to be from {low} to {high - 1}.", value=number
+                f"{what} must be from {low} to {high - 1}, got {number}.", value=number
             )
         return number
 
@@ -200,8 +199,8 @@ def _text(value: object, what: str) -> str:
         value.isascii() or value.encode()
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"{what} is {shown(value)}, which is no text: it holds half of a character.",
-            hint="Decode the bytes that it comes from with errors='replace'.",
+            f"{what} is not valid Unicode: {shown(value)} has an unpaired surrogate.",
+            hint="Decode its bytes with errors='replace'.",
             value=value,
         ) from None
     return value
@@ -225,7 +224,7 @@ def _put_optional(message: object, name: str, value: object) -> None:
 def _get_uuid(message: object, name: str) -> UUID:
     stored = getattr(message, name).uuid
     if len(stored) not in (0, 16):
-        raise CorruptFileError(f"A UUID has {len(stored)} bytes, not 16.", uuid=stored)
+        raise CorruptFileError(f"A UUID must have 16 bytes, got {len(stored)}.", uuid=stored)
     return UUID(bytes=stored or bytes(16))
 
 

@@ -38,11 +38,11 @@ def _name_problem(name: str) -> str:
     if not name:
         return "it is empty"
     if name in RESERVED_NAMES:
-        return "it is the name of a hidden column"
+        return "it is reserved for a hidden column"
     if any("\ud800" <= sign <= "\udfff" for sign in name):
-        return "it holds half of a character"
+        return "it has an unpaired surrogate"
     sign = next((sign for sign in ".`\0" if sign in name), "")
-    return f"it holds {sign!r}" if sign else ""
+    return f"it contains {sign!r}" if sign else ""
 
 
 def check_distinct(fields: Iterable[pa.Field], where: str) -> None:

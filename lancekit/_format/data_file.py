@@ -82,7 +82,7 @@ class DataFile:
         describe = getattr(dataset, "_described_file", None)
         if describe is None:
             raise InvalidTypeError(
-                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
+                f"dataset must be a LanceDataset, got {shown(dataset)}.", argument="dataset"
             )
         described: DataFile = describe(path, base_id)
         return described
@@ -121,8 +121,8 @@ class DataFile:
             return {id_: id_ - first for id_ in self.fields if id_ >= 0}
         if len(self.column_indices) < len(self.fields):
             raise CorruptFileError(
-                f"The manifest lists {len(self.fields)} fields of data file {self.path!r}, and "
-                f"columns of {len(self.column_indices)}.",
+                f"The manifest lists {len(self.fields)} fields of data file {self.path!r}, but "
+                f"{len(self.column_indices)} column indices.",
                 file=self.path,
             )
         pairs = zip(self.fields, self.column_indices, strict=False)
@@ -179,7 +179,7 @@ class DeletionFile:
         except ValueError:
             listed = " or ".join(repr(kind.value) for kind in DeletionKind)
             raise InvalidArgumentError(
-                f"A deletion file is of the kind {listed}, not {self.file_type!r}.",
+                f"The type of a deletion file must be {listed}, got {self.file_type!r}.",
                 kind=self.file_type,
             ) from None
 
@@ -235,7 +235,7 @@ class _RowSequence:
             The sequence is in a separate file, which no release writes.
         """
         if cls.key not in values:
-            raise InvalidArgumentError(f"A sequence of rows has to be inline, not {shown(values)}.")
+            raise InvalidArgumentError(f"A sequence of rows must be inline, got {shown(values)}.")
         return cls(bytes(values[cls.key]))
 
     def json(self) -> str:
@@ -345,8 +345,8 @@ def check_written(version: str) -> None:
     """
     if version in _LEGACY_NAMES:
         raise NotOfferedError(
-            "Data files of format 0.1 are read, and not written.",
-            hint="All files of a table are of one format: write its rows anew in a newer one, "
+            "Data files of format 0.1 can be read, but not written.",
+            hint="All files of a table have the same format. Rewrite its rows in a newer one: "
             'write_dataset(rows, uri, mode="overwrite", '
             f'data_storage_version="{DEFAULT_VERSION}").',
             data_storage_version=version,

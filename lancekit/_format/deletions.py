@@ -83,13 +83,13 @@ def decode_deletions(
         ) from error
     if deleted and physical_rows and deleted.max() >= physical_rows:
         raise CorruptFileError(
-            f"Deletion file {where} marks row {deleted.max()} of a fragment "
-            f"with {physical_rows} rows.",
+            f"Deletion file {where} marks row {deleted.max()}, but its fragment has "
+            f"{physical_rows} rows.",
             file=where,
         )
     if num_deleted_rows and len(deleted) != num_deleted_rows:
         raise CorruptFileError(
-            f"Deletion file {where} marks {len(deleted)} rows; the manifest says that "
+            f"Deletion file {where} marks {len(deleted)} rows, but the manifest says that "
             f"{num_deleted_rows} are deleted.",
             file=where,
         )
@@ -121,7 +121,7 @@ def _read(data: bytes | pa.Buffer, most: int) -> pa.Table:
     for message in messages:
         claimed = _largest_buffer(message)
         if claimed > most:
-            raise ValueError(f"a buffer claims {claimed} bytes, where {most} are enough")
+            raise ValueError(f"a buffer claims {claimed} bytes, but needs at most {most}")
         batches.append(pa.ipc.read_record_batch(message, schema))
     return pa.Table.from_batches(batches, schema)
 
@@ -164,7 +164,7 @@ def _largest_buffer(message: pa.ipc.Message) -> int:
 
 def _number(data: memoryview, at: int, kind: str) -> int:
     if at < 0:
-        raise ValueError("a place before the beginning")
+        raise ValueError("a position before the beginning")
     return int(struct.unpack_from(f"<{kind}", data, at)[0])
 
 

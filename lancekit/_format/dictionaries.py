@@ -44,7 +44,7 @@ def read_dictionaries(
                 found[field.id] = _read(kind, field.dictionary, whole())
             except ValueError as error:
                 raise CorruptFileError(
-                    f"The values of dictionary {field.name!r} do not lie in manifest {where}.",
+                    f"The values of dictionary {field.name!r} are outside of manifest {where}.",
                     hint="The file is damaged; open an earlier version.",
                     field=field.name,
                     file=where,
@@ -65,10 +65,10 @@ def put_dictionaries(
         stored = values.get(field.id)
         if stored is None:
             raise UnsupportedFeatureError(
-                f"A table of format 0.1 keeps the values of dictionary {field.name!r} in its "
-                "manifest, and they are not known.",
-                hint="Write the rows anew, in a newer format: "
-                'write_dataset(..., mode="overwrite", data_storage_version="2.1").',
+                f"The values of dictionary {field.name!r} are unknown: a table of format 0.1 has "
+                "them in its manifest.",
+                hint='Rewrite the rows in a newer format: write_dataset(..., mode="overwrite", '
+                'data_storage_version="2.1").',
                 column=field.name,
             )
         first = len(out)

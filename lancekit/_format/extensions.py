@@ -103,7 +103,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
         fields = [stored_field(field) for field in schema]
     except RecursionError:
         raise UnsupportedTypeError(
-            "A column's type is nested too deep.", hint="Nest less: 100 levels can be stored."
+            "A column's type is nested too deep.", hint="Types can be stored up to 100 levels deep."
         ) from None
     same = all(a.type.equals(b.type) for a, b in zip(fields, schema, strict=True))
     return schema if same else pa.schema(fields, schema.metadata)
@@ -223,7 +223,7 @@ def resolved_schema(schema: pa.Schema) -> pa.Schema:
         return pa.RecordBatchReader.from_stream(text_schema(schema).empty_table()).schema
     except pa.ArrowInvalid as error:
         raise CorruptFileError(
-            f"The schema names an extension type that does not fit: {error}.",
+            f"The schema has an invalid extension type: {error}.",
             hint="The field's metadata are damaged, or written for another release of the type.",
         ) from error
 

@@ -50,7 +50,7 @@ def external_sequence(fragment: Fragment, name: str) -> ExternalFile | None:
         raise CorruptFileError(
             f"Fragment {fragment.id} has its {name} in {found.path!r}, which is not a path below "
             "the dataset.",
-            hint="The manifest is damaged or was made to read files elsewhere.",
+            hint="The manifest is damaged, or was crafted to read other files.",
             file=found.path,
         )
     return ExternalFile(found.path, found.offset, found.size)
@@ -78,8 +78,8 @@ def lineage_column(fragment: Fragment, name: str) -> tuple[int, int]:
     found = [(place, column) for place, column in enumerate(columns) if column is not None]
     if len(found) != 1:
         raise CorruptFileError(
-            f"Fragment {fragment.id} has its {name} in a data file, and {len(found)} of its "
-            f"{len(columns)} files list field {field_id}: one must.",
+            f"The {name} of fragment {fragment.id} must be in one data file, but {len(found)} of "
+            f"its {len(columns)} files list field {field_id}.",
             hint="The manifest is damaged: open an earlier version.",
             fragment=fragment.id,
         )

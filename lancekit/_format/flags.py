@@ -45,7 +45,7 @@ def check_readable(reader_flags: int, where: str) -> None:
     if unknown := _unknown_bits(reader_flags, _READABLE):
         raise UnsupportedFeatureError(
             f"{where} uses features that this release cannot read: flag {unknown}.",
-            hint="Open it with a newer release of lancekit.",
+            hint="Use a newer release of lancekit.",
             flags=reader_flags,
         )
 
@@ -56,6 +56,6 @@ def check_writable(writer_flags: int, where: str) -> None:
         raise UnsupportedFeatureError(
             f"{where} uses features that this release cannot write: flag {unknown}. "
             "Reading it works.",
-            hint="Write to it with pylance, or with a newer release of lancekit.",
+            hint="Write with pylance, or with a newer release of lancekit.",
             flags=writer_flags,
         )

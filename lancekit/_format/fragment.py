@@ -82,7 +82,7 @@ _UNMODELLED = (
 
 def _file_items(files: object) -> Items[DataFile]:
     if isinstance(files, str) or not isinstance(files, Iterable):
-        raise InvalidTypeError(f"files is {shown(files)}.", hint="Pass a list of data files.")
+        raise InvalidTypeError(f"files must be a list of data files, got {shown(files)}.")
     return Items(files)
 
 
@@ -92,9 +92,7 @@ def _data(part: object, stored: bytes | None) -> bytes | None:
         return stored
     data = getattr(part, "data", None)
     if not isinstance(data, bytes):
-        raise InvalidTypeError(
-            f"{shown(part)} is no sequence of rows.", hint="Pass a RowIdMeta, or leave it out."
-        )
+        raise InvalidTypeError(f"A sequence of rows must be a RowIdMeta, got {shown(part)}.")
     return data
 
 

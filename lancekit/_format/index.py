@@ -75,7 +75,7 @@ def parse_vector_details(data: bytes, where: str) -> VectorSettings:
     message = parse(pb.VectorIndexDetails, data, where)
     kind = message.WhichOneof("compression")
     if kind not in ("flat", "pq", "sq") or message.HasField("hnsw"):
-        raise UnsupportedFeatureError(f"{where} are of vectors with graphs, or with other codes.")
+        raise UnsupportedFeatureError(f"{where} are of an unknown vector index.")
     return VectorSettings(
         label=f"IVF_{kind.upper()}",
         metric=_METRICS.get(message.metric_type, "l2"),
@@ -146,7 +146,7 @@ def _get_time(message: Message, name: str) -> datetime | None:
     try:
         return _EPOCH + stored * _TICK
     except OverflowError as error:
-        raise CorruptFileError(f"{name} says {stored} milliseconds since 1970.") from error
+        raise CorruptFileError(f"{name} has timestamp {stored} ms, out of range.") from error
 
 
 def _put_time(message: object, name: str, time: datetime | None) -> None:

@@ -55,8 +55,8 @@ def to_jsonb(texts: pa.Array) -> pa.Array:
         few = len(lost) == 1
         warn(
             f"{len(lost)} JSON {'number loses' if few else 'numbers lose'} digits: {lost[0][:60]} "
-            f"is stored as {float(lost[0])!r}, the nearest double. Numbers of JSON columns are "
-            "whole numbers of 64 bits or doubles; put others in quotes to keep their digits."
+            f"is stored as {float(lost[0])!r}, the nearest double. JSON columns store 64-bit "
+            "integers and doubles; put other numbers in quotes to keep their digits."
         )
     return pa.array(values, pa.large_binary())
 
@@ -70,8 +70,8 @@ def _encode_text(text: str, lost: list[str]) -> bytes:
         kind, data = _part(value)
     except (ValueError, OverflowError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"{text[:60]!r} is not JSON that can be stored: {error}.",
-            hint="Objects name each key once, and numbers are finite.",
+            f"{text[:60]!r} cannot be stored as JSON: {error}.",
+            hint="Objects must have unique keys, and numbers must be finite.",
         ) from error
     return struct.pack(">II", _SCALAR, kind << 28 | len(data)) + data
 
@@ -84,7 +84,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -196,12 +196,12 @@ def _text(data: bytes, start: int, length: int) -> str:
     words = struct.unpack_from(f">{2 * count if is_object else count}I", data, start + 4)
     at = start + 4 + 4 * len(words)
     if at > stop:
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     texts = []
     for word in words:
         size = word & _LENGTH
         if at + size > stop:
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         texts.append(_TEXTS[word >> 28](data, at, size))
         at += size
     if is_object:

@@ -192,7 +192,7 @@ def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
     filters = list(filters)
     if len({f.field_ids for f in filters}) != 1:
         fields = " and ".join(sorted({str(list(f.field_ids)) for f in filters})) or "none"
-        raise InvalidArgumentError(f"only key filters over the same fields unite, not {fields}.")
+        raise InvalidArgumentError(f"Key filters have different fields: {fields}.")
     field_ids = filters[0].field_ids
     sets = [f for f in filters if isinstance(f, ExactKeySet)]
     blooms = [f for f in filters if isinstance(f, BloomKeyFilter)]
@@ -205,7 +205,7 @@ def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
     sizes = {len(f.bitmap) for f in blooms}
     if len(sizes) > 1 or 0 in sizes or next(iter(sizes)) % BLOCK_BYTES:
         raise InvalidArgumentError(
-            f"Bloom filters of {', '.join(map(str, sorted(sizes)))} bytes do not unite."
+            f"Bloom filters of {', '.join(map(str, sorted(sizes)))} bytes cannot be united."
         )
     bits = reduce(np.bitwise_or, (_blocks(f.bitmap) for f in blooms))
     return BloomKeyFilter(
@@ -296,7 +296,7 @@ def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataT
     blind = is_reference_blind(key_types)
     for one in (mine, theirs):
         if _is_saturated(one, blind):
-            why = "filters of this key type leave keys out" if blind else "a filter says nothing"
+            why = "filters of this key type leave keys out" if blind else "a filter is empty"
             return SharedKeys(possible=True, why=why)
     match mine, theirs:
         case ExactKeySet(), ExactKeySet():
@@ -310,7 +310,7 @@ def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataT
             return _compare_blooms(mine, theirs)
     if not len(common):
         return _NONE
-    why = "the sets have them in common" if certain else "a Bloom filter holds them, or errs"
+    why = "both sets contain them" if certain else "a Bloom filter may contain them"
     return SharedKeys(possible=True, certain=certain, hashes=common, why=why)
 
 
@@ -323,7 +323,7 @@ def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
     if not blocks:
         return _NONE
     return SharedKeys(
-        possible=True, why=f"the Bloom filters meet in {blocks} of {len(both)} blocks"
+        possible=True, why=f"the Bloom filters overlap in {blocks} of {len(both)} blocks"
     )
 
 

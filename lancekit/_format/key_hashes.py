@@ -121,7 +121,7 @@ def _part_bytes(values: pa.Array) -> pa.Array:
     encode = _encoder(_BYTE_ENCODERS, values.type)
     if encode is None:
         raise UnsupportedTypeError(
-            f"a key column of type {values.type} cannot be used.",
+            f"Columns of type {values.type} cannot be keys.",
             hint="Use columns of plain, not nested, types as the key.",
             type=str(values.type),
         )
@@ -147,10 +147,10 @@ def _whole(values: pa.ChunkedArray) -> pa.Array:
 def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
     """Concatenate chunks, convert values to plain types, and drop rows with a null key."""
     if not columns:
-        raise InvalidArgumentError("a key needs at least one column.")
+        raise InvalidArgumentError("A key needs at least one column.")
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
-        raise InvalidArgumentError(f"key columns of different lengths: {lengths}.")
+        raise InvalidArgumentError(f"Key columns must have the same length, got {lengths}.")
     arrays = [_whole(c) if isinstance(c, pa.ChunkedArray) else _plain(c) for c in columns]
     if not any(ak.null_count(a) for a in arrays):
         return arrays

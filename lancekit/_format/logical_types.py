@@ -115,8 +115,8 @@ def arrow_type(logical: str) -> pa.DataType:
         return _PARAMETRIC[head if bounded else ""](rest)
     except (KeyError, ValueError, OverflowError) as error:
         raise UnsupportedFeatureError(
-            f"Logical type {logical!r} is not known.",
-            hint="The schema is damaged, or written by a newer release.",
+            f"Unknown logical type {logical!r}.",
+            hint="The schema is damaged, or was written by a newer release.",
             logical_type=logical,
         ) from error
 
@@ -181,7 +181,9 @@ def _item_type(arrow: pa.FixedSizeListType) -> str:
     extension: str = metadata.get(b"ARROW:extension:name", b"").decode()
     if extension:
         if extension != _BFLOAT16:
-            raise _not_stored(arrow, f"Items of extension type {extension} lose it: use a list.")
+            raise _not_stored(
+                arrow, f"Use a list: a fixed-size list loses extension type {extension}."
+            )
         return extension
     of_structs = pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type)
     fixed = pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind) or _has_width(kind)

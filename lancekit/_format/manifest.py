@@ -54,15 +54,15 @@ class BasePath:
             object.__setattr__(self, "id", 0)
         elif not isinstance(given, int) or not 0 <= given < 2**32:
             raise InvalidArgumentError(
-                f"The id of a base path is {shown(given)}.",
-                hint="Leave it out, or pass a whole number below 2**32.",
+                f"The id of a base path must be an integer below 2**32, got {shown(given)}.",
+                hint="Leave it out, or pass an integer below 2**32.",
                 id=given,
             )
         texts: list[object] = [self.path, "" if self.name is None else self.name]
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise InvalidTypeError(
-                f"A base path is made of {shown(wrong[0])} of type {type_name(wrong[0])}.",
-                hint="Pass its path and its name as text.",
+                f"The path and name of a base path must be text, got {shown(wrong[0])} of type "
+                f"{type_name(wrong[0])}."
             )
 
     __repr__ = discreet_repr
@@ -261,7 +261,9 @@ def _timestamp(stored: Timestamp, where: str) -> int:
     """Return nanoseconds since the epoch; a date outside of the calendar is damage."""
     if not (_FIRST_SECOND <= stored.seconds < _LAST_SECOND and 0 <= stored.nanos < 10**9):
         raise CorruptFileError(
-            f"Manifest {where} is of no year: {stored.seconds} seconds since 1970.", file=where
+            f"Manifest {where} is damaged: timestamp {stored.seconds} s is outside years 1 to "
+            "9999.",
+            file=where,
         )
     return int(stored.seconds) * 10**9 + int(stored.nanos)
 
@@ -288,8 +290,8 @@ def encode_manifest_file(
         message = _manifest_to_pb(manifest)
     except ValueError as error:
         raise CorruptFileError(
-            f"Version {manifest.version} cannot be written, a counter is used up: {error}.",
-            hint="If the table is not that old, its latest manifest is damaged: restore an "
+            f"Version {manifest.version} cannot be written, a counter is exhausted: {error}.",
+            hint="Unless the table is very old, its latest manifest is damaged: restore an "
             "earlier version, or write the rows to a new table.",
             version=manifest.version,
         ) from error

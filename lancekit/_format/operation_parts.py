@@ -89,7 +89,7 @@ def _accept_mode(value: object, what: str) -> UpdateMode:
         return UpdateMode(cast("str", value or UpdateMode.REWRITE_ROWS))
     except ValueError:
         raise InvalidArgumentError(
-            f"{what} is {shown(value)}; it has to be one of {', '.join(_MODES)}.", value=value
+            f"{what} must be one of {', '.join(_MODES)}, got {shown(value)}.", value=value
         ) from None
 
 

@@ -54,7 +54,7 @@ def parse_partitions(data: bytes, where: str) -> Partitions:
     )
     if len(offsets) != len(lengths) or (offsets > np.uint64(1 << 62)).any():
         raise CorruptFileError(
-            f"{where} has {len(offsets)} partitions, of which {len(lengths)} have a length."
+            f"{where} has {len(offsets)} partitions, but {len(lengths)} lengths."
         )
     if centroids is not None and (centroids.ndim != 2 or len(centroids) != len(offsets)):
         raise CorruptFileError(
@@ -74,10 +74,10 @@ def parse_tensor(message: bytes | pb.Tensor, where: str) -> npt.NDArray[np.float
         message = parse(pb.Tensor, message, where)
     kind = _TYPES.get(message.data_type)
     if kind is None:
-        raise UnsupportedFeatureError(f"{where} has numbers of type {message.data_type}.")
+        raise UnsupportedFeatureError(f"{where} has numbers of unknown type {message.data_type}.")
     shape = tuple(message.shape)
     if prod(shape) * kind.itemsize != len(message.data):
-        raise CorruptFileError(f"{where} has {len(message.data)} bytes for numbers {shape}.")
+        raise CorruptFileError(f"{where} has {len(message.data)} bytes for shape {shape}.")
     numbers: npt.NDArray[np.floating | np.uint8] = np.frombuffer(message.data, kind).reshape(shape)
     return numbers
 

@@ -89,9 +89,9 @@ def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
         parent = chain[-1]
         if parent.logical_type != "struct":
             raise ColumnNotFoundError(
-                f"There is no column {path!r}: {parent.name!r} is {parent.to_arrow().type}, "
-                "not a struct.",
-                hint="Name the column itself.",
+                f"There is no column {path!r}: {parent.name!r} is {parent.to_arrow().type}, not a "
+                "struct.",
+                hint="Use the column itself.",
                 column=path,
             )
         child = next((child for child in parent.children if child.name == name), None)

@@ -131,7 +131,7 @@ def check_tag_name(name: str) -> None:
 
 def check_branch_name(name: str) -> None:
     """Raise ``InvalidArgumentError`` if a branch cannot have this name."""
-    problem = "main is the dataset's own line of versions" if name == MAIN else ""
+    problem = "main is reserved for the main branch" if name == MAIN else ""
     for segment in name.split("/"):
         problem = problem or _segment_problem(segment, in_branch=True)
     if problem:
@@ -172,8 +172,8 @@ def _encoded(record: Mapping[str, object]) -> bytes:
     data = json.dumps(record, indent=2).encode()
     if len(data) > REFERENCE_BYTES:
         raise InvalidArgumentError(
-            f"This tag or branch takes {len(data):,} bytes; {REFERENCE_BYTES:,} are the most.",
-            hint="Give it less metadata: long texts belong into a column or a file of their own.",
+            f"A tag or branch must have at most {REFERENCE_BYTES:,} bytes, got {len(data):,}.",
+            hint="Use less metadata: store long texts in a column or a file.",
             size=len(data),
         )
     return data

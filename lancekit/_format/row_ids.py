@@ -264,8 +264,8 @@ def _check_count(count: int, num_rows: int, what: str, where: str) -> None:
         raise CorruptFileError(
             f"{what} end after {count} of {num_rows} rows."
             if count < num_rows
-            else f"{what} are {count}, for {num_rows} rows.",
-            hint="Open an earlier version, or rewrite the fragment with the writer that made it.",
+            else f"{what} are {count} instead of {num_rows}.",
+            hint="Open an earlier version, or rewrite the fragment with its writer.",
             fragment=where,
         )
 

@@ -95,7 +95,7 @@ class LanceField:
             raise
         except (ValueError, TypeError) as error:  # e.g. a non-nullable column of type null
             raise CorruptFileError(
-                f"There cannot be a field {self.name!r} of type {self.logical_type}: {error}.",
+                f"Field {self.name!r} has an invalid type {self.logical_type}: {error}.",
                 field=self.name,
             ) from error
 
@@ -108,7 +108,7 @@ class LanceField:
             return pa.struct(children)
         if len(children) != 1:
             raise CorruptFileError(
-                f"Field {self.name!r} of type {kind!r} has {len(children)} children, not one.",
+                f"Field {self.name!r} of type {kind!r} must have one child, got {len(children)}.",
                 field=self.name,
             )
         (item,) = children
@@ -117,7 +117,7 @@ class LanceField:
         if kind == "map":
             if not pa.types.is_struct(item.type) or item.type.num_fields != 2:
                 raise CorruptFileError(
-                    f"Map {self.name!r} has entries of type {item.type}, not of a key and a value.",
+                    f"Map {self.name!r} must have entries of a key and a value, got {item.type}.",
                     field=self.name,
                 )
             return pa.map_(item.type.field(0), item.type.field(1))
@@ -149,8 +149,8 @@ class LanceSchema:
             for number in counter:
                 return number
             raise InvalidArgumentError(
-                f"There are no ids left for new fields: {_LAST_FIELD_ID} is taken.",
-                hint="Write the rows to a new dataset, whose ids begin anew.",
+                f"The field ids are exhausted: the last one, {_LAST_FIELD_ID}, is in use.",
+                hint="Write the rows to a new dataset, whose field ids start again.",
             )
 
         fields = tuple(_from_arrow(f, -1, next_id, f.name) for f in schema)
@@ -230,8 +230,8 @@ def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> Lance
     if field.key_position is not None and position != field.key_position:
         raise InvalidArgumentError(
             f"Column {field.name!r} is part of the primary key, which cannot be changed once set.",
-            hint=f"Leave {PRIMARY_KEY} and {PRIMARY_KEY_POSITION} as they are, "
-            "or overwrite the dataset.",
+            hint=f"Keep {PRIMARY_KEY} and {PRIMARY_KEY_POSITION} unchanged, or overwrite the "
+            "dataset.",
             column=field.name,
         )
     return replace(field, metadata=metadata, key_position=position)
@@ -252,8 +252,8 @@ def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
         return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"The metadata of a schema is text, not {shown(error.object)}.",
-            hint="Encode bytes as text first, with base64 for instance.",
+            f"Schema metadata must be text, got {shown(error.object)}.",
+            hint="Encode bytes as text first, for example with base64.",
         ) from error
 
 
@@ -264,7 +264,7 @@ def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> in
         return None
     if position is not None and not position.isdecimal():
         raise InvalidArgumentError(
-            f"Column {path!r} has {PRIMARY_KEY_POSITION}={position!r}, which is not a number.",
+            f"{PRIMARY_KEY_POSITION} of column {path!r} must be a number, got {position!r}.",
             hint="Use 1, 2, ... in the key's order.",
             column=path,
         )
@@ -367,7 +367,7 @@ def schema_from_pb(
         if own != _NO_ID:
             if own in children:  # a cycle would never end
                 raise CorruptFileError(
-                    f"Field {message.name!r} has id {own}, and so has another.",
+                    f"Field {message.name!r} has id {own}, which another field has, too.",
                     field=message.name,
                 )
             last = own
@@ -375,7 +375,7 @@ def schema_from_pb(
             depths[own] = depths[parent] + 1
             if depths[own] > _MOST_LEVELS:
                 raise CorruptFileError(
-                    f"Field {message.name!r} lies more than {_MOST_LEVELS} levels deep.",
+                    f"Field {message.name!r} is nested more than {_MOST_LEVELS} levels deep.",
                     field=message.name,
                 )
 

@@ -159,9 +159,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
         reader.take_rows([2])
     with pytest.raises(RowOutOfRangeError):
         reader.read_range(1, 2)
-    with pytest.raises(InvalidArgumentError, match="ascend"):
+    with pytest.raises(InvalidArgumentError, match="ascending"):
         reader.take_rows([1, 0])
-    with pytest.raises(InvalidArgumentError, match="global buffer 1"):
+    with pytest.raises(InvalidArgumentError, match="Global buffer 1"):
         reader.read_global_buffer(1)
     with pytest.raises(InvalidArgumentError, match="batch_size"):
         reader.read_all(batch_size=0)

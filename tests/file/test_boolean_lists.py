@@ -77,7 +77,7 @@ def test_a_row_of_very_many_empty_lists(
             layout = _kept(row, {}, version, tmp_path)
             assert layout == ("full_zip" if zipped else "mini_block")
         else:
-            with pytest.raises(UnsupportedTypeError, match="more null or empty lists in a row"):
+            with pytest.raises(UnsupportedTypeError, match="consecutive null or empty lists"):
                 write_ours(pa.table({"x": row}), version)
 
 

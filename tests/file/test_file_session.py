@@ -57,9 +57,9 @@ def test_files_are_copied_and_removed(session: LanceFileSession, tmp_path: Path)
     with pytest.raises(StorageError, match="cannot be read"):
         session.upload_file(tmp_path / "none", "x")
     for start, length in ((-1, 4), (0, 1 << 30), (0, -1)):
-        with pytest.raises(InvalidArgumentError, match="is not inside of the file's"):
+        with pytest.raises(InvalidArgumentError, match="outside of the file's"):
             session.read_range("top.lance", start, length)
-    with pytest.raises(InvalidArgumentError, match="not a name within a store"):
+    with pytest.raises(InvalidArgumentError, match="not a valid name in a store"):
         session.open_writer("../x.lance")
 
 

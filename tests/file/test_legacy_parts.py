@@ -161,7 +161,7 @@ def test_a_file_by_itself(tmp_path: Path) -> None:
 
 
 def test_versions_that_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotOfferedError, match=r"format 0\.1 are read, and not written"):
+    with pytest.raises(NotOfferedError, match="format 0\\.1 can be read, but not written"):
         lk.write_dataset(pa.table({"a": [1]}), tmp_path / "d", data_storage_version="legacy")
     empty = pa.table({"a": pa.array([b""] * 3, pa.binary(0))})
     lance.write_dataset(empty, tmp_path / "e", data_storage_version="legacy")

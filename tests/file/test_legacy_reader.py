@@ -178,7 +178,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         reader = open_ours(bytes(broken))
         reader.read(reader.columns)
 
-    with pytest.raises(CorruptFileError, match="column 'n' is damaged: a page lies outside"):
+    with pytest.raises(CorruptFileError, match="column 'n' is damaged: a page is outside"):
         changed(0, len(data) + 1, 64)
     with pytest.raises(CorruptFileError, match="impossible length"):
         changed(0, 0, -1)
@@ -186,7 +186,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         changed(0, 0, 63)
     with pytest.raises(CorruptFileError, match="column 't' is damaged"):
         changed(2 * batches, 3, 64)
-    with pytest.raises(CorruptFileError, match="pages lie outside of the file, or one in another"):
+    with pytest.raises(CorruptFileError, match="pages are outside of the file, or overlap"):
         changed(0, len(data) - 1, 64)
     with pytest.raises(CorruptFileError, match="column 's' is damaged: a page has fewer rows"):
         changed(4 * batches, 0, 3)

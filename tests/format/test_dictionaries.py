@@ -50,7 +50,9 @@ def test_bytes_as_in_the_format() -> None:
 def test_damage(place: tuple[int, int]) -> None:
     field = _field("dict:string:int8:false")
     field.dictionary.offset, field.dictionary.length = place
-    with pytest.raises(CorruptFileError, match="values of dictionary 'd' do not lie in manifest x"):
+    with pytest.raises(
+        CorruptFileError, match="values of dictionary 'd' are outside of manifest x"
+    ):
         read_dictionaries([field], lambda: memoryview(b"\xff" * 30), "x")
 
 

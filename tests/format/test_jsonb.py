@@ -55,7 +55,7 @@ def test_round_trip(value: object) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1,]", '{"a":1,"a":2}', "NaN", "1e999", "[" * 100_000])
 def test_what_is_no_json_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not JSON"):
+    with pytest.raises(InvalidArgumentError, match="cannot be stored as JSON"):
         to_jsonb(pa.array([text]))
 
 
@@ -98,5 +98,5 @@ def test_parts_do_not_share_what_is_in_them() -> None:
     """Each level has two parts of no length, at the same place: a thousand bytes for 2^90."""
     pair = struct.pack(">III", 0x80000002, 0x50000000, 0x50000000)
     bomb = pair * 90 + struct.pack(">I", 0x80000000)
-    with pytest.raises(CorruptFileError, match="damaged: it is cut off"):
+    with pytest.raises(CorruptFileError, match="damaged: it is truncated"):
         from_jsonb(pa.array([bomb], pa.large_binary()))

@@ -168,9 +168,9 @@ def test_rows_with_any_null_part_are_left_out():
 
 
 def test_unusable_columns_are_refused():
-    with pytest.raises(UnsupportedTypeError, match=r"key column of type list<item: int64>"):
+    with pytest.raises(UnsupportedTypeError, match="type list<item: int64> cannot be keys"):
         hash_keys([pa.array([[1]])])
-    with pytest.raises(InvalidArgumentError, match="different lengths: 1, 2"):
+    with pytest.raises(InvalidArgumentError, match="the same length, got 1, 2"):
         hash_keys([pa.array([1]), pa.array([1, 2])])
     with pytest.raises(InvalidArgumentError, match="at least one column"):
         hash_keys([])
@@ -289,9 +289,9 @@ def test_merge():
 
 def test_filters_that_do_not_unite():
     one = build_bloom([0], int_hashes(1))
-    with pytest.raises(InvalidArgumentError, match=r"not \[0\] and \[1\]"):
+    with pytest.raises(InvalidArgumentError, match=r"different fields: \[0\] and \[1\]"):
         merge([one, build_exact([1], int_hashes(1))])
-    with pytest.raises(InvalidArgumentError, match="not none"):
+    with pytest.raises(InvalidArgumentError, match="fields: none"):
         merge([])
     with pytest.raises(InvalidArgumentError, match="64, 32768 bytes"):
         merge([one, BloomKeyFilter(field_ids=(0,), bitmap=bytes(64))])

@@ -89,7 +89,7 @@ class _ConstantPage:
         (entries,) = lengths
         require(
             self._layers.lists or entries == self._page.length,
-            "the page's levels are not its rows",
+            "the page's level count does not match its row count",
         )
         return Levels(entries, repetition, definition)
 
@@ -99,7 +99,10 @@ class _ConstantPage:
         if not self._layers.lists:
             return None
         starts = rows_of(self._levels, self._layers)
-        require(len(starts) == self._page.length + 1, "the page's levels are not its rows")
+        require(
+            len(starts) == self._page.length + 1,
+            "the page's level count does not match its row count",
+        )
         return starts
 
     def _stream(

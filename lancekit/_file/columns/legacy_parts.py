@@ -386,7 +386,7 @@ class _Pages:
         """Return pages after a check of their positions and lengths."""
         require(
             (positions >= 0).all() and (positions <= container.size).all(),
-            "a page lies outside of the file",
+            "a page is outside of the file",
         )
         most = (1 << 62) // max(1, len(lengths))
         require((lengths >= 0).all() and (lengths <= most).all(), "a page has an impossible length")
@@ -452,7 +452,7 @@ def _read_pieces(source: RandomAccess, starts: Ints, stops: Ints) -> Bytes:
             and (stops >= starts).all()
             and (starts[1:] >= stops[:-1]).all()
         ),
-        "pages lie outside of the file, or one in another",
+        "pages are outside of the file, or overlap",
     )
     data, places = fetch(source, 0, starts, stops)
     return as_bytes(gather(data, places, stops - starts))

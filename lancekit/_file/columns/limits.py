@@ -77,8 +77,8 @@ def _check_packing(field: LanceField, path: tuple[str, ...] | None) -> None:
             key,
             value,
             "means packed to some releases of the reference, and nothing to others",
-            "Write 'true', or leave out the mark. In a dataset that has it, what its files hold "
-            f"decides: {packed} or {plain}; the wrong one of them is refused.",
+            "Write 'true', or leave out the mark. If a dataset has this mark, its files decide: "
+            f"{packed} or {plain}; the wrong one is refused.",
         )
     for child in field.children:
         _check_packing(child, (*path, child.name) if is_struct and path else None)
@@ -89,11 +89,11 @@ def check_new_marks(schema: LanceSchema) -> None:
     for part in schema.walk():
         for key, value, choice in unknown_choices(part.metadata):
             hint = f"Choose {', '.join(choice.values)}, or leave out the mark."
-            raise _refused_mark(part, key, value, "is not known", hint)
+            raise _refused_mark(part, key, value, "is unknown", hint)
         number = part.metadata.get(COMPRESSION_LEVEL, "0")
         if level(number) is None:
             hint = "Levels are numbers."
-            raise _refused_mark(part, COMPRESSION_LEVEL, number, "is not known", hint)
+            raise _refused_mark(part, COMPRESSION_LEVEL, number, "is unknown", hint)
     for field in schema.fields:
         _check_packing(field, (field.name,))
 
@@ -185,8 +185,8 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
 def too_many_categories(field: pa.Field) -> UnsupportedTypeError:
     """Return the error for a dictionary column with more values than its keys allow."""
     return UnsupportedTypeError(
-        f"Column {field.name!r} of type {field.type} has more values in one file than its keys can "
-        "tell apart; no release of the reference could read it.",
+        f"Column {field.name!r} of type {field.type} has more values in one file than its keys "
+        "can distinguish. No release of the reference could read it.",
         hint="Cast it to a dictionary with larger keys, such as int32, or write another file.",
         column=field.name,
         type=str(field.type),
@@ -227,8 +227,8 @@ def check_text(array: pa.Array, depth: int, field: LanceField) -> None:
     offsets, data = string_buffers(array)
     if not is_text(array, offsets, data):
         raise InvalidArgumentError(
-            f"Column {field.name!r} of type {array.type} holds bytes that are not UTF-8.",
-            hint="Make it a binary column, or mend the text.",
+            f"Column {field.name!r} of type {array.type} has bytes that are not UTF-8.",
+            hint="Cast it to a binary column, or repair the text.",
             column=field.name,
         )
 

@@ -184,7 +184,7 @@ def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
         return f"{count} null{'s'[: count > 1]}"
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     if any(_has_forbidden_nulls(chunk, field.type) for chunk in chunks):
-        return f"nulls in a part that takes none: {field.type}"
+        return f"nulls in a non-nullable field: {field.type}"
     return ""
 
 

@@ -110,19 +110,19 @@ class Checksums:
             return None
         digest, text = stored[:16], stored[16:]
         if digest != xxh3_64_hexdigest(text).encode():
-            raise Damaged("the list of checksums does not fit its own checksum")
+            raise Damaged("the list of checksums does not match its own checksum")
         found = json.loads(text)
         if found["algorithm"] != _ALGORITHM:  # written by a later release
             return None
         if found["schema"] != _of_schema(descriptor):
-            raise Damaged("the schema does not fit its checksum")
+            raise Damaged("the schema does not match its checksum")
         pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
         return cls(tuple(found["columns"]), pages, regions, _checked_pages=set() if once else None)
 
     def check_column(self, column: int, metadata: Buffer) -> None:
         """Raise ``Damaged`` if a column's serialised metadata do not match their checksum."""
         if self.columns[column] != _of_buffers([metadata]):
-            raise Damaged("the column's metadata do not fit their checksum")
+            raise Damaged("the column's metadata do not match their checksum")
 
     def check_regions(self, source: RandomAccess) -> None:
         """Raise ``Damaged`` if the bytes of a blob do not match their checksum."""
@@ -142,7 +142,7 @@ class Checksums:
                 if number in self._checked_regions or position + size <= start:
                     continue
                 if digest != _of_buffers([source.read(position, size)]):
-                    raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
+                    raise Damaged(f"the blobs from byte {position} on do not match their checksum")
                 self._checked_regions.add(number)
 
     def checked(
@@ -162,7 +162,7 @@ class Checksums:
                 return
             buffers = source.read_many([place for place in places if place[1]])
             if self.pages[column][page] != _of_buffers(buffers):
-                raise Damaged("the page does not fit its checksum")
+                raise Damaged("the page does not match its checksum")
             if self._checked_pages is not None:
                 self._checked_pages.add((column, page))
 

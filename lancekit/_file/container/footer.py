@@ -226,7 +226,7 @@ class _Tail(NamedTuple):
     def read(self, position: int, length: int) -> pa.Buffer:
         end = self.start + self.data.size
         if position + length > end:
-            raise Damaged(f"bytes {position} to {position + length} of a file of {end} bytes")
+            raise Damaged(f"bytes {position} to {position + length} of a file of {end}")
         if position >= self.start:
             return self.data.slice(position - self.start, length)
         return self.source.read(position, length)
@@ -292,7 +292,7 @@ def _read_frame(source: RandomAccess, is_cached: bool) -> _Frame:
     if known is None:
         raise UnsupportedFeatureError(
             f"{source.name}: data file version {major}.{minor} is not supported.",
-            hint="Versions 0.1, 2.0, 2.1 and 2.2 are.",
+            hint="Supported versions are 0.1, 2.0, 2.1 and 2.2.",
             file=source.name,
             version=f"{major}.{minor}",
         )
@@ -301,8 +301,8 @@ def _read_frame(source: RandomAccess, is_cached: bool) -> _Frame:
     if not columns_at <= table_at <= globals_at <= size - FOOTER.size:
         raise Damaged("the footer points outside of the file")
     require(num_globals >= 1, "there is no schema")
-    require(table_at + 16 * num_columns <= globals_at, "the column table is cut off")
-    require(globals_at + 16 * num_globals <= size - FOOTER.size, "the buffer table is cut off")
+    require(table_at + 16 * num_columns <= globals_at, "the column table is truncated")
+    require(globals_at + 16 * num_globals <= size - FOOTER.size, "the buffer table is truncated")
     columns = _table(tail.read(table_at, 16 * num_columns))
     global_table = _table(tail.read(globals_at, 16 * num_globals))
     schema_at, schema_size = global_table[0]
@@ -326,7 +326,7 @@ def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
 def _not_lance(source: RandomAccess, why: str) -> CorruptFileError:
     return CorruptFileError(
         f"{source.name} is not a Lance data file: {why}.",
-        hint="It may be truncated, or something else altogether.",
+        hint="It may be truncated, or another kind of file.",
         file=source.name,
     )
 

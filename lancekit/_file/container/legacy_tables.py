@@ -48,7 +48,7 @@ def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> L
     metadata = legacy_metadata(read, size, name)
     offsets = metadata.batch_offsets
     if not metadata.manifest_position:
-        raise Unsupported("a file of 0.1 that does not hold its schema")
+        raise Unsupported("a file of 0.1 without a schema")
     place = _message(read, metadata.manifest_position)
     manifest = parse(table_pb2.Manifest, read(*place), f"Schema of {name}")
     schema = schema_pb2.Schema(fields=manifest.fields, metadata=manifest.schema_metadata)
@@ -56,13 +56,13 @@ def legacy_tables(read: Callable[[int, int], Buffer], size: int, name: str) -> L
     require(ids and min(ids) >= 0, "there is no schema")
     first, length = metadata.page_table_position, _PAGE_BYTES * (len(offsets) - 1)
     count = max(ids) - min(ids) + 1
-    require(first + count * length <= size, "the page table is cut off")
+    require(first + count * length <= size, "the page table is truncated")
     # the first releases began the table at field id 0, even if the file does not have that field
     leaf = min((f.id for f in manifest.fields if f.logical_type != "struct"), default=min(ids))
     of_leaf = memoryview(read(first + length * (leaf - min(ids)), length))
     if offsets[-1] and not any(of_leaf):
         first += length * min(ids)
-        require(first + count * length <= size, "the page table is cut off")
+        require(first + count * length <= size, "the page table is truncated")
     return LegacyTables(
         schema_pb2.FileDescriptor(schema=schema, length=offsets[-1]),
         place,

@@ -63,7 +63,7 @@ def claim(size: int, what: str) -> None:
     most, option = _limits()
     if size > most:
         raise TooLarge(
-            f"{what} would take {size:,} bytes, and a page of its size may take {most:,}: "
+            f"{what} would take {size:,} bytes, but a page of its size may take {most:,}: "
             f"lancekit.options.page_memory_bytes is {option:,}",
             size,
         )

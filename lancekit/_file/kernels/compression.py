@@ -85,7 +85,7 @@ def _check_size(size: int, most: int | None) -> None:
     if most is None:
         claim(size, _WHAT)
     else:
-        require(size <= most, f"a compressed buffer of {size:,} bytes, where {most:,} belong")
+        require(size <= most, f"a compressed buffer of {size:,} bytes instead of {most:,}")
 
 
 def _frame(view: memoryview, most: int | None) -> Bytes:

@@ -96,13 +96,13 @@ class located:  # noqa: N801  # used as if it were a function
         if isinstance(error, TooLarge):
             return MemoryLimitError(
                 f"{place}: {error}.",
-                hint="If you trust where the file is from, set "
-                f"lancekit.options.page_memory_bytes = {error.needed} or more.",
+                hint="If you trust the source of the file, set lancekit.options.page_memory_bytes "
+                f"= {error.needed} or more.",
                 needed=error.needed,
                 **context,
             )
         if isinstance(error, Damaged | DecodeError | pa.ArrowException | _UNCHECKED):
-            what = error if isinstance(error, Damaged) else f"it does not decode ({error})"
+            what = error if isinstance(error, Damaged) else f"it cannot be decoded ({error})"
             return CorruptFileError(
                 f"{place} is damaged: {what}.", hint="Restore the file from a copy.", **context
             )

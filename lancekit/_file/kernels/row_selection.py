@@ -26,11 +26,13 @@ def parse_rows(rows: object, num_rows: int) -> Rows:
         start, stop = rows.start, rows.stop
         if rows.step != 1:
             raise InvalidArgumentError(
-                f"A range of rows with step {rows.step}.", hint="Pass the positions as an array."
+                f"Row slices must have step 1, got step {rows.step}.",
+                hint="Pass the positions as an array.",
             )
         if not 0 <= start <= num_rows or stop > num_rows:
             raise RowOutOfRangeError(
-                f"Rows {start} to {stop} of a file that has {num_rows}.", rows=num_rows
+                f"Rows {start} to {stop} are out of range: the file has {num_rows} rows.",
+                rows=num_rows,
             )
         return range(start, max(start, stop))
     positions = np.asarray(rows)
@@ -39,15 +41,17 @@ def parse_rows(rows: object, num_rows: int) -> Rows:
     if positions.size == 0:
         return range(0, 0)
     if positions.dtype.kind not in "iu":
-        raise InvalidTypeError(f"Row positions are whole numbers, not {shown(rows)}.")
+        raise InvalidTypeError(f"Row positions must be integers, got {shown(rows)}.")
     if positions.dtype.kind == "u":
         positions = np.minimum(positions, np.uint64(2**63 - 1))
     positions = positions.astype(np.int64)
     if positions[0] < 0 or positions[-1] >= num_rows or positions.max() >= num_rows:
         bad = int(positions[0]) if positions[0] < 0 else int(positions.max())
-        raise RowOutOfRangeError(f"Row {bad} of a file that has {num_rows}.", rows=num_rows)
+        raise RowOutOfRangeError(
+            f"Row {bad} is out of range: the file has {num_rows} rows.", rows=num_rows
+        )
     if not (positions[1:] > positions[:-1]).all():
-        raise InvalidArgumentError("Row positions must strictly ascend.")
+        raise InvalidArgumentError("Row positions must be in strictly ascending order.")
     if positions[-1] - positions[0] == positions.size - 1:
         return range(int(positions[0]), int(positions[-1]) + 1)
     return positions

@@ -216,7 +216,7 @@ def _variable_to_arrow(raw: Variable, kind: pa.DataType, validity: pa.Buffer | N
 def words_of(raw: DecodedValues, *widths: int) -> NDArray[np.unsignedinteger]:
     """Return values as unsigned integers; raise `Damaged` if their width is not in ``widths``."""
     if not isinstance(raw, Fixed) or raw.width not in widths:
-        raise Damaged(f"{_describe(raw)} where integers belong")
+        raise Damaged(f"{_describe(raw)} instead of integers")
     return raw.data[: raw.count * raw.width].view(f"<u{raw.width}")
 
 

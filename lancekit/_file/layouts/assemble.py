@@ -41,9 +41,9 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
     array, levels = leaf.values, leaf.levels
     layers = _without_values_layer(leaf.layers, kinds)
     if len(layers.kinds) != len(kinds):
-        raise Damaged(f"{len(layers.kinds)} layers for {kinds[-1]}")
+        raise Damaged(f"{len(layers.kinds)} layers instead of {kinds[-1]}")
     if len(kinds) == 1 and levels.repetition is None and levels.definition is None:
-        require(len(array) == levels.count == rows, "a page has more or fewer values than rows")
+        require(len(array) == levels.count == rows, "a page's values do not match its rows")
         return array
     shapes = unravel(levels, layers, rows, path.sizes)
     if len(array) != shapes[0].count:
@@ -70,10 +70,10 @@ def _enclose(kind: pa.DataType, shape: Shape, inner: pa.Array) -> pa.Array:
     """Wrap an array in the structs or lists of type ``kind``."""
     if is_list(kind):
         if not isinstance(shape, Lists):
-            raise Damaged(f"items where {kind} has lists")
+            raise Damaged(f"items instead of lists for {kind}")
         return nested_in(kind, shape, inner)
     if not isinstance(shape, Items):
-        raise Damaged(f"lists where {kind} has items")
+        raise Damaged(f"lists instead of items for {kind}")
     size = kind.list_size if pa.types.is_fixed_size_list(kind) else 1
     require(len(inner) == shape.count * size, "a struct and its children differ in length")
     buffer = None if shape.validity is None else pa.py_buffer(shape.validity)
@@ -221,7 +221,7 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
         used = ak.concat_arrays([ak.take(part.dictionary, part.indices) for part in coded])
         return pc.cast(pc.dictionary_encode(used), kind)
     except pa.ArrowInvalid as error:
-        raise Unsupported(f"an array of {kind} with so many values ({error})") from error
+        raise Unsupported(f"an array of {kind} with too many values ({error})") from error
 
 
 def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) -> pa.Array:

@@ -220,7 +220,7 @@ def _bytes(source: RandomAccess, positions: Ints, sizes: Ints) -> pa.Array:
     end = source.size()
     require(
         (positions[wanted] <= end - sizes[wanted]).all() and int(sizes.sum()) <= end,
-        "a blob lies outside of the file",
+        "a blob is outside of the file",
     )
     places = list(zip(positions[wanted].tolist(), sizes[wanted].tolist(), strict=True))
     parts = source.read_many(places) if places else []

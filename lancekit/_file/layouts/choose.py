@@ -84,7 +84,7 @@ def _crowded_page(page: Shredded, request: EncodingRequest) -> Encoded:
         pass
     kind = page.values.type
     raise UnsupportedTypeError(
-        f"A row of {kind} has more null or empty lists in a row than can be written.",
+        f"A row of {kind} has too many consecutive null or empty lists to be written.",
         hint="Use the dictionary's value type."
         if pa.types.is_dictionary(kind)
         else "Use lists of int8, data_storage_version 2.0, or several rows.",

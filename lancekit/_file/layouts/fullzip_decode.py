@@ -39,7 +39,7 @@ class FullZipPage:
         self._layers = Layers.of(layout.layers)
         require(
             self._layers.lists or layout.num_items == page.length,
-            "the page's items are not its rows",
+            "the page's item count does not match its row count",
         )
         details = layout.WhichOneof("details")
         width = prefix = odd = 0
@@ -137,7 +137,7 @@ class FullZipPage:
             require((header <= ends).all(), "a row is shorter than its header")
         lengths = form.lengths(data, places)
         if not self._layers.lists:
-            require((lengths == ends - header).all(), "a value's length is not its row's")
+            require((lengths == ends - header).all(), "a value's length does not match its row's")
         shown = entries.levels.visible(self._layers)
         valid = entries.filled
         if valid is not None and shown is not None:

@@ -117,7 +117,7 @@ class MiniBlockPages:
     def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
         self._pages = [page for page, _ in pages]
         self._counts = [int(layout.num_items) for _, layout in pages]
-        require(max(self._counts) < _MOST_ITEMS, "a page of more items than any has")
+        require(max(self._counts) < _MOST_ITEMS, "a page with too many items")
         self._layouts = [layout for _, layout in pages]
         self._layout = layout = pages[0][1]
         self._kind = kind
@@ -133,7 +133,7 @@ class MiniBlockPages:
         else:
             require(not layout.HasField("rep_compression"), "repetition without lists")
             lengths = [page.length for page in self._pages]
-            require(self._counts == lengths, "the page's items are not its rows")
+            require(self._counts == lengths, "the page's item count does not match its row count")
 
     @cached_property
     def _words(self) -> tuple[NDArray[np.unsignedinteger], Ints]:
@@ -181,7 +181,7 @@ class MiniBlockPages:
         """Read the repetition index: rows started before each chunk, and rows ended after each."""
         index, each = self._metadata(3 if self._layout.HasField("dictionary") else 2, "<u8")
         require(
-            (each == 2 * np.diff(firsts)).all(), "the repetition index is not one of its chunks"
+            (each == 2 * np.diff(firsts)).all(), "the repetition index does not match its chunks"
         )
         index = index.astype(np.int64)
         ends, rest = index[::2], index[1::2]
@@ -309,7 +309,7 @@ class MiniBlockPages:
         if shown is not None:
             hidden = np.searchsorted(np.flatnonzero(~shown), starts_of(entries))
             entries = entries - (hidden[1:] - hidden[:-1])
-        require(np.array_equal(entries, values), "a chunk's values are not those of its levels")
+        require(np.array_equal(entries, values), "a chunk's value count does not match its levels")
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
         """Return the first entry of every row; check the repetition index for each chunk."""
@@ -318,7 +318,7 @@ class MiniBlockPages:
         require(
             (np.searchsorted(starts, chunks[:-1]) == rows[:-1]).all()
             and len(starts) == rows[-1] + 1,
-            "the repetition index does not fit the levels",
+            "the repetition index does not match the levels",
         )
         return starts
 
@@ -384,7 +384,7 @@ class MiniBlockPages:
         if has_repetition or has_definition:
             counts = halves[at].astype(np.int64)
             if not self._layers.lists:
-                require((counts == values).all(), "a chunk's levels are not its rows")
+                require((counts == values).all(), "a chunk's level count does not match its rows")
         pieces: list[ChunkBuffers | None] = []
         for present in (has_repetition, has_definition):
             if not present:
@@ -461,7 +461,7 @@ def _decode_chunk(
     require(place - 8 < data.size, "a chunk's buffers are longer than the chunk")
     definition = None
     if nullable:
-        require(entries == count, "a chunk's levels are not its rows")
+        require(entries == count, "a chunk's level count does not match its rows")
         levels = decode.decode_block(layout.def_compression, buffers.pop(0), count)
         definition = words_of(levels, 2)[rows.start : rows.stop]
     return decode.decode_chunk(layout.value_compression, buffers, count, rows), definition

@@ -245,7 +245,7 @@ def _items(
     for place, kind in enumerate(kinds):
         size = sizes[place] if sizes else 1
         if size != 1:
-            require(size > 0 and count % size == 0, "a fixed-size list that is cut off")
+            require(size > 0 and count % size == 0, "a fixed-size list that is truncated")
             count //= size
             shown = None if shown is None else shown[::size]
         validity = None
@@ -293,11 +293,11 @@ class _Entries(NamedTuple):
             special = at > visible
             hidden = int(np.count_nonzero(special))
             count -= hidden
-            require(hidden, "an empty list goes on")
+            require(hidden, "an empty list continues")
             shown = None
             if nullable:
                 shown = definition[definition <= visible]
-                require(len(shown) == count, "an empty list goes on")
+                require(len(shown) == count, "an empty list continues")
         offsets = np.empty(len(places) + 1, np.int64)
         offsets[:-1] = places
         offsets[-1] = count

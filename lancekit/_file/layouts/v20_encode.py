@@ -146,7 +146,7 @@ def _user_dictionary(
         if len(items) > np.iinfo(dtype).max:
             raise UnsupportedTypeError(
                 f"A dictionary of {len(items)} items leaves no {array.type.index_type} for nulls, "
-                "as files of version 2.0 need it.",
+                "which files of version 2.0 need.",
                 hint="Use wider indices, or data_storage_version 2.1 or later.",
                 type=str(array.type),
             )

@@ -122,8 +122,8 @@ def parse_details(details: IndexDetails | None) -> MemWalDetails:
     # in early releases field 1 is a list of logs, later a time
     if any(one.field_number == 1 and one.wire_type == 2 for one in iter(UnknownFieldSet(message))):
         raise UnsupportedFeatureError(
-            f"The {what} are of a release of Lance before 2, whose write-ahead logs are others.",
-            hint="Have that release flush its logs and drop the index, then initialize anew.",
+            f"The {what} are of a Lance release before 2, with another log format.",
+            hint="Flush the logs with that release and drop the index, then initialize it again.",
             index=MEM_WAL,
         )
     return replace(decode(MemWalDetails, message), type_url=details.type_url)

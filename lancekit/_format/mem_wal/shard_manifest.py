@@ -113,13 +113,13 @@ def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
     has_unique = bool(checksum) and data[unique:].startswith(_UNIQUE_TAG)
     message = parse(pb.ShardManifest, data[:unique] if has_unique else data, where)
     if not message.version:
-        raise _damaged(where, "it says no version")
+        raise _damaged(where, "it has no version")
     if _FOLDER.search(take_unknown(message)):
-        raise _damaged(where, "a generation stands in a field that is not the list of generations")
+        raise _damaged(where, "a generation is in a field that is not the list of generations")
     expected = _checksum_of(data, message.version)
     # writers that do not know the checksum keep it: it then names an earlier version and is ignored
     if checksum != expected and checksum[:-_CRC_BYTES] == expected[:-_CRC_BYTES]:
-        raise _damaged(where, "its checksum is another")
+        raise _damaged(where, "its checksum does not match")
     return decode(ShardManifest, message)
 
 

@@ -78,7 +78,7 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
     hashed = next((hashed for test, hashed in _HASHES if test(values.type)), None)
     if hashed is None:
         raise UnsupportedTypeError(
-            f"Values of type {values.type} cannot be given to buckets.",
+            f"Values of type {values.type} cannot be assigned to buckets.",
             hint="Choose a column of numbers, text, dates or times.",
             type=str(values.type),
         )
@@ -102,8 +102,8 @@ def _bucket_count(field: ShardingField) -> int:
     given = field.parameters.get("num_buckets", "")
     if not given.isdecimal() or int(given) < 1:
         raise InvalidArgumentError(
-            f"Sharding field {field.field_id!r} has num_buckets={shown(given)}.",
-            hint=f"It has to be a number from 1 to {MOST_BUCKETS}.",
+            f"Sharding field {field.field_id!r} must have num_buckets from 1 to {MOST_BUCKETS}, "
+            f"got {shown(given)}.",
             field=field.field_id,
         )
     return int(given)
@@ -138,7 +138,7 @@ def shard_values(
     if not spec.fields:
         raise InvalidArgumentError(
             f"Sharding spec {spec.spec_id} has no fields.",
-            hint="It needs one at least.",
+            hint="Add at least one field.",
             spec=spec.spec_id,
         )
     columns = [_field_values(rows, one, schema) for one in spec.fields]
@@ -157,8 +157,8 @@ def _field_values(
     evaluate = _TRANSFORMS.get(field.transform or "")
     if evaluate is None:
         raise InvalidArgumentError(
-            f"Sharding field {field.field_id!r} has the transform {shown(field.transform)}.",
-            hint=f"Known are {', '.join(_TRANSFORMS)} and unsharded.",
+            f"Sharding field {field.field_id!r} has an unknown transform {shown(field.transform)}.",
+            hint=f"Known transforms are {', '.join(_TRANSFORMS)} and unsharded.",
             field=field.field_id,
         )
     return evaluate(field, _source(rows, field, schema))
@@ -169,9 +169,9 @@ def _source(rows: pa.RecordBatch | pa.Table, field: ShardingField, schema: Lance
     name = next((one.name for one in schema.fields if (one.id,) == wanted), None)
     if name is None:
         raise InvalidArgumentError(
-            f"Sharding field {field.field_id!r} is made of field {list(field.source_ids)}, which "
-            "the table does not have as a column.",
-            hint="Give the id of a column, as the table's schema has it.",
+            f"Sharding field {field.field_id!r} refers to field {list(field.source_ids)}, which "
+            "is not a column of the table.",
+            hint="Use a column id from the table's schema.",
             field=field.field_id,
         )
     if name not in rows.schema.names:
@@ -384,8 +384,8 @@ def _value_bytes(values: pa.Array) -> pa.Array:
         return _fixed(turned.astype(">u8").view(np.uint8).reshape(-1, 8))
     if not is_key_type(kind):
         raise UnsupportedTypeError(
-            f"A key column of type {kind} cannot be used.",
-            hint=f"Keys of shards are of {KEY_TYPES}.",
+            f"Columns of type {kind} cannot be keys of shards.",
+            hint=f"Supported key types are {KEY_TYPES}.",
             type=str(kind),
         )
     octets = values.cast(pa.binary())

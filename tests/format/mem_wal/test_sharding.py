@@ -107,7 +107,7 @@ def test_buckets_are_those_of_the_reference(table: tuple[pa.RecordBatch, Any], n
 def test_what_has_no_bucket(table: tuple[pa.RecordBatch, Any], name: str) -> None:
     with pytest.raises(ValueError, match="Unsupported bucket"):
         reference(table, name, "bucket", num_buckets="8")
-    with pytest.raises(UnsupportedTypeError, match="cannot be given to buckets"):
+    with pytest.raises(UnsupportedTypeError, match="cannot be assigned to buckets"):
         bucket_numbers(table[0].column(name), 8)
 
 
