@@ -165,8 +165,8 @@ class Filled:
         for field, values in zip(self.schema, made, strict=True):
             if ak.null_count(values) and not field.nullable:
                 raise SchemaMismatchError(
-                    f"{ak.null_count(values)} of {len(values)} new values of column {field.name!r} "
-                    "are null, and it cannot be null.",
+                    f"{ak.null_count(values)} of {len(values)} new values of column "
+                    f"{field.name!r} are null, but it is not nullable.",
                     hint="Give these rows another value, or make the column nullable: "
                     f"alter_columns({{'path': {field.name!r}, 'nullable': True}}).",
                     column=field.name,

@@ -249,7 +249,7 @@ def choose_source(data: object, *, is_frame: bool) -> Choice:
     choice = choose_engine(0, on_spark=is_frame)
     if choice.engine == "spark" or options.engine != "auto":
         return choice
-    return Choice(choice.engine, "how many rows there are is not known before they are read")
+    return Choice(choice.engine, "the number of rows is unknown before they are read")
 
 
 def _known_rows(data: object) -> int | None:

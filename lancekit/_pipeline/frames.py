@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray
 
 _LEFT_OUT = (
-    "The frame's index, whole numbers without a name, is not written. To keep it as a column, name "
-    "it: frame.rename_axis('key'). reset_index(drop=True) leaves it out without this warning."
+    "The frame's index has integers without a name, and is not written. To keep it as a column, "
+    "name it: frame.rename_axis('key'). To drop it without this warning, use "
+    "reset_index(drop=True)."
 )
 
 
@@ -126,7 +127,7 @@ def numpy_array(values: NDArray[np.generic]) -> pa.Array:
     kind = values.dtype
     if values.ndim == 0:
         raise InvalidTypeError(
-            f"{shown(values.item())} is one value.", hint="Pass a list of values."
+            f"Rows must be a list of values, got one value: {shown(values.item())}."
         )
     if kind.kind == "c":
         raise InvalidTypeError(
@@ -156,7 +157,7 @@ def _vectors(values: NDArray[np.generic]) -> pa.Array:
     """Convert an array of two or more dimensions to nested fixed-size lists."""
     if 0 in values.shape[1:]:
         raise InvalidTypeError(
-            f"an array of shape {values.shape} has vectors without items.",
+            f"an array of shape {values.shape} has empty vectors.",
             hint="Pass lists: values.tolist(), with schema= for their type.",
         )
     array = numpy_array(values.reshape(-1))
@@ -192,8 +193,8 @@ def polars_reader(frame: pl.DataFrame) -> pa.RecordBatchReader:
         name = next((series.name for series in frame if _is_foreign(series)), "")
         kind = frame.schema.get(name)
         raise UnsupportedTypeError(
-            f"column {name!r} of the Polars frame is {kind}, which is no type of Arrow's.",
-            hint="Cast it to one that is, such as pl.Int64, or pl.Decimal(38, 0) for 128 bits: "
+            f"column {name!r} of the Polars frame has type {kind}, which Arrow does not have.",
+            hint="Cast it to an Arrow type, such as pl.Int64, or pl.Decimal(38, 0) for 128 bits: "
             f"frame.with_columns(pl.col({name!r}).cast(...)).",
             column=name,
             type=str(kind),

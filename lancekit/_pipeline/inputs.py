@@ -94,8 +94,8 @@ def _from_pandas(frame: pd.DataFrame, expected: _Expected) -> pa.RecordBatchRead
         columns = dict(frame_columns(frame, expected.names, only=expected.schema is not None))
     except ValueError as error:
         raise SchemaMismatchError(
-            f"the pandas frame does not make a table: {error}.",
-            hint="Give every column a name of its own.",
+            f"the pandas frame cannot be converted to a table: {error}.",
+            hint="Give every column its own name.",
         ) from error
     arrays = {
         name: _column(name, series, expected.guide(name, nan_is_null=True))
@@ -166,15 +166,13 @@ def _from_sequence(data: Sequence[Any], expected: _Expected) -> pa.RecordBatchRe
 def _from_columns(data: Mapping[str, object], expected: _Expected) -> pa.RecordBatchReader:
     for name in data:
         if not isinstance(name, str):
-            raise InvalidTypeError(
-                f"a column is called {shown(name)}.", hint="Pass the names of columns as text."
-            )
+            raise InvalidTypeError(f"column names must be text, got {shown(name)}.")
         check_column_name(name)
     arrays = {name: _column(name, data[name], expected.guide(name)) for name in data}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} ({length})" for name, length in lengths.items())
-        raise SchemaMismatchError(f"the columns are of different lengths: {listed}.")
+        raise SchemaMismatchError(f"the columns must have the same length, got {listed}.")
     return pa.table(arrays).to_reader()
 
 
@@ -184,23 +182,22 @@ def _column(name: str, values: object, guide: Guide) -> pa.Array | pa.ChunkedArr
         return _column_array(values, guide)
     except LossError as loss:
         raise SchemaMismatchError(
-            f"the values of {name!r} do not make a column: "
-            f"{shown(loss.value)} in row {loss.index} {loss.reason}.",
-            hint="Bring the values of a column to one type, or leave the row out.",
+            f"the values of {name!r} cannot be converted to a column: {shown(loss.value)} in row "
+            f"{loss.index} {loss.reason}.",
+            hint="Convert the values of a column to one type, or leave the row out.",
             column=name,
             row=loss.index,
             value=loss.value,
         ) from loss
     except InvalidTypeError as error:
         raise SchemaMismatchError(
-            f"the values of {name!r} do not make a column: {error.message}",
+            f"the values of {name!r} cannot be converted to a column: {error.message}",
             hint=error.hint,
             column=name,
         ) from error
     except (pa.ArrowException, OverflowError, TypeError, ValueError, RecursionError) as error:
         raise SchemaMismatchError(
-            f"the values of {name!r} do not make a column: {error!s:.200}.",
-            column=name,
+            f"the values of {name!r} cannot be converted to a column: {error!s:.200}.", column=name
         ) from error
 
 
@@ -303,8 +300,8 @@ def as_reader(
     reader = _reader(data, _Expected(schema, like))
     if not reader.schema.names and (rows := getattr(data, "num_rows", None)):
         raise SchemaMismatchError(
-            f"{rows} rows have no columns, so they hold nothing to write.",
-            hint="Select the columns that are meant.",
+            f"{rows} rows have no columns, so there is nothing to write.",
+            hint="Select the columns to write.",
         )
     stored = _in_stored_form(reader)
     return stored if schema is None else _cast_to(stored_schema(schema), stored)
@@ -335,12 +332,12 @@ def checked_schema(schema: object) -> pa.Schema | None:
         return None
     if not isinstance(schema, pa.Schema):
         raise InvalidTypeError(
-            f"schema is {shown(schema)}.", hint="Pass a pyarrow schema.", argument="schema"
+            f"schema must be a pyarrow schema, got {shown(schema)}.", argument="schema"
         )
     repeated = [name for name, times in Counter(schema.names).items() if times > 1]
     if repeated:
         raise InvalidArgumentError(
-            f"schema has several columns called {repeated[0]!r}.", hint="Rename all but one."
+            f"Column {repeated[0]!r} occurs several times in schema.", hint="Rename all but one."
         )
     return schema
 

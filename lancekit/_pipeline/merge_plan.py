@@ -249,8 +249,8 @@ def matched_rows(
 ) -> MatchedRowsError:
     """Return the error for rows with a match, if the merge forbids matches."""
     return MatchedRowsError(
-        f"{rows} rows of the dataset have a key of the source, which when_matched_fail "
-        f"forbids: {show_keys(on, keys)}.",
+        f"{rows} rows of the dataset match the source, which when_matched_fail forbids: "
+        f"{show_keys(on, keys)}.",
         hint="Nothing was written. Leave these rows out, or use when_matched_update_all().",
         keys=keys,
         on=on,

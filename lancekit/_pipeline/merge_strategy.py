@@ -112,7 +112,7 @@ def choose_match(
         rest=count(max(target_rows - covered, 0)),
     )
     if strategy == "driver" and names:
-        why += f", which takes less than to ask {' and '.join(names)}"
+        why += f", which costs less than to query {' and '.join(names)}"
     if engine != "local" and options.merge_match != "auto" and not by_address:
         why += f", because options.merge_match is {strategy!r}"
     return MatchPlan(
@@ -157,12 +157,12 @@ _WHY: dict[Strategy, str] = {
     "{rest} others in this process",
     "closure": "{source} keys ({size}) are sent to the tasks that read the target",
     "file": "{source} keys ({size}) go through a file to the tasks that read the target",
-    "broadcast": "the keys of {target} rows are sent to the tasks that hold the source",
+    "broadcast": "the keys of {target} rows are sent to the tasks with the source",
     "shuffle": "{source} and {target} keys are too many to be sent, so Spark sorts and joins them",
 }
 
 
-_ADDRESSES = "{source} rows were worked out of {target}, and know which of them they are for"
+_ADDRESSES = "{source} rows were derived from {target}, with their row addresses"
 
 
 def _bytes(size: float) -> str:

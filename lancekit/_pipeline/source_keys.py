@@ -201,8 +201,8 @@ def _values(
 # ---- the errors for several rows with one key: all of their texts are here
 
 _HINT = (
-    "Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column of which "
-    "the largest value counts."
+    "Choose a row for each key: merge_insert(..., dedupe='last'), or dedupe_by= with a column "
+    "whose largest value is kept."
 )
 
 
@@ -211,7 +211,7 @@ def repeated_in_source(
 ) -> DuplicateKeysError:
     """Return the error for a merge source in which keys occur more than once."""
     return DuplicateKeysError(
-        f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
+        f"{rows} rows of the source have duplicate keys: {show_keys(on, keys)}.",
         hint=hint,
         keys=keys,
         on=on,
@@ -224,7 +224,7 @@ def repeated_in_write(
     """Return the error for a write with ``primary_key_check="error"`` whose rows share a key."""
     return DuplicateKeysError(
         message,
-        hint="Leave one row for each key. primary_key_check='warn' writes them.",
+        hint="Keep one row for each key. primary_key_check='warn' writes them.",
         keys=[example],
         on=on,
     )
@@ -248,8 +248,8 @@ def repeated_in_merge(
         f"{count(repeated)} of {count(total)} merged rows would share their primary key "
         f"({', '.join(key)}) with another row: for example, more than one row would have {named}. "
         f"{setter.capitalize()} set the key since {base}, and {other} has other rows.",
-        hint="Delete or change these rows on one side, or take the key back, and merge again. "
-        f"ds.duplicates({list(key)!r}) shows such rows of a version.",
+        hint="Delete or change these rows on one side, or remove the key, and merge again. "
+        f"ds.duplicates({list(key)!r}) lists such rows of a version.",
         keys=[example],
         on=key,
         duplicates=repeated,
@@ -259,9 +259,9 @@ def repeated_in_merge(
 def repeated_since_checked(on: tuple[str, ...]) -> DuplicateKeysError:
     """Return the error for a merge source on Spark that had other rows when it was read again."""
     return DuplicateKeysError(
-        "The source held each key once when it was checked, and one of them twice when it was "
-        "merged: a part that Spark had cached was lost, and came out different.",
-        hint="Write the source to a table first, and merge that.",
+        "The source had unique keys when it was checked, but a duplicate key when it was merged: "
+        "Spark lost a cached part and computed it again, with another result.",
+        hint="Write the source to a table first, and merge the table.",
         on=on,
     )
 
@@ -270,7 +270,7 @@ def repeated_in_columns(name: str, value: object) -> DuplicateKeysError:
     """Return the error for new columns on Spark if several of their rows have one key."""
     return DuplicateKeysError(
         f"Several of the new rows have the key {name} = {value!r}.",
-        hint="Leave one row for each key: rows on Spark have no order, so none is the last.",
+        hint="Keep one row for each key: rows on Spark have no order, so none is the last.",
         keys=[(value,)],
     )
 
@@ -330,7 +330,7 @@ def _key_condition(keys: KeyTable, place: int, name: str) -> ColumnCondition:
 def _are_keys(keys: KeyTable, place: int, values: pa.Array) -> Flags:
     """Return a mask of the values that occur in a column of the keys."""
     if values.type != keys.columns[place].type:
-        raise CorruptFileError(f"it holds {values.type} of a column of {keys.columns[place].type}")
+        raise CorruptFileError(f"it has {values.type} for a column of {keys.columns[place].type}")
     flags = np.zeros(len(values), bool)
     flags[keys.find(place, values)[0]] = True
     return flags

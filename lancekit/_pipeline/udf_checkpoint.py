@@ -60,9 +60,9 @@ class Checkpoint:
         if identity.opaque and version is None:
             parts["what cannot be compared"] = str(uuid.uuid4())
             warn(
-                f"Results in checkpoint_file {file!r} will not be used by another call: nothing "
-                f"shows whether {', '.join(identity.opaque)} will be the same then. Pass "
-                "batch_udf(version=...), and another version whenever results become different."
+                f"Results in checkpoint_file {file!r} will not be used by another call, because "
+                f"{', '.join(identity.opaque)} may change. Pass batch_udf(version=...), and "
+                "another version whenever the results change."
             )
         return cls(file, parts)
 
@@ -82,7 +82,7 @@ class Checkpoint:
                 differing = [name for name in names if before.get(name) != self.parts.get(name)]
                 warn(
                     f"checkpoint_file {self.file!r} has results of another call, which are not "
-                    f"used: the function begins again. It differs in {', '.join(differing)}."
+                    f"used: the function starts again. It differs in {', '.join(differing)}."
                 )
             database.execute("DELETE FROM about")
             database.execute("DELETE FROM results")
@@ -122,7 +122,7 @@ class Checkpoint:
         except sqlite3.Error as error:
             raise InvalidArgumentError(
                 f"checkpoint_file {self.file!r} cannot be used: {error}.",
-                hint="Name a file that does not exist yet, in a folder that can be written to.",
+                hint="Pass a file that does not exist yet, in a writable folder.",
                 checkpoint_file=self.file,
             ) from error
 
@@ -193,7 +193,7 @@ class ResultsKept:
         with suppress(InvalidArgumentError):
             error.add_note(
                 f"{PREFIX}results for {checkpoint.kept():,} rows are kept in {checkpoint.file}: "
-                "the same call goes on from there."
+                "the same call continues from there."
             )
 
 

@@ -270,8 +270,8 @@ def returned_rows(
         what = "None" if returned is None else f"a {type_name(returned)}"
         raise InvalidTypeError(
             f"The function {name} returned {what}: {error.message}",
-            hint="Let it return the new columns: a record batch, a table, a data frame, or a "
-            "dict of columns.",
+            hint="Return the new columns as a record batch, a table, a data frame, or a dict of "
+            "columns.",
             function=name,
         ) from error
 
@@ -295,22 +295,22 @@ class Made:
         made = returned_rows(self.function, batch, self.schema).read_all()
         if made.num_rows != batch.num_rows:
             raise InvalidArgumentError(
-                f"The function gave {made.num_rows} rows for {batch.num_rows}.",
-                hint="It has to return one row for each row that it gets, in the same order.",
+                f"The function returned {made.num_rows} rows for {batch.num_rows}.",
+                hint="Return one row for each row of the batch, in the same order.",
             )
         if sorted(made.column_names) != sorted(self.schema.names):
             raise InvalidArgumentError(
-                "Output schema of function does not match the expected schema: it gave columns "
-                f"{made.column_names}, and before {self.schema.names}.",
-                hint="It has to return the same columns for each batch.",
+                "Output schema of function does not match the expected schema: it returned "
+                f"columns {made.column_names}, and before {self.schema.names}.",
+                hint="Return the same columns for each batch.",
             )
         try:
             return ak.cast(made.select(self.schema.names), self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidArgumentError(
-                f"The function gave {made.schema.types}, which do not become "
+                f"The function returned {made.schema.types}, which cannot be converted to "
                 f"{self.schema.types}: {str(error).splitlines()[0]}.",
-                hint="Let it return columns of fixed types, or pass reader_schema=.",
+                hint="Return columns of fixed types, or pass reader_schema=.",
             ) from error
 
 

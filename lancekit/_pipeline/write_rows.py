@@ -248,7 +248,7 @@ def _refuse_external(batch: pa.RecordBatch) -> None:
         if len(uris):
             raise InvalidArgumentError(
                 f"Column {field.name!r} refers to {uris[0].as_py()}, outside of the dataset.",
-                hint="Pass allow_external_blob_outside_bases=True if it will stay there.",
+                hint="If the file will stay there, pass allow_external_blob_outside_bases=True.",
                 column=field.name,
                 uri=uris[0].as_py(),
             )

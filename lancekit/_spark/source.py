@@ -146,8 +146,8 @@ class SparkSource:
         collected = self._collects_keys(plan, clauses)
         if clauses.dedupe is not None and not (self._ordered and collected):
             raise InvalidArgumentError(
-                f"dedupe={clauses.dedupe!r} needs an order, and rows on Spark have none.",
-                hint="Name a column with dedupe_by: the row with its largest value is kept.",
+                f"dedupe={clauses.dedupe!r} needs an order, but rows on Spark have none.",
+                hint="Pass a column as dedupe_by: the row with its largest value is kept.",
                 dedupe=clauses.dedupe,
             )
         if on is not None and collected:

@@ -81,7 +81,7 @@ class StreamSink:
         """
         if not is_spark_dataframe(frame):
             raise InvalidTypeError(
-                f"A batch of a stream is a Spark DataFrame, not a {type(frame).__name__}.",
+                f"A batch of a stream must be a Spark DataFrame, got a {type(frame).__name__}.",
                 hint="Pass the sink to df.writeStream.foreachBatch(sink).",
             )
         mark = BatchMarker(key=_KEY + self.query, number=int(batch))
@@ -110,8 +110,8 @@ class StreamSink:
             raise InvalidArgumentError(
                 f"The name {self.query!r} belongs to another streaming query, which wrote its "
                 f"batch {newest.number}: the batches of a new checkpoint count from 0 again.",
-                hint="Give this query a name of its own, or its old checkpoint. To let it start "
-                f"anew under the name: ds.delete_config_keys([{mark.key!r}]).",
+                hint="Use another name for this query, or its old checkpoint. To reuse the name: "
+                f"ds.delete_config_keys([{mark.key!r}]).",
                 query=self.query,
                 batch=newest.number,
             )

@@ -67,8 +67,8 @@ def temporary_name(name: str) -> str:
 def too_large(path: str, size: int, most: int) -> CorruptFileError:
     """Return the error for a file that exceeds the limit of its kind."""
     return CorruptFileError(
-        f"{path} has {size:,} bytes; a file of this kind has {most:,} at most.",
-        hint="It is damaged, or was made to use up memory. It was not read.",
+        f"{path} has {size:,} bytes; a file of this kind can have at most {most:,}.",
+        hint="It was not read, because it is damaged, or was crafted to exhaust memory.",
         path=path,
         size=size,
         most=most,
@@ -279,7 +279,7 @@ def check_name(name: str) -> str:
     """Return the name of an object, after a check that it stays below the root."""
     if not is_name(name):
         raise InvalidArgumentError(
-            f"{name!r} is not a name within a store.",
+            f"{name!r} is not a valid name in a store.",
             hint="Names are relative, '/'-separated, without empty, '.' or '..' parts, "
             "backslashes or NUL.",
             name=name,
@@ -382,14 +382,13 @@ def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], .
     # a wrong value is not shown, because it may be a misplaced credential
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
-            f"storage_options is a {type_name(options)}.", hint="Pass a dictionary of strings."
+            f"storage_options must be a dict of strings, got a {type_name(options)}."
         )
     pairs: dict[Any, Any] = dict(options or {})
     for name, value in pairs.items():
         if not isinstance(name, str) or not isinstance(value, str):
             what = repr(name) if isinstance(name, str) else f"with a {type_name(name)} for a name"
             raise InvalidTypeError(
-                f"storage option {what} is a {type_name(value)}.",
-                hint="Names and values of storage options are strings.",
+                f"storage option {what} must be a string, got a {type_name(value)}."
             )
     return tuple(sorted((name.lower(), value) for name, value in pairs.items()))

@@ -76,13 +76,13 @@ def check_uri(uri: str) -> str:
     parts = split(uri)
     problem = ""
     if parts.password is not None:
-        problem = "it holds a password; give credentials as storage_options"
+        problem = "it contains a password; pass credentials as storage_options"
     elif parts.query or parts.fragment:
-        problem = "it holds a query or a fragment; give settings as storage_options"
+        problem = "it contains a query or a fragment; pass settings as storage_options"
     elif ".." in unquote(parts.path).split("/"):
-        problem = "it holds '..'; write the place out"
+        problem = "it contains '..'; write the full path"
     elif parts.scheme != "memory" and not parts.netloc:
-        problem = "it names no bucket"
+        problem = "it has no bucket"
     if problem:
         raise InvalidArgumentError(
             f"{parts.scheme}://{parts.hostname or ''}{parts.path} cannot be opened: {problem}."
@@ -146,9 +146,9 @@ def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
 
 HINTS: tuple[tuple[type[Exception], str], ...] = (
     (FileNotFoundError, "Check the name of the bucket or container."),
-    (PermissionDeniedError, "Check what these credentials may do in this bucket."),
+    (PermissionDeniedError, "Check the permissions of these credentials in this bucket."),
     (UnauthenticatedError, "Check the credentials in storage_options or the environment."),
-    (NotSupportedError, "This kind of store cannot do that; use another."),
+    (NotSupportedError, "This kind of store does not support that; use another."),
     (InvalidPathError, "Choose another name."),
 )
 RETRY_HINT = "Check the address, the network and storage_options, then try again."

@@ -181,8 +181,8 @@ def _exists(folder: int, name: str) -> bool:
 def _no_hard_links(path: str, error: OSError) -> StorageError:
     return StorageError(
         f"cannot commit {path}: its file system has no hard links ({error.strerror}).",
-        hint="Keep the dataset on a file system that has them (ext4, xfs, btrfs, apfs, ntfs) "
-        "or in an object store.",
+        hint="Keep the dataset on a file system with hard links (ext4, xfs, btrfs, apfs, ntfs) or "
+        "in an object store.",
         path=path,
         errno=error.errno,
     )

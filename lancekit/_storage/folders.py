@@ -143,9 +143,9 @@ def _enter(above: int, part: str, where: str) -> int:
         # systems refuse a link with different errors, none of which says that it is one
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and _kind(part, above) == stat.S_IFLNK:
             raise StorageError(
-                f"{where} is left alone: {part!r} is a link, and lancekit neither writes nor "
-                "removes anything through one.",
-                hint="Put the folder itself in the link's place. To keep data files on another "
+                f"{where} was not changed: {part!r} is a link, and lancekit neither writes nor "
+                "removes anything through links.",
+                hint="Replace the link with the folder itself. To keep data files on another "
                 "disk, give the dataset base paths: write_dataset(..., initial_bases=..., "
                 "target_bases=...).",
                 path=where,
@@ -181,8 +181,8 @@ def _remove_folder(above: int, name: str, where: str, depth: int) -> None:
 def _empty(folder: int, where: str, depth: int) -> None:
     if depth > DEEPEST:
         raise StorageError(
-            f"{where} has more than {DEEPEST} folders in each other, which no dataset needs.",
-            hint="Look at it, and remove it by hand.",
+            f"{where} has more than {DEEPEST} nested folders, which no dataset needs.",
+            hint="Check it, and remove it by hand.",
             path=where,
         )
     with os.scandir(folder) as entries:

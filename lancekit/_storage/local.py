@@ -303,9 +303,9 @@ def _check_sent(folder: str) -> None:
     if place is None or any(_is_below(folder, shared) for shared in options.shared_folders):
         return
     raise StorageError(
-        f"{folder} is on this machine's disk, and the tasks of {place} run on others.",
-        hint="Keep the dataset in an object store, or, if all machines see this folder at this "
-        f"path, say so: lancekit.options.shared_folders = [{folder!r}].",
+        f"{folder} is on the disk of this machine, but the tasks of {place} run on other machines.",
+        hint="Keep the dataset in an object store. If all machines see this folder at this path, "
+        f"set lancekit.options.shared_folders = [{folder!r}].",
         path=folder,
         session=place,
     )

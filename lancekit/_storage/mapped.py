@@ -83,8 +83,8 @@ class MappedFile:
     def _view(self, start: int, length: int) -> pa.Buffer:
         if start < 0 or length < 0 or start + length > self._size:
             raise CorruptFileError(
-                f"{self._path} is too short: bytes {start} to {start + length} were asked for, "
-                f"it has {self._size}.",
+                f"{self._path} is truncated: it has {self._size} bytes, but bytes {start} to "
+                f"{start + length} were requested.",
                 path=self._path,
                 start=start,
                 length=length,
@@ -149,7 +149,7 @@ def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
         if error.errno == errno.ENXIO:  # a socket
             _check_regular(path)
         if error.errno == errno.ELOOP:
-            raise _refused(path, "a circle of symbolic links") from error
+            raise _refused(path, "a loop of symbolic links") from error
         raise
     try:
         status = os.fstat(descriptor)
@@ -173,8 +173,8 @@ def _check(status: os.stat_result, path: str) -> None:
 def _refused(path: str, what: str) -> CorruptFileError:
     return CorruptFileError(
         f"{path} is {what}, not a regular file.",
-        hint="Nothing that writes Lance datasets makes such a thing: do not trust its source. "
-        "It was not read.",
+        hint="It was not read, because no writer of Lance datasets creates such a file. Do not "
+        "trust its source.",
         path=path,
         what=what,
     )
@@ -193,7 +193,7 @@ HINTS = {
     errno.ENAMETOOLONG: "Choose a shorter path.",
     errno.ENOTDIR: "A part of the path is a file, not a folder.",
     errno.EISDIR: "A folder is where a file should be.",
-    errno.EEXIST: "Choose a fresh name.",
+    errno.EEXIST: "Choose another name.",
     errno.EIO: "The disk reports damage: check it.",
 }
 

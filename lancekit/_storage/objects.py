@@ -154,8 +154,8 @@ class ObjectReader:
         size = self._request_size()
         start, length = max(ranges, key=sum)
         return CorruptFileError(
-            f"{self._uri} is too short: bytes {start} to {start + length} were asked for, "
-            f"it has {size}.",
+            f"{self._uri} is truncated: it has {size} bytes, but bytes {start} to "
+            f"{start + length} were requested.",
             path=self._uri,
             start=start,
             length=length,
@@ -429,8 +429,8 @@ class ObstoreStore:
     def __reduce__(self) -> tuple[object, ...]:
         if self._base.startswith("memory:"):
             raise StorageError(
-                f"{self.uri} lives in the memory of one process and cannot be sent to another.",
-                hint="For work on Spark, keep the dataset on a disk or in an object store.",
+                f"{self.uri} is in the memory of one process and cannot be sent to another.",
+                hint="For work on Spark, use a dataset on a disk or in an object store.",
                 path=self.uri,
             )
         return _restore, (self._base, self._folder, dict(self._options))

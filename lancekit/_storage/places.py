@@ -68,7 +68,7 @@ def open_store(
     encode = os.fsencode if _scheme(str(text)) == "file" else str.encode
     if not isinstance(text, str) or not text or "\0" in text or not is_writable(text, encode):
         raise InvalidArgumentError(
-            f"{shown(text)} is not a path or URI.", hint="Give one, for example 'flights.lance'."
+            f"{shown(text)} is not a path or URI.", hint="For example 'flights.lance'."
         )
     scheme = _scheme(text)
     if scheme == "file":
@@ -118,8 +118,8 @@ def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None =
     """
     if not is_trusted_base(path, own):
         raise UntrustedBaseError(
-            f"{own.uri} keeps files in another store: {path}.",
-            hint=f"If you trust it, list it first: lancekit.options.trusted_bases = [{path!r}].",
+            f"{own.uri} has files in another store: {path}.",
+            hint=f"If you trust it, set lancekit.options.trusted_bases = [{path!r}].",
             path=path,
             dataset=own.uri,
         )
@@ -141,10 +141,9 @@ def check_trusted_file(path: str, own: Store) -> None:
         return
     folder = real.rpartition("/")[0]
     raise UntrustedBaseError(
-        f"{own.uri} refers to {path}, which lies outside of the dataset"
-        + ("." if real == path else f": it leads to {real}."),
-        hint="If you trust it, list its place first: "
-        f"lancekit.options.trusted_bases = [{folder!r}].",
+        f"{own.uri} refers to {path}, which is outside of the dataset"
+        + ("." if real == path else f": it points to {real}."),
+        hint=f"If you trust it, set lancekit.options.trusted_bases = [{folder!r}].",
         path=path,
         dataset=own.uri,
     )
@@ -167,7 +166,7 @@ def _local_path(uri: str) -> str:
     parts = split(uri)
     if parts.netloc not in {"", "localhost"}:
         raise InvalidArgumentError(
-            f"{uri} names the host {parts.netloc!r}.",
+            f"{uri} has the host {parts.netloc!r}, but a local file has no host.",
             hint="A local file URI has three slashes: file:///path.",
         )
     return unquote(parts.path)

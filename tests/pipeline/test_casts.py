@@ -287,7 +287,7 @@ def test_only_the_differences_are_shown():
         (
             {"s": pa.struct({"b": pa.int8(), "t": pa.struct({"x": pa.int8()})})},
             {"s": pa.struct({"a": pa.int8(), "t": pa.struct({"x": pa.int8(), "y": pa.int8()})})},
-            "Bring all fields of 's': the rows lack s.a, s.t.y.",
+            "Add the missing fields of 's' to the rows: s.a, s.t.y.",
         ),
         (
             {"s": pa.struct({"a": pa.int8(), "b": pa.int8()})},
@@ -336,7 +336,7 @@ def test_nulls_in_a_column_that_takes_none():
 
 
 def test_columns_of_one_name():
-    with pytest.raises(SchemaMismatchError, match="a: there are several columns of this name"):
+    with pytest.raises(SchemaMismatchError, match="a: several columns have this name"):
         plan_cast(pa.schema([("a", pa.int8()), ("a", pa.int8())]), pa.schema({"a": pa.int8()}))
 
 
@@ -574,17 +574,17 @@ def test_what_a_hint_suggests_can_be_done(target):
         else:
             continue
         columns = [pa.array([text], source) for text in (TEXTS if value == "1" else [value])]
-        if "has had no value so far" in hint:
+        if "has only nulls so far" in hint:
             untyped = pa.table({"x": pa.nulls(1, target)})
             ds = lk.write_dataset(untyped, "memory://hint", mode="overwrite")
             rows = pa.table({"x": columns[0]})
             eval(hint.partition("rows: ")[2].rstrip("."), {"ds": ds, "pa": pa, "rows": rows})
             ds.insert(rows)
-        elif hint.startswith("Bring 'x' as "):
+        elif hint.startswith("Convert 'x' to "):
             for column in columns:
                 with pytest.raises((pa.ArrowException, TypeError, ValueError)):
                     column.cast(target)
-        elif not hint.startswith("Bring all fields"):
+        elif not hint.startswith("Add the missing fields"):
             line = hint.rpartition(": ")[2].removesuffix(".")
             assert "safe" not in line
             done = [found for column in columns if (found := _run(line, column, ds)) is not None]

@@ -41,7 +41,7 @@ def test_a_dataset_knows_its_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [TABLE.to_reader(), iter(TABLE.to_batches()), None])
 def test_what_has_to_be_read_is_not_counted(rows: Any) -> None:
-    assert "is not known" in choose_source(rows, is_frame=False).why
+    assert "is unknown" in choose_source(rows, is_frame=False).why
 
 
 def test_a_merge_is_explained_with_the_rows_of_a_frame() -> None:

@@ -136,9 +136,9 @@ def test_rows_that_do_not_fit_their_schema_are_refused(make):
 
 @pytest.mark.parametrize("data", [TABLE, {"x": [1]}, [{"x": 1}]])
 def test_what_is_no_schema(data):
-    with pytest.raises(InvalidTypeError, match=r"schema is .'x': 'int64'"):
+    with pytest.raises(InvalidTypeError, match=r"schema must be .* got .'x': 'int64'"):
         as_reader(data, {"x": "int64"})
-    with pytest.raises(InvalidArgumentError, match="schema has several columns called 'x'"):
+    with pytest.raises(InvalidArgumentError, match="'x' occurs several times in schema"):
         as_reader(data, pa.schema([("x", pa.int8()), ("x", pa.int8())]))
 
 
@@ -192,7 +192,7 @@ INDICES = {
         FRAME.set_index(pd.MultiIndex.from_arrays([[1, 2, 3], LETTERS], names=["k", "k"])),
         {"k": [1, 2, 3], "__index_level_1__": LETTERS},
     ),
-    "a column is called so": (CALLED, {}),
+    "names must be text, got so": (CALLED, {}),
     "and there is an index": (CALLED.set_index(pd.Index(LETTERS)), {"__index_level_1__": LETTERS}),
     "named as a column": (
         FRAME.set_index(pd.Index(LETTERS, name="x")),
@@ -222,7 +222,7 @@ def test_an_index_is_columns_as_in_pylance(case, tmp_path, recwarn):
 
 def test_an_index_of_numbers_without_a_name_is_left_out_with_a_warning():
     frame = FRAME.set_index(pd.Index([7, 9, 4]))
-    with pytest.warns(UserWarning, match=r"whole numbers without a name, is not written"):
+    with pytest.warns(UserWarning, match="integers without a name, and is not written"):
         assert as_reader(frame).schema.names == ["x"]
     place = pa.schema({"x": pa.int64(), "__index_level_0__": pa.int64()})
     with warnings.catch_warnings():
@@ -247,12 +247,14 @@ def test_columns_that_are_not_called_by_text():
     ]
     with pytest.raises(SchemaMismatchError, match=r"Duplicate column names found: .'1'"):
         as_reader(pd.DataFrame({1: [2], "1": [3]}))
-    with pytest.raises(InvalidTypeError, match="a column is called 1"):
+    with pytest.raises(InvalidTypeError, match="names must be text, got 1"):
         as_reader({1: [2], "1": [3]})
 
 
 def test_pandas_frames_that_make_no_table():
-    with pytest.raises(SchemaMismatchError, match="'a' do not make a column: 'x' in row 1"):
+    with pytest.raises(
+        SchemaMismatchError, match="'a' cannot be converted to a column: 'x' in row 1"
+    ):
         as_reader(pd.DataFrame({"a": [1, "x"]}, dtype=object))
     with pytest.raises(SchemaMismatchError, match="Duplicate column names"):
         as_reader(pd.DataFrame([[1, 2]], columns=["a", "a"]))
@@ -279,10 +281,11 @@ def test_batches_that_differ():
     other = pa.record_batch({"x": ["a"], "s": ["b"]})
     with pytest.raises(SchemaMismatchError, match=r"batch 2 has another schema .*x: string"):
         as_reader([*BATCHES, other]).read_all()
-    with pytest.raises(SchemaMismatchError, match=r"different lengths: x \(1\), y \(2\)"):
+    with pytest.raises(SchemaMismatchError, match="same length, got x \\(1\\), y \\(2\\)"):
         as_reader({"x": [1], "y": [1, 2]})
     with pytest.raises(
-        SchemaMismatchError, match="values of 'x' do not make a column: 'ab' is one value"
+        SchemaMismatchError,
+        match="values of 'x' cannot be converted to a column: 'ab' is one value",
     ):
         as_reader({"x": "ab"})
 
@@ -330,7 +333,9 @@ def test_types_of_polars_that_arrow_has_not_are_named():
         plain.select(pl.struct("b").alias("b")),
         plain.select(pl.concat_list("b")),
     ):
-        with pytest.raises(UnsupportedTypeError, match=r"'b' of the Polars frame is .*Int128"):
+        with pytest.raises(
+            UnsupportedTypeError, match=r"'b' of the Polars frame has type .*Int128"
+        ):
             as_reader(rows)
     cast = plain.with_columns(pl.col("b").cast(pl.Decimal(38, 0)))
     assert as_reader(cast).read_all()["b"].to_pylist() == [2]

@@ -190,10 +190,10 @@ LOST = {
     "nanoseconds, and far away": ([NANO, dt.datetime.max], 1, "out of bounds"),
     "a long span": ([dt.timedelta.max], 0, "too large"),
     "spans of months": ([np.timedelta64(1, "M")], 0, "its unit is M"),
-    "complex": ([1j], 0, "class complex, which no column holds"),
-    "an object": ([object()], 0, "class object, which no column holds"),
-    "half of a character": (["a", "\ud800"], 1, "surrogates not allowed"),
-    "fields without a name": ([{1: 2}], 0, "1 is no name of a field"),
+    "complex": ([1j], 0, "class complex, which no column can store"),
+    "an object": ([object()], 0, "class object, which no column can store"),
+    "unpaired surrogate": (["a", "\ud800"], 1, "surrogates not allowed"),
+    "fields without a name": ([{1: 2}], 0, "1 is not a field name"),
     "not a number": ([Decimal(1), Decimal("NaN")], 1, "cannot be stored"),
     "scalars of many types": ([pa.scalar(1), pa.scalar("a")], 1, "int64 and string"),
 }
@@ -279,7 +279,9 @@ def test_every_call_that_takes_rows_rounds_floats_alike():
 @pytest.mark.parametrize("word", ["NaN", "sNaN", "Infinity", "-Infinity"])
 def test_a_decimal_that_is_no_number(word):
     values = [Decimal(1), Decimal(word)]
-    with pytest.raises(SchemaMismatchError, match=r"row 1 .* what is (not a number|infinite)\."):
+    with pytest.raises(
+        SchemaMismatchError, match=r"in a decimal column: it is (not a number|infinite)"
+    ):
         as_reader({"x": values})
 
 
@@ -296,7 +298,7 @@ def test_fields_that_no_dict_has():
     schema = pa.schema({"x": kind})
     rows = [{"x": {"a": 1}}]
     assert as_reader(rows, schema).read_all().to_pylist() == [{"x": {"a": 1, "b": None}}]
-    with pytest.raises(SchemaMismatchError, match=r"the rows lack x\.b"):
+    with pytest.raises(SchemaMismatchError, match="to the rows: x\\.b"):
         cast(as_reader(rows, like=schema), schema)
     some = [{"x": {"a": 1}}, {"x": {"b": 2}}]
     assert cast(as_reader(some, like=schema), schema)["x"].to_pylist()[1] == {"a": None, "b": 2}

@@ -52,7 +52,7 @@ def test_the_line_of_the_error_gives_a_type(tmp_path: object, value: Any) -> Non
     uri = f"{tmp_path}/d"
     lk.write_dataset(pd.DataFrame({"id": [1], "note": [None]}), uri)
     rows = pd.DataFrame({"id": [2], "note": [value]})
-    with pytest.raises(SchemaMismatchError, match="'note' has had no value so far") as raised:
+    with pytest.raises(SchemaMismatchError, match="'note' has only nulls so far") as raised:
         lk.write_dataset(rows, uri, mode="append")
     line = raised.value.hint.partition("rows: ")[2].rstrip(".")
     eval(line, {"ds": lk.dataset(uri), "pa": pa})
@@ -83,5 +83,5 @@ def test_parts_of_columns(tmp_path: object) -> None:
         {"l": None, "s": None},
         {"l": ["a"], "s": {"a": 1}},
     ]
-    with pytest.raises(SchemaMismatchError, match="Name the type of 'note'"):
+    with pytest.raises(SchemaMismatchError, match="Set the type of 'note'"):
         lk.write_dataset({"note": ["x"]}, "memory://null", schema=pa.schema({"note": pa.null()}))

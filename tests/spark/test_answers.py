@@ -101,5 +101,5 @@ def test_a_file_of_another_answer_is_not_unpickled(tmp_path: Path) -> None:
     assert [*read_answers([one], place)] == [["a"] * 100]
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     file.write_bytes(file.read_bytes().replace(b"b", b"c"))
-    with pytest.raises(CorruptFileError, match="does not hold what a task of this call wrote"):
+    with pytest.raises(CorruptFileError, match="was changed after a task of this call wrote"):
         list(read_answers([other], place))

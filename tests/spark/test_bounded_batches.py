@@ -72,7 +72,7 @@ def test_bytes(follow, tmp_path):
     assert follow(ds, "c", maxBytesPerTrigger="1g") == [(0, [0, 1, 2, 3, 4])]
     both = follow(ds, "d", maxBytesPerTrigger=str(3 * size), maxFilesPerTrigger="2")
     assert both == two
-    with pytest.raises(InvalidArgumentError, match="is not a number of bytes"):
+    with pytest.raises(InvalidArgumentError, match="must be a number of bytes"):
         reader_of(ds, maxBytesPerTrigger="much")
 
 

@@ -142,8 +142,8 @@ assert (lk.session_info().connect, lk.session_info().remote) == (True, place)
         SPARK_REMOTE="sc://elsewhere",  # a place that is given comes before it
     )
     assert done.stdout == (
-        "A Spark Connect session is active (sc://PLACE), and remote asks for another: "
-        "a process has one session at a time.\n"
+        "A Spark Connect session is active (sc://PLACE), but remote requests another one: a "
+        "process has one session at a time.\n"
     )
     assert done.stderr == ""
 

@@ -133,11 +133,14 @@ def test_what_does_not_fit_is_said_before_and_removed_after(spark, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"version": "1"}, "'version' is not one of a write"),
-        ({"filter": "id > 1"}, "'filter' is not one of a write"),
+        ({"version": "1"}, "'version' is not for a write"),
+        ({"filter": "id > 1"}, "'filter' is not for a write"),
         ({"branch": "nope"}, "BranchNotFoundError"),
-        ({"data_storage_version": "9"}, "data_storage_version is '9'"),
-        ({"max_rows_per_file": "-1"}, "max_rows_per_file='-1' is not a whole number"),
+        ({"data_storage_version": "9"}, "data_storage_version must be .* got '9'"),
+        (
+            {"max_rows_per_file": "-1"},
+            "max_rows_per_file must be an integer of 1 or more, got '-1'",
+        ),
     ],
     ids=str,
 )

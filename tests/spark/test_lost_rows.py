@@ -81,7 +81,7 @@ def test_other_keys(merged, dataset, strategy) -> None:
 
 @pytest.mark.parametrize("strategy", list(BETWEEN))
 def test_other_keys_each_time(merged, dataset, strategy) -> None:
-    with pytest.raises(SourceChangedError, match="lost twice"):
+    with pytest.raises(SourceChangedError, match="cached part of the source twice"):
         merged([[2, 3], [2, 4], [2, 5], [2, 6]], strategy, losses=2)
     assert dataset.version == lk.dataset(dataset.uri).version == 1
     assert len(list(Path(dataset.uri, "data").iterdir())) == 1

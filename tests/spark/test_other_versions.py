@@ -185,12 +185,12 @@ def on_cluster(python: str) -> Iterator[Callable[..., str]]:
 
 
 SAID = {
-    "another lancekit": f"Spark's workers have lancekit 0.0.9, and this Python has "
+    "another lancekit": "Spark's workers have lancekit 0.0.9, but this Python has "
     f"{lk.__version__}.\n  the worker's Python is ",
-    "no lancekit": f"Spark's workers have no lancekit, and this Python has {lk.__version__}.\n",
-    "no obstore": "Spark's workers have no lancekit (No module named 'obstore'), and this ",
-    "another pyarrow": f"Spark's workers have pyarrow 19.0.1, and this Python has {pa.__version__}",
-    "no pyarrow": f"Spark's workers have no pyarrow, and this Python has {pa.__version__}.",
+    "no lancekit": f"Spark's workers have no lancekit, but this Python has {lk.__version__}.\n",
+    "no obstore": "Spark's workers have no lancekit (No module named 'obstore'), but this ",
+    "another pyarrow": f"Spark's workers have pyarrow 19.0.1, but this Python has {pa.__version__}",
+    "no pyarrow": f"Spark's workers have no pyarrow, but this Python has {pa.__version__}.",
 }
 #: the cases of a whole run that start a cluster of their own
 SOME = ["another lancekit", "no lancekit"]
@@ -205,7 +205,7 @@ def test_lancekits_own_calls(case, workers, cluster, on_cluster, tmp_path, whole
     assert len(said) == 13
     for name, (text, jobs) in said.items():
         assert text.startswith(SAID[case]), (name, text)
-        assert "set PYSPARK_PYTHON to a Python that has it" in text
+        assert "set PYSPARK_PYTHON to a Python with it" in text
         assert jobs == 1, name  # the one task that looks
 
 

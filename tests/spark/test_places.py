@@ -87,7 +87,7 @@ def test_a_local_folder_is_not_sent_elsewhere(tmp_path) -> None:
         with lk.options(shared_folders=[f"{tmp_path}/d2"]), pytest.raises(StorageError):
             pickle.dumps(store)
     said = str(caught.value)
-    assert f"{tmp_path}/d/data is on this machine's disk" in said
+    assert f"{tmp_path}/d/data is on the disk of this machine" in said
     assert "spark://host:7077" in said
     assert "shared_folders" in said
 
@@ -106,7 +106,10 @@ def test_tasks_on_other_machines_get_no_local_folder(spark, tmp_path, monkeypatc
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     jobs = scheduler.numTotalJobs()
-    said = f"{tmp_path}/d is on this machine's disk, and the tasks of {elsewhere} run on others"
+    said = (
+        f"{tmp_path}/d is on the disk of this machine, but the tasks of {elsewhere} run on other "
+        "machines"
+    )
     with pytest.raises(StorageError, match=said):
         lk.write_dataset(spark.range(5), ds, mode="append")
     with pytest.raises(StorageError, match=said):
@@ -179,5 +182,8 @@ def test_on_a_cluster(tmp_path, whole) -> None:
         port = free.getsockname()[1]
     place = str(tmp_path / "d")
     done = run(REFUSED, place, str(port), str(tmp_path / "work"), SPARK_LOCAL_IP="127.0.0.1")
-    said = "PLACE is on this machine's disk, and the tasks of spark://127.0.0.1:PORT run on others."
+    said = (
+        "PLACE is on the disk of this machine, but the tasks of spark://127.0.0.1:PORT run on "
+        "other machines."
+    )
     assert done.stdout.splitlines() == [said, said, "6"]

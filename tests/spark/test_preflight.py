@@ -42,9 +42,9 @@ def refused(program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"spark.driver.memory": "900g"}, "memory 900g is more than this machine has"),
-        ({"spark.driver.memory": "9000000m"}, "memory 9000000m is more than"),
-        ({"spark.driver.memory": "300m"}, "memory 300m is less than Spark starts with. Ask for"),
+        ({"spark.driver.memory": "900g"}, "memory 900g exceeds the memory of this machine"),
+        ({"spark.driver.memory": "9000000m"}, "memory 9000000m exceeds"),
+        ({"spark.driver.memory": "300m"}, "memory 300m is too small for Spark. Request"),
         (
             {"spark.driver.bindAddress": "192.0.2.1"},
             "cannot listen at the address 192.0.2.1: Cannot assign requested address. Set SPARK_",
@@ -112,7 +112,7 @@ def test_servers_that_are_none(silent_port: int) -> None:
         remotes = [f"sc://localhost:{closed}", f"sc://localhost:{silent_port}/"]
         said, other = refused("lk.spark_session(remote=argument)", *remotes).split("\n")
     assert said.startswith(f"No Spark Connect server can be reached at sc://localhost:{closed}: ")
-    assert other.startswith(f"What listens at sc://localhost:{silent_port} does not answer as a")
+    assert other.startswith(f"The server at sc://localhost:{silent_port} does not answer as a")
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def test_a_server_of_another_spark() -> None:
         remotes = [f"sc://localhost:{port}" for port in ports]
         said = refused("lk.spark_session(remote=argument)", *remotes).split("\n")
     for line, remote, version in zip(said, remotes, versions, strict=True):
-        assert f"The server at {remote} runs Spark {version}, and this Python" in line
+        assert f"The server at {remote} runs Spark {version}, but this Python" in line
         assert line.endswith(f'pip install "pyspark[connect]=={version}".')
 
 
@@ -173,7 +173,7 @@ def test_workers_of_another_python(tmp_path) -> None:
         str(other),
     )
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert said.startswith(f"Spark's workers run Python 3.9, and this is Python {ours}. Set PYSP")
+    assert said.startswith(f"Spark's workers run Python 3.9, but this is Python {ours}. Set PYSP")
 
 
 OTHERS_SESSION = """
@@ -210,6 +210,6 @@ def test_workers_of_somebody_elses_session(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 4
     for line, more in zip(lines[::2], lines[1::2], strict=True):
-        assert line.startswith("Spark's workers have lancekit 9.9.9, and this Python has ")
+        assert line.startswith("Spark's workers have lancekit 9.9.9, but this Python has ")
         assert more.startswith(f"  the worker's Python is {sys.executable} on ")
-        assert "set PYSPARK_PYTHON to a Python that has it" in more
+        assert "set PYSPARK_PYTHON to a Python with it" in more

@@ -236,11 +236,11 @@ def test_on_a_branch(spark, tmp_path):
 
 
 def test_bad_arguments(spark, tmp_path):
-    with pytest.raises(InvalidArgumentError, match="query is ''"):
+    with pytest.raises(InvalidArgumentError, match=r"query must be .* got ''"):
         lk.stream_sink(tmp_path / "d", query="")
-    with pytest.raises(InvalidArgumentError, match="mode is 'overwrite'"):
+    with pytest.raises(InvalidArgumentError, match=r"mode must be .* got 'overwrite'"):
         lk.stream_sink(tmp_path / "d", query="q", mode="overwrite")
-    with pytest.raises(InvalidArgumentError, match="on= is for a merge"):
+    with pytest.raises(InvalidArgumentError, match="on= is only for merges"):
         lk.stream_sink(tmp_path / "d", query="q", on="id")
     sink = lk.stream_sink(tmp_path / "d", query="q")
     with pytest.raises(InvalidTypeError, match="not a dict"):

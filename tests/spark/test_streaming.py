@@ -31,7 +31,7 @@ def test_a_query_that_is_started_again(query, tmp_path):
     ds.insert(table(5))
     assert query(ds) == [(1, [3]), (2, [4, 5])]
     ds.update({"v": "'b'"}, where="id = 1")
-    with pytest.raises(Exception, match=r"Version 5 of .* is no append"):
+    with pytest.raises(Exception, match=r"version 5 of .* not an append"):
         query(ds)
 
 
@@ -113,7 +113,7 @@ def test_a_rewrite_without_stable_row_ids(follow, tmp_path, change):
     change(ds)
     ds = lk.dataset(ds.uri)
     lk.write_dataset(table(5).append_column("w", [[1]]).select(ds.schema.names), ds, mode="append")
-    with pytest.raises(Exception, match=r"Version 2 of .* is no append"):
+    with pytest.raises(Exception, match=r"version 2 of .* not an append"):
         follow(ds)
     assert follow(ds, skipRewrites="true")[-1][1] == [5]
 
@@ -127,9 +127,9 @@ def test_versions_that_are_gone(follow, tmp_path):
     ds.cleanup_old_versions(retain_versions=1)
     with pytest.raises(Exception, match=r"Version 2 of .* was cleaned up before the stream"):
         follow(ds)
-    with pytest.raises(Exception, match="startingVersion=9 is not there yet"):
+    with pytest.raises(Exception, match="startingVersion=9 does not exist yet"):
         follow(ds, "other", startingVersion="9")
-    with pytest.raises(Exception, match="'version' is not one of a stream"):
+    with pytest.raises(Exception, match="'version' is not for a stream"):
         follow(ds, "third", version="3")
 
 

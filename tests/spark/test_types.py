@@ -269,5 +269,5 @@ def test_literals_take_nulls(spark):
 @pytest.mark.spark
 @pytest.mark.parametrize("sql", ["parse_json('1')", "interval '1' month", "make_interval(1)"])
 def test_a_type_of_sparks_own(spark, sql):
-    with pytest.raises(UnsupportedTypeError, match="Column 'odd' is of Spark's type"):
+    with pytest.raises(UnsupportedTypeError, match="Column 'odd' has the Spark type"):
         arrow_schema(spark.sql(f"select {sql} as odd").schema)

@@ -202,7 +202,7 @@ def test_a_source_that_fails(spark, tmp_path):
 def test_what_cannot_be_written(spark, tmp_path):
     with pytest.raises(StorageError, match="cannot be sent"):
         lk.write_dataset(spark.range(1), "memory://spark-write")
-    with pytest.raises(UnsupportedTypeError, match="'odd' is of Spark's type variant"):
+    with pytest.raises(UnsupportedTypeError, match="'odd' has the Spark type variant"):
         lk.write_dataset(spark.sql("select parse_json('1') as odd"), tmp_path / "d")
 
 

@@ -125,7 +125,7 @@ def test_a_file_is_trusted_where_it_really_is(tmp_path):
     for name in ("in", "inner", "not there"):
         check_trusted_file(f"{tmp_path}/d/{name}", own)
     for path in (f"{tmp_path}/d/link", f"file://{tmp_path}/out", "s3://bucket/x", "memory://x"):
-        with pytest.raises(UntrustedBaseError, match="lies outside of the dataset"):
+        with pytest.raises(UntrustedBaseError, match="outside of the dataset"):
             check_trusted_file(path, own)
     with options(trusted_bases=[f"file://{tmp_path}", "s3://bucket"]):
         for path in (f"{tmp_path}/d/link", "s3://bucket/x"):

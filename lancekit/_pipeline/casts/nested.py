@@ -55,7 +55,7 @@ def encode_dictionary(inner: Cast, values: pa.Array, target: pa.DataType) -> pa.
     except pa.ArrowInvalid as error:
         at = first(pc.greater(indices, most)) or 0
         reason = (
-            f"has no number left: {len(dictionary)} different values are too many for "
+            f"has no key left: {len(dictionary)} different values are too many for "
             f"{wanted.index_type}"
         )
         value = dictionary[indices[at].as_py()].as_py()

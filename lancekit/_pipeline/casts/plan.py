@@ -51,19 +51,19 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
         and (source.tz is None) != (target.tz is None)
     ):
         if source.tz is None:
-            return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
+            return f"Set the time zone of {field.name!r}: pc.assume_timezone(column, 'UTC')."
         return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
     for path, kind in _untyped(source, target, field.name):
         return _type_hint(path, kind, field, whose)
     if lacking := list(_lacking(source, target, field.name)):
         # no cast: it would overwrite the stored values of the missing fields with nulls
-        return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
+        return f"Add the missing fields of {field.name!r} to the rows: {', '.join(lacking)}."
     if not _is_castable(source, field):
-        return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
+        return f"Convert {field.name!r} to {target} first: Arrow does not cast {source} to it."
     if (field.metadata or {}).get(EXTENSION_NAME) == b"arrow.uuid" and family_of(source) == "text":
         # Arrow's cast would read the 36 characters as the 16 bytes
         made = "pa.array([text and uuid.UUID(text).bytes for text in column.to_pylist()])"
-        return f"Make the bytes of {field.name!r} first: {made}."
+        return f"Convert {field.name!r} to bytes first: {made}."
     return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
 
 
@@ -87,10 +87,10 @@ def _is_untyped(kind: pa.DataType) -> bool:
 
 def _type_hint(path: str, kind: pa.DataType, field: pa.Field, whose: str) -> str:
     if whose != "the dataset":
-        return f"Name the type of {path!r} in schema=: it holds no value there but null."
+        return f"Set the type of {path!r} in schema=: it has only nulls."
     code = spelled(kind, f"rows.schema.field({field.name!r}).type")
     return (
-        f"{path!r} has had no value so far, and so no type. Give it one, then write the rows: "
+        f"{path!r} has only nulls so far, and so no type. Set a type, then write the rows: "
         f"ds.alter_columns({{'path': {path!r}, 'data_type': {code}}})."
     )
 
@@ -191,8 +191,8 @@ class CastPlan:
             raise _mismatch(
                 [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
                 # no cast is suggested: one that accepts the value changes it
-                f"Change the value, or leave the row out; or make {field.name!r} of a type that "
-                "holds it.",
+                f"Change the value, leave the row out, or give {field.name!r} a type that can "
+                "hold it.",
                 self.whose,
                 column=field.name,
                 row=row,
@@ -203,7 +203,7 @@ class CastPlan:
         if not field.nullable and ak.null_count(result):
             row = first_row + pc.index(result.is_null(), True).as_py()
             raise _mismatch(
-                [f"{field.name}: row {row} is null, and the column takes no nulls"],
+                [f"{field.name}: row {row} is null, but the column is not nullable"],
                 f"Fill or drop the nulls of {field.name!r}.",
                 self.whose,
                 column=field.name,
@@ -242,7 +242,7 @@ def plan_cast(
     repeated = [name for name, times in Counter(source.names).items() if times > 1]
     if repeated:
         raise _mismatch(
-            [f"{name}: there are several columns of this name" for name in repeated],
+            [f"{name}: several columns have this name" for name in repeated],
             "Rename all but one.",
             whose,
             repeated=repeated,

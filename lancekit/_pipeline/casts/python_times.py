@@ -30,7 +30,7 @@ def time_array(values: Sequence[dt.time | None]) -> pa.Array:
     """Return times of day as ``time64``; refuse a time with a time zone."""
     for at, value in enumerate(values):
         if value is not None and value.tzinfo is not None:
-            raise LossError(at, value, "has a time zone, which no column of times keeps")
+            raise LossError(at, value, "has a time zone, which columns of times cannot store")
     return pa.array(values, pa.time64("us"))
 
 
@@ -180,7 +180,7 @@ def in_arrow_units(values: NDArray[np.generic]) -> NDArray[np.generic]:
         what = "moments" if kind == "M" else "spans"
         raise InvalidTypeError(
             f"Arrow has no {what} in units of {unit}.",
-            hint=f"Round them to a unit that it has: values.astype('{kind}8[us]').",
+            hint=f"Round them to a supported unit: values.astype('{kind}8[us]').",
         )
     new, each = _NUMPY_UNITS[kind][unit]
     most = _MOST.get(new, 1 << 63) // (each * count) - 1

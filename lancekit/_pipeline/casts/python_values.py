@@ -102,7 +102,7 @@ def _without_missing(values: Sequence[object], guide: Guide) -> tuple[Sequence[o
     if None in found.values():
         at = next(at for at, value in enumerate(values) if found[type(value)] is None)
         parts = ": store its real and imaginary part" if isinstance(values[at], complex) else ""
-        reason = f"is of class {_class_name(values[at])}, which no column holds{parts}"
+        reason = f"is of class {_class_name(values[at])}, which no column can store{parts}"
         raise LossError(at, values[at], reason)
     families = {family for family in found.values() if family is not None}
     odd = {cls for cls, family in found.items() if family == "missing"} - {type(None)}
@@ -234,7 +234,7 @@ def _decimals(values: Sequence[object], _guide: Guide) -> pa.Array:
     for at, value in enumerate(values):
         if isinstance(value, Decimal) and not value.is_finite():
             what = "infinite" if value.is_infinite() else "not a number"
-            raise LossError(at, value, f"cannot be stored: no decimal column holds what is {what}")
+            raise LossError(at, value, f"cannot be stored in a decimal column: it is {what}")
     return pa.array(values)
 
 
@@ -322,7 +322,7 @@ def _structs(values: Sequence[Any], guide: Guide) -> pa.Array:
     if guide.given:
         names |= dict.fromkeys(types)
     if odd := next((name for name in names if not isinstance(name, str)), None):
-        raise TypeError(f"{odd!r} is no name of a field")
+        raise TypeError(f"{odd!r} is not a field name")
     if not names:
         return pa.array(list(values), pa.struct([]))
     arrays = [

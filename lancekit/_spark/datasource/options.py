@@ -35,7 +35,7 @@ def _text(_: str, text: str) -> str:
 def _count(name: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InvalidArgumentError(
-            f"{name}={text!r} is not a whole number of 1 or more.", option=name
+            f"{name} must be an integer of 1 or more, got {text!r}.", option=name
         )
     return int(text)
 
@@ -44,7 +44,9 @@ def _bytes(name: str, text: str) -> int:
     size = spark_bytes(text)
     if size is None or size < 1:
         raise InvalidArgumentError(
-            f"{name}={text!r} is not a number of bytes.", hint='Write it like "512m".', option=name
+            f"{name} must be a number of bytes, got {text!r}.",
+            hint='For example "512m".',
+            option=name,
         )
     return size
 
@@ -52,7 +54,7 @@ def _bytes(name: str, text: str) -> int:
 def _version(_: str, text: str) -> int:
     if not text.isdecimal():
         raise InvalidArgumentError(
-            f"The version {text!r} is not a number.", hint='A tag has an option "tag".'
+            f"The version must be a number, got {text!r}.", hint='For a tag, use the option "tag".'
         )
     return int(text)
 
@@ -63,7 +65,7 @@ def _start(name: str, text: str) -> int:
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        raise InvalidArgumentError(f'{name}={text!r} is neither "true" nor "false".', option=name)
+        raise InvalidArgumentError(f'{name} must be "true" or "false", got {text!r}.', option=name)
     return text.lower() == "true"
 
 
@@ -71,9 +73,11 @@ def _json_list(name: str, text: str) -> tuple[str, ...]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"{name}={text!r} is not a JSON list.", option=name) from error
+        raise InvalidArgumentError(
+            f"{name} must be a JSON list, got {text!r}.", option=name
+        ) from error
     if not isinstance(found, list):
-        raise InvalidArgumentError(f"{name}={text!r} is not a JSON list.", option=name)
+        raise InvalidArgumentError(f"{name} must be a JSON list, got {text!r}.", option=name)
     return tuple(map(str, found))
 
 
@@ -158,15 +162,15 @@ class SourceOptions:
         uri = given.get("path") or given.get("location")
         if not uri:
             raise InvalidArgumentError(
-                "No dataset is named.",
-                hint="Call load(uri) or save(uri). Spark does not tell the options of a catalog's "
-                "table: read through ds.create_temp_view(name), and write with INSERT INTO t WITH "
-                "(`path` = 'uri') VALUES ...",
+                "The dataset is missing.",
+                hint="Call load(uri) or save(uri). Spark does not pass on the options of a "
+                "catalog's table: read with ds.create_temp_view(name), and write with INSERT INTO "
+                "t WITH (`path` = 'uri') VALUES ...",
             )
         if uri.startswith("memory:"):
             raise InvalidArgumentError(
-                f"{uri} lives in the memory of one process, and Spark works in others.",
-                hint="Keep the dataset on a disk or in an object store.",
+                f"{uri} is in the memory of one process, but Spark works in other processes.",
+                hint="Use a dataset on a disk or in an object store.",
             )
         return cls(path=uri, storage=storage, **values)
 
@@ -176,8 +180,8 @@ class SourceOptions:
             uses = option.metadata.get("only", "").split()
             if uses and use not in uses and getattr(self, option.name) != option.default:
                 raise InvalidArgumentError(
-                    f"The option {option.name!r} is not one of a {use}.",
-                    hint=f"It belongs to a {' or a '.join(uses)}; leave it out.",
+                    f"The option {option.name!r} is not for a {use}.",
+                    hint=f"It is for a {' or a '.join(uses)}; leave it out.",
                     option=option.name,
                 )
 
@@ -207,7 +211,8 @@ class SourceOptions:
         if len(chosen) > 1 or (self.tag is not None and self.branch is not None):
             named = chosen if len(chosen) > 1 else ["tag", "branch"]
             raise InvalidArgumentError(
-                f"The options {' and '.join(named)} were both given.", hint="Give one of the two."
+                f"The options {' and '.join(named)} exclude each other.",
+                hint="Pass one of the two.",
             )
         location = self.location()
         if self.asof is None:

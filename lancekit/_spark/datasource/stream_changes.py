@@ -58,9 +58,9 @@ class ChangeLog:
         except VersionNotFoundError:
             raise VersionNotFoundError(
                 f"Version {version} of {self._location.uri} was cleaned up before the stream, "
-                f"which is at version {since}, had read it.",
-                hint="Keep versions longer than the stream may lag behind (a tag keeps one); to go "
-                "on, start with a new checkpoint.",
+                f"which is at version {since}, read it.",
+                hint="Start with a new checkpoint. To prevent this, keep versions longer (a tag "
+                "keeps one).",
                 version=version,
             ) from None
 
@@ -123,10 +123,10 @@ class ChangeLog:
         if self._options.skip_rewrites:
             return []
         raise NotOfferedError(
-            f"Version {at.version} of {at.location.uri} is no append ({type(operation).__name__}), "
-            "and without stable row ids it cannot be told which rows it changed.",
-            hint='Pass option("skipRewrites", "true") to leave its rows out, or start after it '
-            "with a new checkpoint; a dataset made with enable_stable_row_ids=True tells them.",
+            f"The changed rows of version {at.version} of {at.location.uri} are unknown: it is "
+            f"not an append ({type(operation).__name__}), and there are no stable row ids.",
+            hint='Pass option("skipRewrites", "true") to skip its rows, or start after it with a '
+            "new checkpoint. Datasets with enable_stable_row_ids=True record changed rows.",
             version=at.version,
         )
 

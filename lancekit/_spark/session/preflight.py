@@ -149,15 +149,15 @@ def _check_memory(requested: str) -> None:
     machine = total_memory()
     if size > machine:
         raise SessionError(
-            f"memory {requested} is more than this machine has ({machine / (1 << 30):.1f} GiB).",
-            hint=f'Ask for at most half of it: memory="{max(1, machine >> 31)}g".',
+            f"memory {requested} exceeds this machine's memory ({machine / (1 << 30):.1f} GiB).",
+            hint=f'Request at most half of it: memory="{max(1, machine >> 31)}g".',
             asked=size,
             machine=machine,
         )
     if size < LEAST_MEMORY:
         raise SessionError(
-            f"memory {requested} is less than Spark starts with.",
-            hint='Ask for at least memory="512m".',
+            f"memory {requested} is too small for Spark.",
+            hint='Request at least memory="512m".',
             asked=size,
         )
 
@@ -187,7 +187,7 @@ def _worker_failure(error: EngineError) -> LancekitError:
     if found is None:
         return error
     return SessionError(
-        f"Spark's workers run Python {found[1]}, and this is Python {found[2]}.",
+        f"Spark's workers run Python {found[1]}, but this is Python {found[2]}.",
         hint="Set PYSPARK_PYTHON to an interpreter of this version, at its path on the workers, "
         "before the session starts.",
         worker=found[1],

@@ -108,7 +108,7 @@ def _start_jvm(settings: Mapping[str, str], log_file: Path) -> JavaGateway:
         except (PySparkException, OSError) as error:
             raise SessionError(
                 f"Spark's Java process ended at once: {_last_words(log_file) or error}.",
-                hint=f"All that it said is in {log_file}.",
+                hint=f"Its full output is in {log_file}.",
                 log_file=str(log_file),
             ) from error
 
@@ -294,7 +294,7 @@ def active_session() -> SparkSession | None:
         return None
     except (Py4JError, OSError) as error:
         raise SessionError(
-            "The active Spark session does not answer any more.",
+            "The active Spark session no longer answers.",
             hint="Restart the kernel, or the session where it was started.",
         ) from error
 
@@ -373,7 +373,7 @@ def _start_local(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
         leave_connect_mode()
         raise SessionError(
             f"Spark could not be started: {_last_words(log_file) or error}.",
-            hint=f"Check master and config; all that Spark said is in {log_file}.",
+            hint=f"Check master and config; Spark's full output is in {log_file}.",
             log_file=str(log_file),
         ) from error
     _owned.append(Owned(session, gateway.proc, java, log_file, sockets))
@@ -409,8 +409,8 @@ def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
     if wrong:
         argument = "master" if remote is None else "remote"
         raise SessionError(
-            f"{active}, and {argument} asks for another: a process has one session at a time.",
-            hint=f"Leave {argument} out to use the active one, or call {_how_to_stop()} first.",
+            f"{active}, but {argument} requests another one: a process has one session at a time.",
+            hint=f"Leave {argument} out to use the active session, or call {_how_to_stop()} first.",
             active=active,
         )
 
@@ -432,7 +432,7 @@ def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
         cure = (
             "call lancekit.stop_spark() first"
             if owned_session()
-            else "set them where the session is started"
+            else "set them when the session is started"
         )
         warn(f"the running Spark session keeps its {', '.join(fixed)}: {cure}.")
 

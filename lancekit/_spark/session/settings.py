@@ -93,14 +93,14 @@ def parse_config(
     for name, value in (config or {}).items():
         if not isinstance(name, str) or not name.startswith("spark."):
             raise InvalidArgumentError(
-                f"{name!r} is not the name of a Spark setting.",
-                hint="The names begin with 'spark.'.",
+                f"{name!r} is not a Spark setting.",
+                hint="Names of settings begin with 'spark.'.",
                 setting=name,
             )
         if not isinstance(value, str | int | float):
             raise InvalidTypeError(
-                f"the Spark setting {name!r} is a {type(value).__name__}.",
-                hint="Give text, a number, True or False.",
+                f"the Spark setting {name!r} must be text, a number or a boolean, got a "
+                f"{type(value).__name__}.",
                 setting=name,
             )
         wanted[name] = str(value).lower() if isinstance(value, bool) else str(value)
@@ -129,12 +129,12 @@ def _check_remote(wanted: Mapping[str, str]) -> None:
     remote = parse_remote(wanted["spark.remote"])
     if "spark.master" in wanted:
         raise InvalidArgumentError(
-            "master and remote are both given.",
-            hint="Give master for a classic session, or remote for one over Spark Connect.",
+            "master and remote exclude each other.",
+            hint="Pass master for a classic session, or remote for one over Spark Connect.",
         )
     if "spark.driver.memory" in wanted and remote.startswith("sc://"):
         raise InvalidArgumentError(
-            "the memory of a Spark Connect server is set where it is started.",
+            "the memory of a Spark Connect server is set when it is started.",
             hint="Leave memory out.",
             memory=wanted["spark.driver.memory"],
         )
