@@ -314,7 +314,7 @@ def _refuse_nulls(structs: pa.StructArray, kind: pa.DataType) -> None:
         if not field.nullable and structs.type.field(place).nullable:
             there = pc.filter(structs.field(place), pc.is_valid(structs))
             if null_count(there):
-                raise pa.ArrowInvalid(f"field {field.name!r} has nulls, and takes none")
+                raise pa.ArrowInvalid(f"field {field.name!r} has nulls, but is not nullable")
 
 
 def _is_cast_wrongly(kind: pa.DataType) -> bool:

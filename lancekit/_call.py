@@ -37,7 +37,9 @@ class Call:
             It has already run.
         """
         if self._is_over:
-            raise InvalidArgumentError("This was applied already.", hint="Explain it anew.")
+            raise InvalidArgumentError(
+                "This explanation was already applied.", hint="Explain it again."
+            )
         result = self._method(*self._arguments, **self._keywords)
         self._is_over = True
         return result
@@ -50,7 +52,7 @@ def applied(call: Call | None) -> Any:
     """Run the call of an explanation; raise an error if it has none."""
     if call is None:
         raise NotOfferedError(
-            "This explanation holds no call.",
-            hint="Call the method itself; of a merge, preview(rows) gives a plan to apply.",
+            "This explanation cannot be applied.",
+            hint="Call the method itself. For a merge, use preview(rows).",
         )
     return call.make()

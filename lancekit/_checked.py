@@ -90,38 +90,38 @@ _PLACE = (_is_place, "a path")
 #: type in annotations -> (test, description for the hint)
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "None": (lambda value: value is None, "None"),
-    "int": (is_whole, "a whole number"),
+    "int": (is_whole, "an integer"),
     "str": (_of(str), "text"),
-    "bool": (is_flag, "True or False"),
+    "bool": (is_flag, "a bool"),
     "bytes": (_of(bytes, bytearray, memoryview), "bytes"),
     "bytearray": (_of(bytearray), "a bytearray"),
     "memoryview": (_of(memoryview), "a memoryview"),
     "timedelta": (_of(timedelta), "a timedelta"),
-    "pa.Schema": (_of(pa.Schema), "a pyarrow schema"),
-    "pa.MemoryPool": (_of(pa.MemoryPool), "a memory pool of Arrow"),
+    "pa.Schema": (_of(pa.Schema), "a pyarrow Schema"),
+    "pa.MemoryPool": (_of(pa.MemoryPool), "a pyarrow MemoryPool"),
     "os.PathLike[str]": _PLACE,
     "dict": (_of(Mapping), "a dictionary"),
     "Mapping": (_of(Mapping), "a dictionary"),
     "dict[str, Any]": (_named, "a dictionary"),
-    "Mapping[str, object]": (_named, "a dictionary whose keys are text"),
-    "Mapping[str, Any]": (_named, "a dictionary whose keys are text"),
-    "dict[str, str]": (_texts, "a dictionary of texts"),
+    "Mapping[str, object]": (_named, "a dict with string keys"),
+    "Mapping[str, Any]": (_named, "a dict with string keys"),
+    "dict[str, str]": (_texts, "a dict of strings"),
     "list[Any]": (_each(lambda _: True), "a list"),
-    "list[str]": (_each(_of(str)), "a list of texts"),
-    "Sequence[str]": (_each(_of(str)), "a list of texts"),
-    "Sequence[int]": (_each(is_whole), "a list of whole numbers"),
-    "Sequence[tuple[int, int]]": (_each(_pair), "a list of pairs of whole numbers"),
+    "list[str]": (_each(_of(str)), "a list of strings"),
+    "Sequence[str]": (_each(_of(str)), "a list of strings"),
+    "Sequence[int]": (_each(is_whole), "a list of integers"),
+    "Sequence[tuple[int, int]]": (_each(_pair), "a list of pairs of integers"),
     "pa.RecordBatch": (_of(pa.RecordBatch), "a record batch"),
     "pa.Table": (_of(pa.Table), "a table"),
     "Handle": (_has("_snapshot"), "a LanceDataset"),
     "LanceDataset": (_has("_snapshot"), "a LanceDataset"),
     "Version": (_has("version"), "a version of History"),
-    "list[int]": (_each(is_whole), "a list of whole numbers"),
+    "list[int]": (_each(is_whole), "a list of integers"),
 }
 #: arguments that only some functions take, and hints for the others
 TAKEN_ELSEWHERE: Mapping[str, str] = {
-    "include_mem_wal": "Rows that wait in shards are in no version, and have no position there. "
-    "Read them by to_table, to_batches, to_pandas, to_spark, head, count_rows, scanner, ds.sql or "
+    "include_mem_wal": "Rows that wait in shards are in no version and have no position. Read "
+    "them by to_table, to_batches, to_pandas, to_spark, head, count_rows, scanner, ds.sql or "
     "lk.sql with include_mem_wal=True; or merge them first: ds.merge_mem_wal(flush=True).",
 }
 #: arguments with credentials, which are never shown
@@ -174,15 +174,15 @@ def _check(name: str, value: object, tests: Tests) -> None:
         if len(expected) > 1:
             expected[-2:] = [f"{expected[-2]} or {expected[-1]}"]
         raise InvalidTypeError(
-            f"{name} is {_shown(name, value)}.", hint=f"Pass {', '.join(expected)}.", argument=name
+            f"{name} must be {', '.join(expected)}, got {_shown(name, value)}.", argument=name
         )
     if _PLACE in tests:
         return  # file names need not be valid text
     for text in _texts_in(value):
         if not is_writable(text):
             raise InvalidArgumentError(
-                f"{name} is {_shown(name, value)}, which holds half of a character.",
-                hint="Such text cannot be stored.",
+                f"{name} is not valid Unicode: {_shown(name, value)} has an unpaired surrogate.",
+                hint="Pass text without surrogates, which cannot be stored.",
                 argument=name,
             )
 
@@ -220,8 +220,8 @@ def from_text(kind: str, text: object, parse: Callable[[Any], T]) -> T:
     except NOT_SUCH as error:
         why = clean(repr(error), 80)
         raise InvalidArgumentError(
-            f"{shown(text)} is not the JSON of a {kind}: {why}.",
-            hint=f"Pass what a {kind} was turned into.",
+            f"{shown(text)} is not a {kind} as JSON: {why}.",
+            hint=f"Pass the JSON form of a {kind}.",
         ) from error
 
 
@@ -351,7 +351,7 @@ def checked(function: F) -> F:
     ... def double(number: int): return 2 * number
     >>> double("4")
     Traceback (most recent call last):
-    lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
+    lancekit.errors.InvalidTypeError: number must be an integer, got '4'.
     """
     mark, explain = interrupts.mark, interrupts.explain  # the wrapper has the function's globals
     made: Check | None = None

@@ -32,7 +32,7 @@ def check_choice(
     >>> check_choice("by", "row", ("cell", "row"))
     >>> check_choice("by", "table", ("cell", "row"))
     Traceback (most recent call last):
-    lancekit.errors.InvalidArgumentError: by is 'table'. Choose 'cell' or 'row'.
+    lancekit.errors.InvalidArgumentError: by must be 'cell' or 'row', got 'table'.
     """
     known = tuple(choices)
     if isinstance(value, str) and value in known:
@@ -40,8 +40,7 @@ def check_choice(
     *most, last = map(repr, known)
     listed = f"{', '.join(most)} or {last}" if most else last
     raise InvalidArgumentError(
-        f"{argument} is {shown(value)}.",
-        hint=f"Choose {listed}{or_else}.",
+        f"{argument} must be {listed}{or_else}, got {shown(value)}.",
         argument=argument,
         value=value,
         **context,

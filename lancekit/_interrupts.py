@@ -31,7 +31,7 @@ _MAX_ATTEMPTS = 64
 LOOK_SECONDS = 0.1
 
 #: default next step after an interrupt
-_SHOWS = "ds.checkout_latest() shows what is there"
+_SHOWS = "ds.checkout_latest() shows the current state"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -136,7 +136,7 @@ def outcome(what: str, done: str) -> Told:
 
     def describe(landed: bool | None) -> str:
         if landed is None:
-            return f"whether {what} was {done} is not known"
+            return f"it is unknown whether {what} was {done}"
         return f"{what} was {done}" if landed else f"{what} was not {done}"
 
     return describe
@@ -189,7 +189,7 @@ def _note_text(attempts: list[Attempt]) -> str:
             texts[attempt.key] = attempt.describe(False)
             then[attempt.then] = None
     if not texts:
-        return "nothing was committed: the newest version is the one that was there."
+        return "nothing was committed: the newest version is unchanged."
     listed = "; ".join(texts.values())
     return f"{listed}. Nothing is half-written; {'; '.join(then)}."
 

@@ -102,9 +102,9 @@ def shown(value: object, most: int = 80) -> str:
     try:
         return clean(repr(value), most)
     except RecursionError:
-        return f"a {type(value).__name__} in which others lie too deep to be shown"
+        return f"a {type(value).__name__} that is nested too deeply to be shown"
     except OverflowError:  # NumPy 2.5 shows no moments that are too far from 1970
-        return f"a {type(value).__name__} that is too far to be shown"
+        return f"a {type(value).__name__} that is out of range"
 
 
 def literal(value: object, most: int = 80) -> str:

@@ -17,7 +17,7 @@ from lancekit._legible import clean
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 _TEXT, _HTML = "text/plain", "text/html"
-_WITHOUT = "Install matplotlib, or print the picture: its text says the same."
+_WITHOUT = "Install matplotlib, or print the picture as text."
 
 
 def draw(kind: str, subject: object, **how: object) -> Picture:
@@ -103,7 +103,7 @@ class Picture:
             only text.
         """
         if self.figure is None:
-            raise NotOfferedError("This picture has no figure to make a PNG of.", hint=_WITHOUT)
+            raise NotOfferedError("This picture cannot be saved as PNG.", hint=_WITHOUT)
         out = BytesIO()
         # no version number: equal facts give equal bytes
         metadata = {"Software": None, "Title": self.alt}
@@ -130,8 +130,8 @@ class Picture:
         }
         if place.suffix not in kinds:
             raise InvalidArgumentError(
-                f"A picture cannot be saved as {place.name!r}.",
-                hint="The name ends in .svg, .png, .mmd or .txt.",
+                f"{place.name!r} is not a file name for a picture.",
+                hint="Use a name that ends in .svg, .png, .mmd or .txt.",
                 path=str(place),
             )
         drawing = kinds[place.suffix]()
@@ -149,7 +149,7 @@ class Picture:
             drawn = self.svg
         except Exception as error:  # a repr must neither raise nor vanish
             why = clean(f"{type(error).__name__}: {error}")
-            return {_TEXT: f"{self.text}\n(it could not be drawn: {why})"}
+            return {_TEXT: f"{self.text}\n(the picture could not be drawn: {why})"}
         if drawn is None:
             return {_TEXT: self.text}
         # wide drawings can be scrolled, also by keyboard

@@ -328,7 +328,7 @@ class CommitConflictError(LancekitError, OSError):
     kind = "commit_conflict"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str = "Another writer was first.", /, **context: Any) -> None:
+    def __init__(self, message: str = "Another writer was faster.", /, **context: Any) -> None:
         super().__init__(message, **context)  # a custom lock may raise it without a message
 
 
@@ -403,7 +403,7 @@ class CorruptFileError(FormatError):
     ) -> None:
         of_logs = _LOGS in message and _SET_ASIDE not in message
         if of_logs and "ds.repair_mem_wal()" not in hint:
-            way_out = "ds.repair_mem_wal() moves what is damaged aside, and names what is lost."
+            way_out = "ds.repair_mem_wal() moves damaged files aside and reports the lost rows."
             hint = f"{hint} {way_out}".strip()
         super().__init__(message, details=details, hint=hint, **context)
 

@@ -41,7 +41,7 @@ ProgressOption: TypeAlias = bool | str | Callable[[Any], None]
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidTypeError(
-            f"option {name!r} must be True or False, not {shown(value)}.", option=name, value=value
+            f"option {name!r} must be True or False, got {shown(value)}.", option=name, value=value
         )
     return value
 
@@ -49,11 +49,11 @@ def _flag(name: str, value: object) -> bool:
 def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidTypeError(
-            f"option {name!r} must be a whole number, not {shown(value)}.", option=name, value=value
+            f"option {name!r} must be an integer, got {shown(value)}.", option=name, value=value
         )
     if value < 0:
         raise InvalidArgumentError(
-            f"option {name!r} must be 0 or more, not {value}.", option=name, value=value
+            f"option {name!r} must be 0 or more, got {value}.", option=name, value=value
         )
     return value
 
@@ -73,7 +73,7 @@ def _one_of(*choices: str) -> Check:
 def _progress(name: str, value: object) -> object:
     if value != "auto" and not isinstance(value, bool) and not callable(value):
         raise InvalidTypeError(
-            f"option {name!r} must be 'auto', True, False or a function, not {shown(value)}.",
+            f"option {name!r} must be 'auto', True, False or a function, got {shown(value)}.",
             option=name,
             value=value,
         )
@@ -84,7 +84,7 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
     sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     if not sequence or not all(isinstance(item, str) and item for item in value):
         raise InvalidTypeError(
-            f"option {name!r} must be a sequence of URIs, not {shown(value)}.",
+            f"option {name!r} must be a sequence of URIs, got {shown(value)}.",
             hint=f'For example: lk.options.{name} = ["s3://bucket/shared"].',
             option=name,
             value=value,
@@ -113,56 +113,54 @@ class Options:
     """Set of option values; read the current values through ``lancekit.options``."""
 
     fsync: bool = _option(
-        True, _flag, "On a local disk, make every file durable before it is referred to."
+        True, _flag, "On a local disk, flush every file to disk before a manifest refers to it."
     )
     checksums: bool = _option(
-        False, _flag, "Write checksums into data files, which only lancekit looks at."
+        False, _flag, "Write checksums into data files. Only lancekit reads them."
     )
     optimize_for: str = _option(
         DEFAULT_GOAL,
         _one_of(*GOALS),
-        "What text in data files is written for: full scans, rows here and there, or little space.",
+        "What text in data files is optimized for: full scans, random access, or little space.",
     )
     verify_checksums: bool = _option(
-        False, _flag, "Compare the checksums of the files read, where there are any."
+        False, _flag, "Verify the checksums of data files that have them."
     )
     trusted_bases: tuple[str, ...] = _option(
         (),
         _uri_prefixes,
-        "URI prefixes of places outside of a dataset whose base paths and blobs may be opened.",
+        "URI prefixes outside of a dataset from which base paths and blobs can be opened.",
     )
     trusted_cleanup: tuple[str, ...] = _option(
         (),
         _uri_prefixes,
-        "URI prefixes of datasets whose own settings of automatic cleanup are followed.",
+        "URI prefixes of datasets whose own settings for automatic cleanup are applied.",
     )
     page_memory_bytes: int = _option(
         DEFAULT_PAGE_MEMORY,
         _count,
-        "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
+        "Limit for the strings of a page of a data file, if it is not 64 times the page's bytes.",
     )
     oldest_reader: str = _option(
         "4.0.0",
         _one_of("4.0.0", "14.0.2"),
-        "The oldest release of the reference that reads what is written: what it gets wrong is "
-        "refused.",
+        "The oldest release of the reference that reads the data. Features that it reads wrongly "
+        "are refused.",
     )
     kernels: bool = _option(
-        True,
-        _flag,
-        f"Use compiled kernels where they are ready. {install_hint('fast')}.",
+        True, _flag, f"Use compiled kernels if they are available. {install_hint('fast')}."
     )
     cache_bytes: int | None = _option(
         None,
         _count_or_none,
-        "What is remembered of files at most; None for a tenth of the memory, 1 GiB at most, and "
-        "64 MiB in a Spark worker; 0 for nothing.",
+        "Limit of the cache in bytes; None for a tenth of the memory, 1 GiB at most, and 64 MiB "
+        "in a Spark worker; 0 for no cache.",
     )
     provenance: str = _option(
         "off",
         _one_of("off", "names", "source"),
-        "What versions record of where they come from: nothing, the names of cell, script and "
-        "user, or the cell's text too.",
+        "The provenance that versions record: nothing, the names of cell, script and user, or "
+        "also the cell's text.",
     )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
@@ -170,29 +168,29 @@ class Options:
     spark_threshold_rows: int = _option(
         50_000_000,
         _count,
-        'With engine "auto" and an active session, work on this many rows or more goes to Spark.',
+        'With engine "auto" and an active session, work on this many rows or more runs on Spark.',
     )
     merge_match: str = _option(
         "auto",
         _one_of("auto", "driver", "closure", "file", "broadcast", "shuffle"),
-        "How a merge on Spark finds its keys; normally chosen by size.",
+        "The strategy that matches keys in a merge on Spark; normally chosen by size.",
     )
     merge_driver_rows: int = _option(
         2_000_000,
         _count,
-        "A merge on Spark of at most this many rows looks its keys up in this process, if the "
-        "dataset has no more than spark_threshold_rows.",
+        "A merge on Spark of at most this many rows matches keys in this process, if the dataset "
+        "has no more than spark_threshold_rows.",
     )
     target_file_bytes: int = _option(
         512 << 20,
         _count,
-        "How large data files are that Spark's tasks write: large partitions are cut, and small "
-        "files beside each other are joined before the commit; 0 for files as partitions are.",
+        "Size of the data files that Spark tasks write: large partitions are split, and small "
+        "adjacent files are joined before the commit; 0 for one file per partition.",
     )
     source_memory_bytes: int = _option(
         1 << 30,
         _count,
-        "A stream of rows to merge is kept in memory up to this size, in a temporary file above.",
+        "A stream of rows to merge is kept in memory up to this size, else in a temporary file.",
     )
     shared_folders: tuple[str, ...] = _option(
         (), _uri_prefixes, "Local folders that all machines of a Spark cluster see at one path."
@@ -200,10 +198,10 @@ class Options:
     progress: ProgressOption = _option(  # noqa: RUF009  # like the others; the alias hides the call
         "auto",
         _progress,
-        "Bars for long operations: where somebody looks, always, never, or a function to tell.",
+        "Progress bars: in notebooks and terminals, always, never, or a function to call.",
     )
-    display_rows: int = _option(10, _count, "Rows that a table shows before it is cut.")
-    display_columns: int = _option(20, _count, "Columns that a schema or table shows.")
+    display_rows: int = _option(10, _count, "Most rows that a table shows.")
+    display_columns: int = _option(20, _count, "Most columns that a schema or table shows.")
 
 
 _FIELDS = {option.name: option for option in fields(Options)}
@@ -215,7 +213,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, Any]:
     for name in values:
         if name not in _FIELDS:
             raise InvalidArgumentError(
-                f"there is no option {name!r}.",
+                f"There is no option {name!r}.",
                 hint="The options are " + ", ".join(_FIELDS) + ".",
                 option=name,
             )

@@ -78,7 +78,7 @@ WORDS = {
     "_pipeline.merge_plan": "merging",
     "_pipeline.merge_strategy": "matching keys",
     "_pipeline.compact_rows": "compacting",
-    "_pipeline.delete_rows": "looking for rows",
+    "_pipeline.delete_rows": "finding rows",
     "_pipeline.update_rows": "updating",
     "_pipeline.write_rows": "writing",
     "_pipeline.source": "writing",
@@ -282,7 +282,7 @@ class Tracker:
             self._show(progress)
         except Exception as error:  # a display error must not break the work
             self._show = None
-            warn(f"progress is not shown any more: {type(error).__name__}: {error}")
+            warn(f"progress is no longer shown: {type(error).__name__}: {error}")
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def test_what_cannot_be_told_is_said(tmp_path: Any) -> None:
 
     with injected(Faults(before=stop)), pytest.raises(KeyboardInterrupt) as caught:
         lk.dataset(place).insert({"id": [2]})
-    assert "whether it landed is not known (look for transaction " in note(caught.value)
+    assert "it is unknown whether it was committed (look for transaction " in note(caught.value)
 
 
 def test_attempts_of_other_threads_may_be_noted_meanwhile() -> None:
@@ -236,7 +236,7 @@ def test_a_cleanup_says_how_far_it_came(tmp_path: Any) -> None:
     for said in stops(work):
         gone, before = before - files(), files()
         told = re.search(
-            r"at least (\d+) of \d+ files were removed by the cleanup, manifests of \d+ versions",
+            r"removed at least (\d+) of \d+ files, including the manifests of \d+ versions",
             said,
         )
         assert told or NOTHING in said
@@ -268,7 +268,7 @@ def test_a_shard_says_where_its_log_ends(tmp_path: Any) -> None:
             puts(writer)
         whole = f"the log of shard {shard} is written up to position {writer.position}"
         assert f"{whole}, and the last put was acknowledged. Nothing" in note(caught.value)
-        assert "the writer takes the next put" in note(caught.value)
+        assert "the writer accepts the next put" in note(caught.value)
         assert "checkout_latest" not in note(caught.value)
         armed.append(1)
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -333,7 +333,7 @@ def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None
     thread = threading.Thread(target=puts)
     thread.start()
     said = ""
-    while thread.is_alive() and "waited for its turn, and was not written" not in said:
+    while thread.is_alive() and "was still waiting and was not written" not in said:
         try:
             threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
             ds.mem_wal_upsert({"id": [3]})
@@ -342,7 +342,7 @@ def test_an_upsert_that_waits_for_its_turn_is_not_written(tmp_path: Any) -> None
             said = note(stop) if hasattr(stop, "__notes__") else ""
     done.set()
     thread.join()
-    assert "the writer takes the next put" in said
+    assert "the writer accepts the next put" in said
 
 
 @pytest.mark.parametrize("way", ["put", "delete", "upsert", "first upsert", "sink"])
@@ -363,6 +363,6 @@ def test_a_put_that_did_not_begin_speaks_of_rows(tmp_path: Any, way: str) -> Non
         put(data)
     said = note(caught.value)
     assert "no row of this call was written. Nothing is half-written" in said
-    assert "the writer takes the next put" in said
+    assert "the writer accepts the next put" in said
     assert NOTHING not in said
     assert ("version 2 of" in said) == (way == "first upsert")

@@ -19,7 +19,9 @@ def test_what_cannot_be_drawn_says_why():
         raise ValueError("no \x1b ink")
 
     bundle = Picture(alt="a", text="lines", render=fail)._repr_mimebundle_()
-    assert bundle == {"text/plain": "lines\n(it could not be drawn: ValueError: no \\x1b ink)"}
+    assert bundle == {
+        "text/plain": "lines\n(the picture could not be drawn: ValueError: no \\x1b ink)"
+    }
 
 
 def test_saving(tmp_path):
@@ -32,7 +34,7 @@ def test_saving(tmp_path):
     assert (tmp_path / "x.txt").read_text() == history.text + "\n"
     with pytest.raises(lk.errors.NotOfferedError, match="no mmd"):
         history.save(tmp_path / "y.mmd")
-    with pytest.raises(lk.errors.NotOfferedError, match="no figure"):
+    with pytest.raises(lk.errors.NotOfferedError, match="cannot be saved as PNG"):
         graph.save(tmp_path / "y.png")
     with pytest.raises(lk.errors.InvalidArgumentError, match=r"\.svg"):
         graph.save(tmp_path / "y.gif")

@@ -113,7 +113,7 @@ def test_a_function_that_fails_breaks_nothing() -> None:
 
     with (
         lk.options(progress=show),
-        pytest.warns(UserWarning, match="not shown any more: ValueError: no room"),
+        pytest.warns(UserWarning, match="no longer shown: ValueError: no room"),
     ):
         assert LocalRunner().map(abs, [-1, -2]) == [1, 2]
 

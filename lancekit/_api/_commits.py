@@ -207,7 +207,7 @@ def _transaction(
         if message is not None or properties:
             raise InvalidArgumentError(
                 "commit_message is not supported when calling commit with a Transaction.",
-                hint="Set the message on the transaction's properties instead.",
+                hint="Set the message in the transaction's properties instead.",
             )
         return operation
     if not isinstance(operation, Operation):
@@ -229,8 +229,7 @@ def _transactions(given: object) -> list[Transaction]:
     for transaction in transactions:
         if not isinstance(transaction, Transaction):
             raise InvalidTypeError(
-                "Every item of transactions has to be a Transaction, not "
-                f"{type_name(transaction)}.",
+                f"Every item of transactions must be a Transaction, got {type_name(transaction)}.",
                 hint="Wrap an operation: Transaction(read_version, operation).",
             )
     return transactions
@@ -247,11 +246,11 @@ def _settings(
 
     if timeout is not None and not isinstance(timeout, timedelta):
         raise InvalidTypeError(
-            f"commit_timeout is {shown(timeout)}.",
-            hint="Pass a datetime.timedelta, for example timedelta(minutes=5).",
+            f"commit_timeout must be a timedelta, got {shown(timeout)}.",
+            hint="Pass a datetime.timedelta such as timedelta(minutes=5).",
         )
     if timeout is not None and timeout <= timedelta(0):
-        raise InvalidArgumentError(f"commit_timeout is {timeout}; it has to be positive.")
+        raise InvalidArgumentError(f"commit_timeout must be positive, got {timeout}.")
     return CommitSettings(
         max_retries=check_count("max_retries", max_retries),
         timeout=timeout,

@@ -80,8 +80,8 @@ class Handle:
     def _check_shards(self, requested: bool | None = True) -> None:
         if requested and self._read_only:
             raise InvalidArgumentError(
-                f"This handle is pinned to version {self.version}, in which no rows of shards are.",
-                hint=f"Read it without them, or open the dataset: {self._location.code}.",
+                f"This handle is pinned to version {self.version}, which has no rows of shards.",
+                hint=f"Read without shards, or open the dataset: {self._location.code}.",
                 version=self.version,
             )
 

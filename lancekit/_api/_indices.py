@@ -184,7 +184,7 @@ class Indices(Handle):
         if fragment_ids is None:
             raise InvalidArgumentError(
                 "create_index_uncommitted needs fragment_ids.",
-                hint="Use create_scalar_index for an index of all rows.",
+                hint="To index all rows, use create_scalar_index.",
                 argument="fragment_ids",
             )
         kind, parameters = index_parameters(index_type, kwargs, "create_index_uncommitted")
@@ -262,8 +262,7 @@ class Indices(Handle):
         check_hints(batch_readhead=batch_readhead)
         if index_type.upper() != INVERTED.name:
             raise NotOfferedError(
-                f"Parts of an index of type {shown(index_type)} are not put together by their "
-                "uuid.",
+                f"The parts of a {shown(index_type)} index cannot be merged by their uuid.",
                 hint="Use create_index_uncommitted and merge_existing_index_segments.",
                 argument="index_type",
             )
@@ -509,6 +508,6 @@ class Indices(Handle):
 
         if index_name is None:
             if column is None:
-                raise InvalidArgumentError("Pass index_name or column.")
+                raise InvalidArgumentError("Pass either index_name or column.")
             index_name = name_of_vectors(self._snapshot, column)
         return self.get_ivf_model(index_name).centroids

@@ -345,7 +345,7 @@ class Lineage(Handle):
         if callable(condition):
             return lambda snapshot: condition(self._other(snapshot, read_only=True))
         raise InvalidTypeError(
-            f"condition is {shown(condition)}.",
-            hint="Pass a filter that all rows meet, or a function of a handle that returns True if "
-            "the version is good.",
+            f"condition must be a filter or a function, got {shown(condition)}.",
+            hint="Pass a filter that all rows meet, or a function that takes a handle and returns "
+            "True for a good version.",
         )

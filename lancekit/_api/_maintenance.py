@@ -47,10 +47,10 @@ class _Removal(_Static):
             if not (isinstance(place, str | os.PathLike) and _is_absolute(os.fspath(place))):
                 given = kwargs if place is None and kwargs else place
                 raise InvalidArgumentError(
-                    "drop() removes a whole dataset. On a handle it takes an absolute path or a "
-                    f"URI, got {shown(given)}.",
-                    hint='ds.drop_columns(["x"]) removes columns; lk.LanceDataset.drop(path) '
-                    "removes a dataset.",
+                    "drop() removes a whole dataset. Called on a handle, it needs an absolute "
+                    f"path or a URI, got {shown(given)}.",
+                    hint='Use ds.drop_columns(["x"]) to remove columns, or '
+                    "lk.LanceDataset.drop(path) to remove a dataset.",
                     argument="base_uri",
                 )
             remove(*args, **kwargs)

@@ -319,9 +319,9 @@ class MemWal(Handle):
                 newest = latest_snapshot(self._location)
                 if newest.version < self._snapshot.version:
                     raise InvalidArgumentError(
-                        f"{self.uri} is another table now: its newest version is {newest.version}, "
-                        f"and this handle is at version {self._snapshot.version}.",
-                        hint=f"Open the table that is there now: {self._location.code}.",
+                        f"{self.uri} was replaced by another table: its newest version is "
+                        f"{newest.version}, this handle has version {self._snapshot.version}.",
+                        hint=f"Open the new table: {self._location.code}.",
                         uri=self.uri,
                     )
                 if not is_first:  # otherwise it was checked above
@@ -366,7 +366,7 @@ def _shard(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"shard_id is {shown(text)}, which is no UUID.",
+            f"shard_id must be a UUID, got {shown(text)}.",
             hint="Pass one as text: str(uuid.uuid4()) for a new shard.",
             argument="shard_id",
         ) from error

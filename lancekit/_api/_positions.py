@@ -132,13 +132,11 @@ class Positions(Handle):
             if refused in TAKEN_ELSEWHERE:
                 raise not_taken_here("LanceDataset.sample", refused)
             raise InvalidArgumentError(
-                f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
+                f"sample({refused}=...) is not supported.", hint="Filter after taking the sample."
             )
         total = self._snapshot.manifest.num_rows
         if rows > total:
-            raise InvalidArgumentError(
-                f"A sample of {rows} rows was asked for; the version has {total}."
-            )
+            raise InvalidArgumentError(f"Cannot sample {rows} rows: the version has {total}.")
         drawn = np.random.default_rng().choice(total, rows, replace=False)
         positions = drawn if randomize_order else np.sort(drawn)
         return self._take(lambda _: positions, columns)
@@ -252,7 +250,7 @@ class Positions(Handle):
         field = find_field(schema, path)[-1]
         if not holds_blobs(field.metadata):
             raise InvalidArgumentError(
-                f"Column {path!r} of type {field.to_arrow().type} holds no blobs.",
+                f"Column {path!r} of type {field.to_arrow().type} is not a blob column.",
                 hint="Read it with take() or to_table().",
                 column=path,
             )
@@ -271,6 +269,6 @@ def _only_selector(**rows: object) -> tuple[str, object]:
     given = [(kind, values) for kind, values in rows.items() if values is not None]
     if len(given) != 1:
         raise InvalidArgumentError(
-            f"{len(given)} of ids, addresses and indices were given.", hint="Pass one of them."
+            f"Exactly one of ids, addresses and indices must be passed, got {len(given)}."
         )
     return given[0]

@@ -48,7 +48,7 @@ class Scans(Handle):
 
         if filter is not None:
             raise InvalidArgumentError(
-                "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
+                "get_fragments(filter=...) is not supported.", hint="Use scanner(filter=...)."
             )
         return [LanceFragment._of(self, source) for source in fragment_sources(self._snapshot)]
 
@@ -272,7 +272,7 @@ class Scans(Handle):
         from lancekit._pipeline.engine import spark_engine
 
         if not isinstance(name, str):
-            raise InvalidTypeError(f"The name of the view is {name!r}.", hint="Pass text.")
+            raise InvalidTypeError(f"A view name must be a string, got {name!r}.")
         snapshot = self._snapshot
         if version is not None:
             snapshot = resolve(snapshot.location, parse_reference(version, snapshot.location))

@@ -151,8 +151,8 @@ class Rows(Handle):
         names = names or tuple(f.name for f in schema.primary_key)
         if not names:
             raise InvalidArgumentError(
-                "A merge-insert needs key columns, and the dataset has no primary key.",
-                hint='Name them: merge_insert(["id"]).',
+                "A merge-insert needs key columns, but the dataset has no primary key.",
+                hint='Pass them: merge_insert(["id"]).',
             )
         for name in names:
             find_field(schema, name)
@@ -184,8 +184,8 @@ class Columns(Handle):
 
         if not isinstance(column, str):
             raise InvalidTypeError(
-                f"ds[...] got {shown(column)}.",
-                hint='Pass the name of a column, ds["name"]; rows are read by ds.take([0]).',
+                f"ds[...] needs a column name, got {shown(column)}.",
+                hint='Pass a column name, ds["name"], or read rows with ds.take([0]).',
             )
         return DatasetColumn(self._snapshot, column)
 

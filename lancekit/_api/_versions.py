@@ -76,7 +76,7 @@ class Versions(Handle):
         """
         if version is None:
             raise InvalidTypeError(
-                "No version was given.", hint="checkout_latest() moves to the newest one."
+                "No version was passed.", hint="checkout_latest() loads the newest."
             )
         return self._other(resolve(self._location, parse_reference(version, self._location)))
 
@@ -119,7 +119,7 @@ class Versions(Handle):
         """
         if (when is None) is (asof is None):
             raise InvalidArgumentError(
-                f"at() got when={shown(when)} and asof={shown(asof)}.", hint="Pass one of the two."
+                f"at() needs either when or asof, got when={shown(when)} and asof={shown(asof)}."
             )
         if asof is not None:
             return self._other(snapshot_as_of(self._location, asof), read_only=True)
@@ -260,8 +260,8 @@ class Versions(Handle):
         both = [v for v in (begin_version, end_version) if v is not None]
         if compared_against is not None and both:
             raise InvalidArgumentError(
-                "delta() got compared_against, and begin_version or end_version.",
-                hint="Pass the one, or both of the others.",
+                "compared_against excludes begin_version and end_version.",
+                hint="Pass compared_against, or both of the others.",
             )
         if compared_against is not None:
             pair = sorted((check_count("compared_against", compared_against), self.version))
@@ -354,11 +354,13 @@ class Versions(Handle):
 
         if storage_options and storage_options != self._location.storage_options:
             raise InvalidArgumentError(
-                "create_branch() was given other storage_options than the dataset.",
-                hint="A branch lies in the dataset's own store; leave them out.",
+                "create_branch() cannot change the storage_options of the dataset.",
+                hint="Leave storage_options out: a branch is stored with its dataset.",
             )
         if not isinstance(branch, str):
-            raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
+            raise InvalidTypeError(
+                f"A branch name must be a string, got {branch!r}.", branch=branch
+            )
         start = self.version if reference is None else reference
         return self._other(create_branch(self._location, branch, start, Clock()))
 

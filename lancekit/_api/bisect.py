@@ -145,7 +145,7 @@ class Bisection(Displayed):
     def _found(self) -> Flip:
         if self.first_bad is None:
             raise InvalidArgumentError(
-                "No version turned bad.", hint="`evaluations` has what the condition said of each."
+                "No version turned bad.", hint="`evaluations` has the result for each version."
             )
         return self.first_bad
 
@@ -224,8 +224,8 @@ class _Evaluator:
             return Evaluation(version, None, clean(f"{type(error).__name__}: {error}"))
         if not is_flag(result):
             raise InvalidTypeError(
-                f"The condition returned {shown(result)} at version {version}.",
-                hint="Return True where the version is good, and False where it is bad.",
+                f"The condition must return True or False, got {shown(result)} at {version}.",
+                hint="Return True for a good version, and False for a bad one.",
                 version=version,
             )
         return Evaluation(version, bool(result))
@@ -237,16 +237,15 @@ class _Evaluator:
             return
         if found is None:
             raise InvalidArgumentError(
-                f"The condition raised at version {version}: {self.known[version].error}",
-                hint="Name ends in `good` and `bad` at which it can be told.",
+                f"The condition failed for version {version}: {self.known[version].error}",
+                hint="Pass `good` and `bad` versions for which the condition returns a result.",
                 version=version,
             ) from self._errors[version]
-        words = ("good", "bad") if wanted else ("bad", "good")
+        side = "good" if wanted else "bad"
         raise InvalidArgumentError(
-            f"Version {version} was to be {words[0]}, and is {words[1]}: the condition is {found} "
-            "there.",
-            hint=f"Name a version in `{words[0]}` that is; the condition is True for good ones. "
-            "`all=True` shows every change of the answer.",
+            f"Version {version} was passed as {side}, but the condition is {found} for it.",
+            hint=f"Pass a {side} version in `{side}`: the condition is True for good "
+            "versions. `all=True` shows every change of the result.",
             version=version,
         )
 
@@ -264,9 +263,9 @@ def _oldest(location: BranchLocation, numbers: Sequence[int], bad: Snapshot) -> 
 
 def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Version {good.version} of {good.location.name}, which is good, does not come before "
-        f"{bad.called}, which is bad.",
-        hint="Both have to be of one branch, the good one older.",
+        f"The good version {good.version} of {good.location.name} does not come before the bad "
+        f"{bad.called}.",
+        hint="Both versions must be on one branch, the good one older.",
         good=good.reference,
         bad=bad.reference,
     )

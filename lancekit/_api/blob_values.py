@@ -39,13 +39,13 @@ class Blob:
     def __post_init__(self) -> None:
         if (self.data is None) == (not self.uri):
             raise InvalidArgumentError(
-                "A blob is either bytes or a URI.", hint="None stands for a null."
+                "A blob must have either data or a URI.", hint="Use None for a null."
             )
         ranged = self.position is not None
         if ranged != (self.size is not None) or (ranged and (self.uri is None or not self.size)):
             raise InvalidArgumentError(
-                f"A range of an external file has a position and a size above 0, not "
-                f"{shown(self.position)} and {shown(self.size)}."
+                "A range of an external file must have a position of 0 or more and a size above "
+                f"0, got {shown(self.position)} and {shown(self.size)}."
             )
 
     __repr__ = discreet_repr
@@ -80,7 +80,7 @@ def blob_array(values: Iterable[object]) -> pa.ExtensionArray:
     (b'first', None)
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidTypeError(f"values is {shown(values)}.", hint="Pass a list of blobs.")
+        raise InvalidTypeError(f"values must be a list of blobs, got {shown(values)}.")
     blobs = [_blob(value) for value in values]
     kind = known_blob_type()
     fields = list(cast("pa.StructType", kind.storage_type))
@@ -108,7 +108,7 @@ def _blob(value: object) -> Blob | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return Blob(data=bytes(value))
     raise InvalidTypeError(
-        f"{shown(value)} is no blob.", hint="Pass bytes, a URI, a Blob or None.", value=value
+        f"A blob must be bytes, a URI, a Blob or None, got {shown(value)}.", value=value
     )
 
 
@@ -147,7 +147,7 @@ def _threshold(name: str, value: int, least: int) -> int:
     size = check_count(name, value, least=least)
     if size >> 64:
         raise InvalidArgumentError(
-            f"{name} is {size}, which does not fit into 64 bits.",
+            f"{name} must fit into 64 bits, got {size}.",
             hint=f"Pass at most {2**64 - 1}.",
             argument=name,
         )
@@ -234,10 +234,10 @@ class BlobFile(io.RawIOBase):
         self._check_open()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size()}
         if whence not in starts:
-            raise InvalidArgumentError(f"whence is {whence!r}.", hint="Use 0, 1 or 2.")
+            raise InvalidArgumentError(f"whence must be 0, 1 or 2, got {whence!r}.")
         target = starts[whence] + offset
         if target < 0:
-            raise InvalidArgumentError(f"There is nothing at {target}, before the start.")
+            raise InvalidArgumentError(f"Cannot seek to {target}, before the start of the blob.")
         self._at = target
         return target
 
@@ -264,7 +264,7 @@ class BlobFile(io.RawIOBase):
             view = memoryview(b"")
         if view.readonly:
             raise InvalidTypeError(
-                f"buffer is a {type_name(buffer)}, which nothing can be read into.",
+                f"buffer must be writable, got {type_name(buffer)}.",
                 hint="Pass a bytearray, for example.",
             )
         data = self.read(len(view))
@@ -281,8 +281,8 @@ class BlobFile(io.RawIOBase):
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
                 raise InvalidArgumentError(
-                    f"The range of {length} bytes from {offset} is not inside of the blob's "
-                    f"{self.size()}."
+                    f"The range of {length} bytes from {offset} is outside of the blob's "
+                    f"{self.size()} bytes."
                 )
         if not any(length for _, length in ranges):
             return [b"" for _ in ranges]

@@ -297,8 +297,8 @@ class Branches(Displayed):
         )
         if theirs == target:
             raise InvalidArgumentError(
-                f"{source!r} was to be merged into itself.",
-                hint="Name another branch, or in `into` the one that gets the changes.",
+                f"Cannot merge branch {source!r} into itself.",
+                hint="Pass another source, or a target with into=.",
                 source=source,
             )
         return self._merged(theirs, target, how, dry_run=dry_run)
@@ -341,8 +341,8 @@ class Branches(Displayed):
         location = self._other(branch)
         if location.branch is None:
             raise InvalidArgumentError(
-                "The main line has no parent to be brought up to date with.",
-                hint="merge(source) brings a branch's changes into it.",
+                "The main branch has no parent to rebase on.",
+                hint="To bring a branch's changes into main, use merge(source).",
                 branch=branch,
             )
         parent = reference_files.get_branch(location.root, location.branch).parent_branch

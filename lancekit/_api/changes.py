@@ -84,8 +84,8 @@ class ChangeFeed(Displayed):
             raise InvalidArgumentError(
                 f"version {until.version} of {until.location.name} does not come after version "
                 f"{since.version} of {since.location.name}.",
-                hint="Changes are those of one branch, from an older version to a newer one; "
-                "diff() compares any two.",
+                hint="A change feed goes from an older to a newer version of one branch. diff() "
+                "compares any two versions.",
             )
         self._since = since
         self._until = until
@@ -171,9 +171,9 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowTypeError as error:
         raise UnsupportedFeatureError(
-            f"The rows of all commits make no one table, for a column changed its type: {error}.",
-            hint="to_batches() and steps have the rows of each commit with the types that it had; "
-            "changes(columns=[...]) leaves columns out.",
+            f"The commits do not fit one table, because a column changed its type: {error}.",
+            hint="Use to_batches() or steps, which keep the types of each commit, or leave the "
+            "column out: changes(columns=[...]).",
         ) from error
 
 
@@ -300,8 +300,8 @@ class DatasetDelta(Displayed):
         at = load_snapshot(self._dataset._location, version)
         if not at.manifest.has_stable_row_ids:
             raise InvalidArgumentError(
-                f"{self._dataset.uri} has no stable row ids, so it does not record when its rows "
-                "changed.",
+                f"{self._dataset.uri} has no stable row ids, so the changes of its rows are not "
+                "recorded.",
                 hint="Create the dataset with enable_stable_row_ids=True.",
                 version=version,
             )

@@ -169,7 +169,7 @@ class DatasetColumn(Displayed):
         top = check_count("top", top)
         bins = check_count("bins", bins)
         if bins > _BINS:
-            raise InvalidArgumentError(f"bins is {bins}.", hint=f"Pass {_BINS:,} or fewer.")
+            raise InvalidArgumentError(f"bins must be at most {_BINS:,}, got {bins}.")
         values = [
             plain(batch.column(0)) for batch in sampled_rows(self._snapshot, [self.path], most)
         ]

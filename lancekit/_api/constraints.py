@@ -175,15 +175,15 @@ class Constraints(Displayed):
         config = self._snapshot.manifest.config
         if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME:
             raise InvalidArgumentError(
-                f"A constraint cannot be called {shown(name)}.",
-                hint=f"Give it a name of 1 to {_LONGEST_NAME} characters, without spaces around.",
+                f"A constraint name must be a string of 1 to {_LONGEST_NAME} characters without "
+                f"spaces around it, got {shown(name)}.",
                 constraint=name,
             )
         check_choice("on_fail", on_fail, get_args(OnFail))
         check_choice("existing", existing, get_args(Existing))
         if PREFIX + name in config:
             raise InvalidArgumentError(
-                f"There is a constraint {name!r} already.",
+                f"Constraint {name!r} already exists.",
                 hint=f"Drop it first, ds.constraints.drop({name!r}), or choose another name.",
                 constraint=name,
             )
@@ -201,9 +201,13 @@ class Constraints(Displayed):
         """
         known = [constraint.name for constraint in self.list()]
         if name not in known:
-            hint = f"There are {', '.join(map(repr, known))}." if known else "There are none."
+            hint = (
+                f"The constraints are {', '.join(map(repr, known))}."
+                if known
+                else "There are no constraints."
+            )
             raise NotFoundError(
-                f"There is no constraint {name!r} in version {self._handle.version}.",
+                f"Version {self._handle.version} has no constraint {name!r}.",
                 hint=hint,
                 constraint=name,
             )
@@ -317,8 +321,8 @@ def duplicates_of(snapshot: Snapshot, on: Sequence[str] | None) -> Duplicates:
     key = tuple(paths[one.id] for one in schema.primary_key) if on is None else tuple(on)
     if not key:
         raise InvalidArgumentError(
-            "The dataset has no primary key, so the columns to compare are not known.",
-            hint='Name them: ds.duplicates(["id"]).',
+            "The columns to compare are unknown, because the dataset has no primary key.",
+            hint='Pass them: ds.duplicates(["id"]).',
         )
     for path in key:
         check_key_type(find_field(schema, path)[-1])

@@ -307,8 +307,8 @@ class DatasetDiff(Displayed):
         plan = self._plan
         if plan.condition is not None or not plan.whole:
             raise InvalidArgumentError(
-                "The diff is of some rows or some columns only, which make no whole change.",
-                hint="Make one without filter= and columns=.",
+                "A diff of some rows or columns cannot be applied.",
+                hint="Create the diff without filter= and columns=.",
             )
         on = plan.key if plan.way == "key" else None
         how = merge_rules("apply", on, by, conflicts)
@@ -387,21 +387,24 @@ def _schema_changes(pairs: Sequence[ColumnPair], dropped: Sequence[str]) -> Sche
 
 
 def _explained(plan: DiffPlan) -> Explanation:
+    from lancekit._legible import plural
     from lancekit._operations.explain.explanation import explanation, reads
 
     parts = plan.shared
     apart = [*(pair.new for pair in parts.pairs), *parts.new]
+    same, pairs = (plural(len(part), "fragment") for part in (parts.same, parts.pairs))
     return explanation(
         plan.new,
         "diff",
         choose_engine(plan.rows_apart),
         reads=reads(plan.new, (pair.name for pair in plan.columns), apart),
         notes=(
-            f"{len(parts.same)} of them are the same files on both sides, with {parts.rows:,} rows:"
-            " not opened",
-            f"{len(parts.pairs)} have the same rows at the same places: what differs is read",
-            f"{len(parts.old)} of the old side and {len(parts.new)} of the new are compared row by"
-            f" row, told by {plan.way}",
+            f"{same} identical on both sides, {parts.rows:,} rows: not read" if parts.same else "",
+            f"{pairs} with the same row addresses: changed files are read" if parts.pairs else "",
+            f"rows of {len(parts.old)} old and {len(parts.new)} new fragments are matched by "
+            f"{plan.way}"
+            if parts.old or parts.new
+            else "",
             ""
             if plan.ancestor
             else "no common version is known: row ids of the two sides mean different rows",

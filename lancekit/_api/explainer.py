@@ -113,9 +113,7 @@ class Explainer:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _EXPLAINED:
-            raise AttributeError(
-                f"there is nothing to explain of {name!r}; there is {', '.join(dir(self))}"
-            )
+            raise AttributeError(f"{name!r} cannot be explained; these can: {', '.join(dir(self))}")
         dataset = self._dataset
         where: object = dataset if hasattr(type(dataset), name) else dataset.optimize
         method = getattr(type(where), name)
@@ -235,7 +233,7 @@ def _insert(ds: Handle, given: Arguments) -> Explanation:
     planned = {"data", "mode", "schema"}
     kinds = InsertArguments.parameters().parameters
     others = [n for n, value in given.items() if n not in planned and value != kinds[n].default]
-    why = "It changes nothing of what can be told before the rows are written."
+    why = "Leave it out: it does not change the plan."
     refuse_more("explain.insert", others, why)
     return explain_write(ds._snapshot, given["data"], mode, given["schema"])
 
@@ -255,7 +253,7 @@ def _update(ds: Handle, given: Arguments) -> Explanation:
 
 # ---- plans for files, indices, logs, branches and clones
 
-_SHARED = "no data is copied: the files stay where they are, and are referred to"
+_SHARED = "no data is copied: the new versions refer to the existing files"
 _COPIED = "every file of the version is copied"
 
 
@@ -305,7 +303,7 @@ def _validate(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _restore(ds: Handle, _given: Arguments) -> Explanation:
-    lost = f"the newest version becomes the same as version {ds.version}; none is lost"
+    lost = f"the newest version becomes the same as version {ds.version}; no version is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
 
@@ -315,7 +313,7 @@ def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanatio
     reference = given["reference"]
     start = ds.version if reference is None else reference
     snapshot = resolve(ds._location, parse_reference(start, ds._location))
-    return explain_metadata(snapshot, operation, ["Clone"], [f"what is made is {where!s}", note])
+    return explain_metadata(snapshot, operation, ["Clone"], [f"it creates {where!s}", note])
 
 
 def _optimize_indices(ds: Handle, given: Arguments) -> Explanation:

@@ -105,19 +105,18 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         if fragment is None:
             known = [source.fragment.id for source in sources]
             raise InvalidArgumentError(
-                f"There is no fragment {fragment_id}.",
-                hint=f"The version has the fragments {listed(known) or 'none'}.",
+                f"The version has no fragment {fragment_id}.",
+                hint=f"Its fragments are {listed(known) or 'none'}.",
                 fragment_id=fragment_id,
             )
         if not isinstance(fragment, LanceFragment):
             raise InvalidTypeError(
-                f"fragment is {shown(fragment)}.",
-                hint="Pass one of get_fragments(), or leave it out.",
+                f"fragment must be a fragment of a dataset, got {shown(fragment)}.",
+                hint="Pass a fragment from get_fragments(), or leave it out.",
             )
         if fragment_id not in (None, fragment.fragment_id):
             raise InvalidArgumentError(
-                f"fragment_id is {shown(fragment_id)}, and fragment has the number "
-                f"{fragment.fragment_id}.",
+                f"fragment_id is {shown(fragment_id)}, but fragment has id {fragment.fragment_id}.",
                 hint="Pass one of the two.",
                 fragment_id=fragment_id,
             )
@@ -198,7 +197,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         )
         if not isinstance(written, list) or len(written) != 1:
             raise InvalidArgumentError(
-                "The rows do not make one fragment: there are none, or Spark wrote several.",
+                "The rows must make one fragment: there are none, or Spark wrote several.",
                 hint="Use lancekit.fragment.write_fragments(), which returns a list.",
             )
         return written[0] if fragment_id is None else replace(written[0], id=fragment_id)
@@ -214,7 +213,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         """
         if not isinstance(dataset, Handle):
             raise InvalidTypeError(
-                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
+                f"dataset must be a LanceDataset, got {shown(dataset)}.", argument="dataset"
             )
         file, rows = described_file(dataset._snapshot, filename)
         return Fragment(check_count("fragment_id", fragment_id), (file,), rows)
@@ -317,8 +316,8 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         rows = BitMap(check_count("offset", offset) for offset in listed)
         if rows and rows.max() >= self.physical_rows:
             raise RowOutOfRangeError(
-                f"Fragment {self.fragment_id} has {self.physical_rows} rows: there is no offset "
-                f"{rows.max()}.",
+                f"Row offset {rows.max()} is out of range: fragment {self.fragment_id} has "
+                f"{self.physical_rows} rows.",
                 offset=rows.max(),
             )
         return self._deleted(rows, FragmentReader(self.source).deleted)

@@ -15,6 +15,7 @@ from lancekit._api.blob_values import BlobFile
 from lancekit._api.planned_scan import planned, planned_with_shards
 from lancekit._arguments.checks import check_known
 from lancekit._arguments.scan import ScanArguments
+from lancekit._choice import check_choice
 from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.paths import path_field, show_path
 from lancekit._format.schema import LanceSchema
@@ -48,11 +49,7 @@ _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[object
 
 def check_blob_mode(mode: str) -> None:
     """Raise ``InvalidArgumentError`` if the mode of blobs in pandas is unknown."""
-    modes = (*_BLOB_MODES, "descriptions")
-    if mode not in modes:
-        raise InvalidArgumentError(
-            f"blob_mode is {mode!r}.", hint="Choose " + ", ".join(map(repr, modes)) + "."
-        )
+    check_choice("blob_mode", mode, (*_BLOB_MODES, "descriptions"))
 
 
 _TO_PANDAS_OPTIONS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
@@ -65,7 +62,7 @@ def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame
     """
     check_known("to_pandas()", options, _TO_PANDAS_OPTIONS, "pyarrow.Table.to_pandas()")
     if not _is_sound(table.schema):
-        warn("What the schema's metadata say of pandas cannot be used, and is left out.")
+        warn("The pandas metadata of the schema is damaged and is ignored.")
         kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}
         table = table.replace_schema_metadata(kept)
     try:
@@ -73,7 +70,8 @@ def pandas_frame(table: pa.Table, options: Mapping[str, object]) -> pd.DataFrame
     except (pa.ArrowException, ValueError) as error:  # Python raises it for dates after year 9999
         why = str(error).partition("\n")[0]
         raise InvalidArgumentError(
-            f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
+            f"These rows cannot be converted to a pandas frame: {why}.",
+            hint="Read them with to_table().",
         ) from error
     return frame
 

@@ -43,14 +43,14 @@ def full_text_search(
         field = column_field(schema, leaf.column)
         if not INVERTED.fits(field.type):
             raise InvalidTypeError(
-                f"The column {leaf.column!r} holds {field.type}, no text.",
-                hint="Name a column of text, or of lists of texts.",
+                f"Column {leaf.column!r} must be a text column, but has type {field.type}.",
+                hint="Search a column of strings, or of lists of strings.",
                 column=leaf.column,
             )
     if SCORE.name in schema:
         raise InvalidArgumentError(
-            f"The dataset has a column {SCORE.name!r}, which is the name of what a search tells.",
-            hint="Rename it by alter_columns() first.",
+            f"Column {SCORE.name!r} clashes with the score column of search results.",
+            hint="Rename it with alter_columns() first.",
             column=SCORE.name,
         )
     return FullTextSearch(
@@ -69,14 +69,16 @@ def _query(given: object, snapshot: Snapshot) -> FullTextQuery:
         return text  # a query object has its own columns
     if not isinstance(text, str):
         raise InvalidTypeError(
-            f"full_text_query is {shown(given)}.", hint=_HINT, argument="full_text_query"
+            f"full_text_query must be a query, got {shown(given)}.",
+            hint=_HINT,
+            argument="full_text_query",
         )
     names = _columns(columns, snapshot)
     if len(text) > 1 and text[0] == text[-1] == '"':
         if len(names) > 1:
             raise InvalidArgumentError(
-                f"The phrase {shown(text)} is asked of {len(names)} columns.",
-                hint='Name one: {"query": ..., "columns": ["text"]}.',
+                f"The phrase {shown(text)} must be searched in one column, got {len(names)}.",
+                hint='Pass one column: {"query": ..., "columns": ["text"]}.',
                 argument="full_text_query",
             )
         return PhraseQuery(text[1:-1], names[0])
@@ -88,15 +90,15 @@ def _columns(requested: object, snapshot: Snapshot) -> list[str]:
     if requested is not None:
         if isinstance(requested, str) or not isinstance(requested, Sequence):
             raise InvalidTypeError(
-                f"columns is {shown(requested)}.", hint="Pass a list of names.", argument="columns"
+                f"columns must be a list of names, got {shown(requested)}.", argument="columns"
             )
         if requested:
             return list(requested)
     found = _indexed(snapshot)
     if not found:
         raise InvalidArgumentError(
-            "full_text_query names no column, and no column has a full-text index.",
-            hint='Name one: {"query": "late snow", "columns": ["text"]}.',
+            "full_text_query has no columns, and no column has a full-text index.",
+            hint='Pass columns: {"query": "late snow", "columns": ["text"]}.',
             argument="full_text_query",
         )
     return found
@@ -187,7 +189,7 @@ def tokenize(
     """
     if analyzer not in (None, "text", "code"):
         raise InvalidArgumentError(
-            f"analyzer is {shown(analyzer)}.", hint="Pass 'text'.", argument="analyzer"
+            f"analyzer must be 'text', got {shown(analyzer)}.", argument="analyzer"
         )
     refuse(
         "tokenize",

@@ -173,8 +173,8 @@ def blame_of(
     taken = {field.name for field in _FIELDS}.intersection(names)
     if taken:
         raise InvalidArgumentError(
-            f"The column {min(taken)!r} has the name of what is told of rows.",
-            hint="Name other columns in `columns`.",
+            f"Column {min(taken)!r} clashes with a column of blame().",
+            hint="Pass the other columns in `columns`.",
             column=min(taken),
         )
     arguments = ScanArguments(columns=names, filter=condition, with_row_address=True)

@@ -131,5 +131,5 @@ def _load(
     stored = table.schema.metadata or {}
     metadata = {key.decode(): value.decode() for key, value in stored.items()}
     if name not in table.column_names or key not in metadata:
-        raise CorruptFileError(f"{uri} has no {name} of a model.", hint="Pass what save() wrote.")
+        raise CorruptFileError(f"{uri} lacks the {name} of a model.", hint="Pass a file of save().")
     return cast("pa.FixedSizeListArray", ak.combine_chunks(table.column(name))), metadata

@@ -52,8 +52,8 @@ def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
     label = index_type.upper()
     if label not in PARTITION_ROWS:
         raise NotOfferedError(
-            f"Indices of type {shown(index_type)} are not made.",
-            hint=f"Make one of vectors: {', '.join(PARTITION_ROWS)}; of other columns "
+            f"create_index does not support indices of type {shown(index_type)}.",
+            hint=f"It creates vector indices: {', '.join(PARTITION_ROWS)}. For other columns use "
             "create_scalar_index.",
             argument="index_type",
         )
@@ -67,13 +67,13 @@ def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
     elif num_sub_vectors is None:
         raise InvalidArgumentError(
             "num_partitions and num_sub_vectors are required for IVF_PQ; num_sub_vectors is None.",
-            hint="Pass into how many parts a vector is cut: a sixteenth of its dimensions, say.",
+            hint="Pass the number of parts of a vector, such as a sixteenth of its dimensions.",
             argument="num_sub_vectors",
         )
     elif num_bits not in PRODUCT_BITS or (num_bits == 4 and num_sub_vectors % 2):
         raise InvalidArgumentError(
-            f"num_bits is {shown(num_bits)}, of {num_sub_vectors} parts.",
-            hint="Codes take 8 bits, or 4 if the number of parts is even.",
+            f"num_bits must be 8, or 4 with an even num_sub_vectors, got {shown(num_bits)} with "
+            f"{num_sub_vectors}.",
             argument="num_bits",
         )
     settings = VectorSettings(
@@ -90,7 +90,7 @@ def vector_parameters(arguments: VectorIndexArguments) -> dict[str, object]:
         if arguments.ivf_centroids is None:
             raise InvalidArgumentError(
                 "ivf_centroids must be specified when pq_codebook is provided.",
-                hint="A codebook is of what is left of vectors without the centroids.",
+                hint="A codebook encodes the residuals of vectors from their centroids.",
                 argument="ivf_centroids",
             )
         given["words"] = codebook_of(arguments.pq_codebook, settings.parts, 1 << num_bits)
@@ -104,7 +104,7 @@ def metric_named(metric: object) -> str:
     if by not in _METRICS:
         raise InvalidArgumentError(
             f"Metric {shown(metric)} not supported.",
-            hint=f"metric is one of {', '.join(_METRICS)}.",
+            hint=f"metric must be one of {', '.join(_METRICS)}.",
             argument="metric",
         )
     return by
@@ -163,13 +163,13 @@ def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, o
     """
     if not isinstance(index_type, str | IndexConfig):
         raise InvalidTypeError(
-            f"index_type is {shown(index_type)}.", hint="Pass a name, or an IndexConfig."
+            f"index_type must be a name or an IndexConfig, got {shown(index_type)}."
         )
     name = index_type if isinstance(index_type, str) else index_type.index_type
     kind = _CREATED.get(name.upper())
     if kind is None:
         raise NotOfferedError(
-            f"Indices of type {shown(name)} are not offered.",
+            f"Indices of type {shown(name)} are not supported.",
             hint="There are " + ", ".join(_CREATED) + ".",
             argument="index_type",
         )
@@ -200,8 +200,8 @@ def index_parameters(
 def no_fragments(method: str) -> InvalidArgumentError:
     """Return the error for ``fragment_ids`` in a method that indexes all rows."""
     return InvalidArgumentError(
-        f"{method} takes no fragment_ids: an index is of all rows.",
-        hint="Use create_index_uncommitted for some fragments at a time.",
+        f"{method} takes no fragment_ids, because it indexes all rows.",
+        hint="Use create_index_uncommitted to index some fragments.",
         argument="fragment_ids",
     )
 
@@ -211,7 +211,7 @@ def one_column(column: str | Sequence[str]) -> str:
     names = [column] if isinstance(column, str) else list(column)
     if len(names) != 1:
         raise NotOfferedError(
-            f"An index of {len(names)} columns is not offered.", hint="Pass one column."
+            f"An index of {len(names)} columns is not supported.", hint="Pass one column."
         )
     return names[0]
 
@@ -227,7 +227,7 @@ def parsed_uuid(text: str, argument: str = "index_uuid") -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"{argument} is {shown(text)}.", hint="Pass the text of a UUID.", argument=argument
+            f"{argument} must be the text of a UUID, got {shown(text)}.", argument=argument
         ) from error
 
 

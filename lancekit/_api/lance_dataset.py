@@ -166,8 +166,8 @@ def dataset(arguments: DatasetArguments) -> LanceDataset:
     version, asof = arguments.version, arguments.asof
     if version is not None and asof is not None:
         raise InvalidArgumentError(
-            f"Both version={shown(version)} and asof={shown(asof)} were given.",
-            hint="Pass one of the two.",
+            f"version and asof exclude each other, got version={shown(version)} and "
+            f"asof={shown(asof)}."
         )
     opened = LanceDataset._open(arguments)
     if asof is not None:

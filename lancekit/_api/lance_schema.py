@@ -170,7 +170,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     {'fields': [{'name': 'x', 'type': {'type': 'int32'}, 'nullable': False}]}
     """
     if not isinstance(schema, pa.Schema):
-        raise InvalidTypeError(f"schema has to be a pyarrow.Schema, not {type_name(schema)}.")
+        raise InvalidTypeError(f"schema must be a pyarrow.Schema, got {type_name(schema)}.")
     stored = stored_schema(schema)
     return {"fields": [_field(field) for field in stored], **_metadata(stored.metadata)}
 
@@ -190,8 +190,8 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
     except NOT_SUCH as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidArgumentError(
-            f"{shown(schema_json)} is no schema: {reason}.",
-            hint="Pass what schema_to_json() gives.",
+            f"{shown(schema_json)} is not a schema as JSON: {reason}.",
+            hint="Pass the result of schema_to_json().",
         ) from error
 
 
@@ -209,7 +209,7 @@ def _metadata(stored: Mapping[bytes, bytes] | None) -> _Made:
 def _type(field: pa.Field) -> _Made:
     kind = field.type
     if pt.is_map(kind) or kind in (pa.string_view(), pa.binary_view()):
-        raise UnsupportedTypeError(f"Field {field.name!r}: {kind} has no form in JSON.")
+        raise UnsupportedTypeError(f"Field {field.name!r} of type {kind} cannot be stored as JSON.")
     if pt.is_fixed_size_binary(kind):
         return {"type": "fixed_size_binary", "length": kind.byte_width}
     if not pt.is_nested(kind):

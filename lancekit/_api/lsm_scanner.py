@@ -244,7 +244,8 @@ class LsmScanner(Displayed):
         if self._with_generation:
             if GENERATION.name in scan.request.schema.names:
                 raise InvalidArgumentError(
-                    f"The table has a column {GENERATION.name!r}.", hint="Rename it."
+                    f"Column {GENERATION.name!r} clashes with a column of shards.",
+                    hint="Rename it.",
                 )
             outputs = (*scan.request.outputs, generation_output(of))
             scan = replace(scan, request=replace(scan.request, outputs=outputs))
@@ -289,13 +290,13 @@ def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None
     key = [field.name for field in dataset._snapshot.manifest.schema.primary_key]
     if not key:
         raise InvalidArgumentError(
-            f"{dataset.uri} has no primary key, by which rows of shards replace others.",
-            hint="Write it with primary_key=.",
+            f"{dataset.uri} has no primary key to order the rows of shards by.",
+            hint="Write the dataset with primary_key=.",
             uri=dataset.uri,
         )
     if columns is not None and list(columns) != key:
         raise InvalidArgumentError(
-            f"pk_columns is {list(columns)}, but the primary key is {key}.",
+            f"pk_columns must be the primary key {key}, got {list(columns)}.",
             hint="Leave it out.",
             argument="pk_columns",
         )
@@ -320,7 +321,7 @@ class ShardSnapshot:
             self._id = UUID(shard_id)
         except ValueError:
             raise InvalidArgumentError(
-                f"shard_id is {shown(shard_id)}.", hint="Pass a UUID as text.", argument="shard_id"
+                f"shard_id must be a UUID as text, got {shown(shard_id)}.", argument="shard_id"
             ) from None
         self._sstables: dict[int, SsTable] = {}
         self._spec_id = self._current = 0
@@ -357,8 +358,8 @@ class ShardSnapshot:
         """
         if not generation_number(path):
             raise InvalidArgumentError(
-                f"path is {shown(path)}.",
-                hint='Pass the name of a folder in the shard, such as "0a1b2c3d_gen_1".',
+                f"path must be the name of a folder in the shard, got {shown(path)}.",
+                hint='For example "0a1b2c3d_gen_1".',
                 argument="path",
             )
         self._sstables[generation] = SsTable(generation, path)

@@ -78,7 +78,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         files = replace(self._clauses.files, **changes)
         if files.every and files.bases:
             raise InvalidArgumentError(
-                "target_bases and target_all_bases were given.", hint="Call one of the two."
+                "target_bases and target_all_bases exclude each other.", hint="Call one of the two."
             )
         return self._with(files=files)
 
@@ -140,8 +140,8 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         kept = next((one for one in _DEDUPE if one == keep), None)
         if (keep is None) == (by is None) or kept != keep:
             raise InvalidArgumentError(
-                f"dedupe({keep!r}, by={by!r}) does not say which row to keep.",
-                hint="Pass 'first' or 'last', or by= and a column whose largest value counts.",
+                f"dedupe needs either a row to keep or by=, got ({keep!r}, by={by!r}).",
+                hint="Pass 'first' or 'last', or by= and a column whose largest value is kept.",
                 dedupe=keep,
                 by=by,
             )
@@ -236,8 +236,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         names = tuple(check_list("target_bases", bases, "names or paths"))
         if not names:
             raise InvalidArgumentError(
-                "target_bases names no base path.",
-                hint="Leave it out to write to the dataset's own folder.",
+                "target_bases is empty.", hint="Leave it out to write to the dataset's own folder."
             )
         return self._with_files(bases=names)
 
@@ -381,7 +380,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         """Compute the merge without writing, and return its counts and duration as text."""
         started = time.monotonic()
         with self.preview(data_obj, schema=schema) as plan:
-            return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
+            return f"{plan}\n  planned in {time.monotonic() - started:.3f} s; nothing was written"
 
     def analyze_plan_batches(self, /, new_data: object) -> str:
         """Compute the merge of batches without writing; see `analyze_plan`."""
@@ -475,12 +474,12 @@ def _choice(data: object) -> Choice:
 def _sql(name: str, value: object) -> Unbound | None:
     if value is not None and not isinstance(value, str):
         raise InvalidTypeError(
-            f"{name} of a merge-insert is {shown(value)}.",
-            hint="Pass SQL text, such as 'source.version > target.version'.",
+            f"{name} of a merge-insert must be SQL text, got {shown(value)}.",
+            hint="For example 'source.version > target.version'.",
             argument=name,
         )
     if value is not None and not value.strip():
         raise PredicateError(
-            f"{name} of a merge-insert is empty.", hint="Leave it out for all rows."
+            f"{name} of a merge-insert is empty.", hint="Leave it out to select all rows."
         )
     return None if value is None else Unbound(value)

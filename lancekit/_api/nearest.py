@@ -43,8 +43,8 @@ def nearest_search(
     """
     if not isinstance(given, Mapping):
         raise InvalidTypeError(
-            f"nearest is {shown(given)}.",
-            hint='Pass a dictionary: {"column": "embedding", "q": vector, "k": 10}.',
+            f'nearest must be a dict with "column" and "q", got {shown(given)}.',
+            hint='For example {"column": "embedding", "q": vector, "k": 10}.',
             argument="nearest",
         )
     check_known("nearest", given, (*_REQUIRED, *_OPTIONS), "ScannerBuilder.nearest()")
@@ -52,8 +52,8 @@ def nearest_search(
         if given.get(name) is None:
             raise InvalidTypeError(
                 f"nearest lacks {name!r}.",
-                hint="It needs a column and a query vector: "
-                '{"column": "embedding", "q": vector, "k": 10}.',
+                hint='It needs a column and a query vector: {"column": "embedding", "q": vector, '
+                '"k": 10}.',
                 argument=name,
             )
     options = {name: value for name, value in given.items() if value is not None}
@@ -63,7 +63,7 @@ def nearest_search(
     _check_probes(options)
     column, schema = options["column"], snapshot.manifest.schema
     if not isinstance(column, str):
-        raise InvalidTypeError(f"column is {shown(column)}.", hint="Pass the name of a column.")
+        raise InvalidTypeError(f"column must be the name of a column, got {shown(column)}.")
     kind = VectorType.of(column_field(schema, column))
     indices = _indices(options, snapshot)
     metric = options["metric"] if "metric" in options else metric_of(snapshot, indices)
@@ -116,13 +116,13 @@ def _indices(options: Mapping[str, Any], snapshot: Snapshot) -> tuple[IndexMetad
 
 def _metric(requested: object, column: str, kind: VectorType) -> str:
     if not isinstance(requested, str):
-        raise InvalidTypeError(f"metric is {shown(requested)}.", hint="Pass its name.")
+        raise InvalidTypeError(f"metric must be a name, got {shown(requested)}.")
     name = ALIASES.get(requested.lower(), requested.lower())
     if name not in METRICS_OF[kind.value]:
         raise InvalidArgumentError(
-            f"metric is {shown(requested)}, but the column {column!r} holds vectors of "
+            f"metric {shown(requested)} does not support column {column!r} with vectors of "
             f"{kind.value}.",
-            hint=f"Such vectors are compared by {', '.join(METRICS_OF[kind.value])}.",
+            hint=f"Choose {', '.join(METRICS_OF[kind.value])}.",
             metric=requested,
         )
     return name
@@ -132,9 +132,8 @@ def _check_names(search: NearestSearch, schema: LanceSchema) -> None:
     for field in search.made:
         if field.name in schema:
             raise InvalidArgumentError(
-                f"The dataset has a column {field.name!r}, which is the name of what a search "
-                "tells.",
-                hint="Rename it by alter_columns() first.",
+                f"Column {field.name!r} clashes with a column of search results.",
+                hint="Rename it with alter_columns() first.",
                 column=field.name,
             )
 
@@ -152,20 +151,20 @@ def _check_mode(name: str, value: object) -> None:
 
 def _check_effort(name: str, value: object) -> None:
     if not _is_number(value) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass a number from 0 to 1.")
+        raise InvalidArgumentError(f"{name} must be a number from 0 to 1, got {shown(value)}.")
 
 
 def _check_parallelism(name: str, value: Any) -> None:
     if not is_whole(value) or value < -1:
-        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass -1, 0 or more.")
+        raise InvalidArgumentError(f"{name} must be an integer of -1 or more, got {shown(value)}.")
 
 
 def _check_range(name: str, value: object) -> None:
     both = list(value) if isinstance(value, tuple | list) else []
     if len(both) != 2 or not all(one is None or _is_number(one) for one in both):
         raise InvalidTypeError(
-            f"{name} is {shown(value)}.",
-            hint="Pass the least distance that counts and the first that does not; None is none.",
+            f"{name} must be two distances, got {shown(value)}.",
+            hint="Pass a lower (inclusive) and an upper bound (exclusive), or None for no bound.",
             argument=name,
         )
 
@@ -178,7 +177,7 @@ def _check_probes(options: Mapping[str, Any]) -> None:
     least, most = options.get("minimum_nprobes"), options.get("maximum_nprobes")
     if least is not None and most is not None and least > most:
         raise InvalidArgumentError(
-            f"minimum_nprobes is {least}, maximum_nprobes {most}.", hint="Swap them."
+            f"minimum_nprobes {least} is larger than maximum_nprobes {most}.", hint="Swap them."
         )
 
 
@@ -201,7 +200,7 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
 
 # ---- the query vectors, in any container of numbers
 
-_HINT = "Pass a list or an array of numbers; several vectors as a list of them."
+_HINT = "Pass a list or an array of numbers, or a list of several vectors."
 
 
 def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, bool]:
@@ -219,7 +218,7 @@ def _query_vectors(q: object, column: str, kind: VectorType) -> tuple[Vectors, b
     if numbers.shape[-1] != kind.dimension:
         raise InvalidArgumentError(
             f"q has {numbers.shape[-1]} values, which does not match index column size: the "
-            f"vectors of the column {column!r} have {kind.dimension}.",
+            f"vectors of column {column!r} have {kind.dimension} values.",
             hint="Pass a vector of the same model.",
             argument="q",
         )
@@ -237,10 +236,10 @@ def _numbers(q: object) -> npt.NDArray[Any]:
             found = found.astype(np.float64)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise InvalidTypeError(
-            f"q is {shown(q)}, which is no vector: {error}.", hint=_HINT, argument="q"
+            f"q must be a vector, got {shown(q)}: {error}.", hint=_HINT, argument="q"
         ) from error
     if found.dtype.kind not in "biuf" or found.ndim not in (1, 2) or not found.size:
-        raise InvalidTypeError(f"q is {shown(q)}, which is no vector.", hint=_HINT, argument="q")
+        raise InvalidTypeError(f"q must be a vector, got {shown(q)}.", hint=_HINT, argument="q")
     return found
 
 
@@ -253,7 +252,7 @@ def _plain(q: object) -> object:
     if isinstance(q, list | tuple):
         return [_plain(one) for one in q]
     if isinstance(q, str | dict | set):
-        raise TypeError("it holds no numbers in order")
+        raise TypeError("it has no ordered numbers")
     return q
 
 
@@ -264,7 +263,7 @@ def _as_stored(numbers: npt.NDArray[Any], kind: VectorType) -> Vectors:
         whole = (numbers >= 0) & (numbers <= 255) & (np.floor(numbers) == numbers)
         if not whole.all():
             raise InvalidArgumentError(
-                f"q holds {numbers[~whole][0]}, the vectors of the column are of uint8.",
+                f"q contains {numbers[~whole][0]}, but the vectors of the column are of uint8.",
                 hint="Pass whole numbers from 0 to 255.",
                 argument="q",
             )

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 
 from lancekit.errors import NotOfferedAttributeError
 
-_INDEX = "lancekit has scalar indices alone"
-_SESSION = "there is no session object: one cache serves the process, see cache_info()"
+_INDEX = "lancekit has only scalar indices"
+_SESSION = "there is no session object: the process has one cache, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
-_NEVER = "pylance has the name and refuses it"
+_NEVER = "pylance refuses it, too"
 _PLAN = "there is no query plan to show"
 
 _BLOBS = "blobs are written into the data file; see blob_field() and blob_array()"
-_COUNTERS = "scan_stats_callback= of scanner() says what a scan read"
+_COUNTERS = "scan_stats_callback= of scanner() reports the data that a scan read"
 _MODELS = "write_dataset() takes rows, not models"
-_LISTED = "what it describes is told by lancekit's own classes"
+_LISTED = "lancekit's own classes describe it"
 
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "lance": {
@@ -35,7 +35,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
         **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
-        "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
+        "FFILanceTableProvider": "ds.sql() runs DataFusion; for other sessions, use ds.to_table()",
         "simd_info": "NumPy and Arrow choose their instructions",
     },
     "lance.file": {
@@ -50,15 +50,15 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "lance.blob": {"BlobArray": _BLOBS, "BlobIterator": "iter() of a BlobColumn gives one"},
-    "lance.sampler": dict.fromkeys(["PrioritizedItem", "T"], "it is a detail of pylance's own"),
+    "lance.sampler": dict.fromkeys(["PrioritizedItem", "T"], "it is an internal detail of pylance"),
     "lance.udf": {
-        "BatchUDFCheckpoint": "a checkpoint_file is named by its path",
-        "normalize_transform": "add_columns() does it",
+        "BatchUDFCheckpoint": "a checkpoint_file is identified by its path",
+        "normalize_transform": "use add_columns()",
     },
     "lance.util": {
-        "HNSW": "graphs over vectors are not made",
+        "HNSW": "vector indices with graphs cannot be created",
         **dict.fromkeys(
-            ["sanitize_ts", "td_to_micros"], "dataset(asof=...) takes times as they are"
+            ["sanitize_ts", "td_to_micros"], "dataset(asof=...) accepts times directly"
         ),
     },
     "LanceDataset": {
@@ -75,11 +75,11 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(["filter", "join_asof", "sort_by"], _ARROW),
         **dict.fromkeys(["join", "partition_expression"], _NEVER),
         "from_pydantic_model": _MODELS,
-        "replace_schema": "pylance refuses it too; use update_schema_metadata()",
+        "replace_schema": "pylance refuses it, too; use update_schema_metadata()",
     },
     "LanceOperation": dict.fromkeys(
         ["DataOverlay", "DataOverlayFile", "DataOverlayGroup"],
-        "overlays of data files come with a later release; datasets that have them are refused",
+        "overlays of data files come with a later release; datasets with overlays are refused",
     ),
     "LanceScanner": {
         **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "take"], _NEVER),
@@ -111,8 +111,8 @@ def missing(owner: str, name: str) -> AttributeError:
         what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
         return AttributeError(f"{what} has no attribute {name!r}")
     return NotOfferedAttributeError(
-        f"{owner}.{name} is not offered: {reason}.",
-        hint="docs/pylance-coverage.md lists what is.",
+        f"{owner}.{name} is not supported: {reason}.",
+        hint="docs/pylance-coverage.md lists what is supported.",
         attribute=name,
     )
 

@@ -407,7 +407,7 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapsh
 def _parsed(snapshot: Snapshot, options: Mapping[str, object] | None) -> CompactionOptions:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(
-            f"The options of a compaction are {shown(options)}.", hint="Pass a dictionary."
+            f"The options of a compaction must be a dict, got {shown(options)}."
         )
     return CompactionOptions.parse(options or {}, snapshot.manifest.config)
 

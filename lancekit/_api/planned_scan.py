@@ -49,19 +49,19 @@ def check_scan(arguments: ScanArguments) -> None:
     if arguments.strict_batch_size and arguments.batch_size_bytes is not None:
         raise InvalidArgumentError(
             "strict_batch_size and batch_size_bytes exclude each other.",
-            hint="A batch of exactly so many rows may have any number of bytes.",
+            hint="A batch with an exact number of rows can have any number of bytes.",
         )
     for name in _TABLE_ONLY if arguments.include_mem_wal else ():
         if getattr(arguments, name):
             raise InvalidArgumentError(
                 f"{name} and include_mem_wal exclude each other.",
-                hint="Leave one out: rows of shards are in no fragment of the table.",
+                hint="Leave one out: the fragments of the table have no rows of shards.",
             )
     report = arguments.scan_stats_callback
     if report is not None and not callable(report):
         raise InvalidTypeError(
-            f"scan_stats_callback is {shown(report)}.",
-            hint="Pass a function of a ScanStatistics.",
+            f"scan_stats_callback must be a function, got {shown(report)}.",
+            hint="Pass a function that takes a ScanStatistics.",
             argument="scan_stats_callback",
         )
 
@@ -101,7 +101,8 @@ def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
     columns = arguments.columns
     if isinstance(columns, str):
         raise InvalidTypeError(
-            f"columns is the string {shown(columns)}.", hint=f"Pass a list: [{shown(columns)}]."
+            f"columns must be a list, got the string {shown(columns)}.",
+            hint=f"Pass a list: [{shown(columns)}].",
         )
     hidden = [
         name
@@ -142,13 +143,13 @@ def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
     if with_deleted:
         if search is not None:
             raise InvalidArgumentError(
-                "include_deleted_rows is set: Cannot include deleted rows in a search.",
-                hint="Leave one out: deleted rows are not searched.",
+                "include_deleted_rows: Cannot include deleted rows in a search.",
+                hint="Leave one out.",
             )
         if "_rowid" not in request.schema.names:
             raise InvalidArgumentError(
-                "include_deleted_rows is set, but with_row_id is false.",
-                hint="Pass with_row_id=True: deleted rows are those without a row id.",
+                "include_deleted_rows needs with_row_id=True.",
+                hint="Pass with_row_id=True: deleted rows have no row id.",
             )
         read = replace(read, sources=[replace(one, with_deleted=True) for one in read.sources])
     if search is not None:
@@ -177,7 +178,7 @@ def _search(snapshot: Snapshot, arguments: ScanArguments) -> NearestSearch | Ful
     if arguments.nearest is not None and arguments.full_text_query is not None:
         raise InvalidArgumentError(
             "nearest and full_text_query exclude each other.",
-            hint="Search by one of them, and filter its rows by what they hold.",
+            hint="Search with one of them, and filter its rows.",
         )
     if arguments.full_text_query is not None:
         from lancekit._api.fulltext import full_text_search
@@ -208,7 +209,7 @@ def _row_count(name: str, value: Any) -> int:
     if is_whole(value) and value < 0:
         raise InvalidArgumentError(
             f"{name.capitalize()} must be non-negative; {name} is {value}.",
-            hint="Pass a whole number, 0 or more.",
+            hint="Pass an integer of 0 or more.",
             argument=name,
             value=value,
         )

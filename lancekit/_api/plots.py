@@ -81,7 +81,7 @@ class Plots:
         check_choice("over", over, ("version", "time"))
         if isinstance(show, str) or not show:
             raise InvalidTypeError(
-                f"show is {shown(show)}.", hint=f"Pass a list of {', '.join(_PANELS)}."
+                f"show must be a list of {', '.join(_PANELS)}, got {shown(show)}."
             )
         for panel in show:
             check_choice("show", panel, _PANELS)
@@ -208,14 +208,14 @@ class Plots:
         rows = None if sample is None else check_count("sample", sample, least=1)
         check_choice("measure", measure, ("psi", "ks"))
         if isinstance(columns, str):
-            raise InvalidTypeError(f"columns is {shown(columns)}.", hint="Pass a list of names.")
+            raise InvalidTypeError(f"columns must be a list of names, got {shown(columns)}.")
         here = self._handle
         before, after = (
             here if at is None else here._other(snapshot_at(here._location, at), read_only=True)
             for at in (old, new)
         )
         if old is None:
-            raise InvalidArgumentError("old is None.", hint="Pass the version to compare with.")
+            raise InvalidArgumentError("old must be a version, got None.")
         how = {"columns": columns, "sample": rows, "measure": measure, "ax": ax}
         return draw("columns", after, old=before, **how)
 
@@ -250,5 +250,7 @@ def plot_history(dataset: Handle, *, limit: int = 50) -> Picture:
     'History of plot-example. main: 2 versions, 1 to 3 rows; tag first at 1.'
     """
     if not isinstance(dataset, Handle):
-        raise InvalidTypeError(f"{shown(dataset)} is no dataset.", hint="Pass a LanceDataset.")
+        raise InvalidTypeError(
+            f"Not a LanceDataset: {shown(dataset)}.", hint="Pass a LanceDataset."
+        )
     return Plots(dataset).history(limit=limit)

@@ -40,7 +40,7 @@ class Session(Displayed):
         for name, value in given.items():
             if value is not None:
                 raise NotOfferedError(
-                    f"Session({name}=...) is not offered: one cache serves the process.",
+                    f"Session({name}=...) is not supported: the process has one cache.",
                     hint="Set lancekit.options.cache_bytes.",
                     argument=name,
                 )

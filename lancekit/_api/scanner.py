@@ -310,9 +310,9 @@ class _ShardedScanner(LanceScanner):
 
 def _gone(error: CorruptFileError) -> ShardError:
     return ShardError(
-        "Rows of shards were merged and their files removed while they were read, after the first "
-        f"rows were given: {error.message}",
-        hint="Read again; a longer grace keeps files for readers: ds.cleanup_mem_wal(grace=...).",
+        "Rows of shards were merged and their files removed during the read, after the first rows "
+        f"were returned: {error.message}",
+        hint="Read again. A longer grace keeps files for readers: ds.cleanup_mem_wal(grace=...).",
     )
 
 

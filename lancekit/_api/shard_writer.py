@@ -219,7 +219,7 @@ class ShardWriter(Closing, Displayed):
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(
-            "The writer of a shard cannot be sent to another process: a shard has one.",
+            "A shard writer cannot be sent to another process: a shard has only one.",
             hint="Send the dataset, and open a writer there: ds.mem_wal_writer(shard).",
             shard=str(self._shard),
         )
@@ -271,7 +271,9 @@ def evaluate_sharding_spec(
     """
     if not isinstance(schema, LanceSchema):
         raise InvalidTypeError(
-            f"schema is {shown(schema)}.", hint="Pass ds.lance_schema.", argument="schema"
+            f"schema must be a LanceSchema, got {shown(schema)}.",
+            hint="Pass ds.lance_schema.",
+            argument="schema",
         )
     found = _parsed(spec) if isinstance(spec, Mapping) else spec
     if not isinstance(found, ShardingSpec):
@@ -283,8 +285,8 @@ def _parsed(spec: Mapping[str, Any]) -> ShardingSpec:
     missing = {"spec_id", "fields"} - spec.keys()
     if missing:
         raise InvalidArgumentError(
-            f"The sharding spec has no {sorted(missing)[0]!r}.",
-            hint="Pass a ShardingSpec, or one of what ds.mem_wal_index_details() tells.",
+            f"Invalid sharding spec: {sorted(missing)[0]!r} is missing.",
+            hint="Pass a ShardingSpec, or a spec from ds.mem_wal_index_details().",
         )
     fields = spec["fields"]
     if isinstance(fields, str) or not isinstance(fields, Iterable):
@@ -299,13 +301,13 @@ def _parsed_field(field: object) -> ShardingField:
         raise _no_spec(field)
     if "field_id" not in field:
         raise InvalidArgumentError(
-            "A field of the sharding spec has no 'field_id'.", hint="Give it one: a text."
+            "Invalid sharding spec: a field has no 'field_id'.", hint="Add a text as field_id."
         )
     return ShardingField(**{name: field[name] for name in _FIELD if name in field})
 
 
 def _no_spec(spec: object) -> InvalidTypeError:
     return InvalidTypeError(
-        f"The sharding spec is {shown(spec)}.",
-        hint="Pass a ShardingSpec, or one of what ds.mem_wal_index_details() tells.",
+        f'Invalid sharding spec: expected a dict with "fields", got {shown(spec)}.',
+        hint="Pass a ShardingSpec, or a spec from ds.mem_wal_index_details().",
     )

@@ -124,7 +124,8 @@ def mem_wal_sink(
     """
     if not query:
         raise InvalidArgumentError(
-            "query is empty.", hint="Name the stream, for example query='orders'."
+            "query must be the name of the stream, got an empty text.",
+            hint="For example query='orders'.",
         )
     for name, wait in (("timeout", timeout), ("claim_timeout", claim_timeout)):
         check_wait(name, wait)
@@ -356,12 +357,13 @@ def stream_sink(arguments: StreamArguments) -> StreamSink:
     query, mode, uri = arguments.query, arguments.mode, arguments.uri
     if not query:
         raise InvalidArgumentError(
-            f"query is {query!r}.", hint="Name the streaming query, for example query='clicks'."
+            f"query must be the name of the streaming query, got {query!r}.",
+            hint="For example query='clicks'.",
         )
     check_choice("mode", mode, _MODES)
     keys = check_names("on", arguments.on)
     if keys and mode != "merge":
-        raise InvalidArgumentError("on= is for a merge.", hint='Pass mode="merge" with it.')
+        raise InvalidArgumentError("on= is only for merges.", hint='Pass mode="merge" too.')
     from lancekit._spark.stream_sink import StreamSink
 
     options = arguments.storage_options

@@ -167,16 +167,16 @@ class SqlQuery(Displayed):
         if found is None:
             return
         waiting = (
-            " Rows that are in write-ahead logs are deleted by key: ds.mem_wal_writer(shard).delete"
-            '({"key": [...]}).'
+            " To delete rows of write-ahead logs, delete by key: "
+            'ds.mem_wal_writer(shard).delete({"key": [...]}).'
             if self._with_shards
             else ""
         )
         raise PredicateError(
-            f"ds.sql runs queries, and {found[1].upper()} is none: {self._sql!r}. Nothing was "
+            f"ds.sql runs only queries, got {found[1].upper()}: {self._sql!r}. Nothing was "
             "changed.",
-            hint="Change the table with ds.delete, ds.update, ds.insert or ds.merge_insert, or by "
-            f"the same statement in lancekit.sql(text, dataset=ds).{waiting}",
+            hint="Change the table with ds.delete, ds.update, ds.insert or ds.merge_insert, or "
+            f"run the statement with lancekit.sql(text, dataset=ds).{waiting}",
             sql=self._sql,
         )
 

@@ -55,7 +55,7 @@ def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) 
 def check_name(name: object, what: str) -> str:
     """Return a name; ``InvalidTypeError`` if it is not a string."""
     if not isinstance(name, str):
-        raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
+        raise InvalidTypeError(f"A {what} name must be a string, got {name!r}.", name=name)
     return name
 
 

@@ -53,21 +53,20 @@ def _aware(moment: object) -> datetime:
         moment = moment.to_pydatetime(warn=False)
     if not isinstance(moment, datetime):
         raise InvalidTypeError(
-            f"asof is {shown(moment)}.",
-            hint="Pass a datetime, best one with a time zone, or a timedelta such as "
-            "timedelta(hours=-2).",
+            f"asof must be a datetime, a timedelta or text, got {shown(moment)}.",
+            hint="Pass a datetime with a time zone, or a timedelta such as timedelta(hours=-2).",
             asof=moment,
         )
     if moment.tzinfo is None:
         warn(
-            f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
-            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)"
+            f"asof={moment.isoformat(' ')} has no time zone and is read as local time. Pass an "
+            "aware datetime, such as datetime(2026, 3, 1, tzinfo=timezone.utc)."
         )
     try:
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:  # pandas' NaT, and hours before the year 1
         raise InvalidArgumentError(
-            f"asof={shown(moment)} is no time of UTC's calendar.",
+            f"asof={shown(moment)} is out of range for UTC.",
             hint='Write it like "2026-03-01 12:00:00+00:00".',
             asof=moment,
         ) from error
@@ -76,15 +75,15 @@ def _aware(moment: object) -> datetime:
 def _ago(distance: timedelta) -> datetime:
     if distance > timedelta(0):
         raise InvalidArgumentError(
-            f"asof={shown(distance)} lies in the future.",
-            hint="Times past are negative: two hours ago is timedelta(hours=-2).",
+            f"asof={shown(distance)} is in the future.",
+            hint="Past times are negative: two hours ago is timedelta(hours=-2).",
             asof=distance,
         )
     try:
         return datetime.now(UTC) + distance
     except OverflowError as error:
         raise InvalidArgumentError(
-            f"asof={shown(distance)} is before the first of all years.",
+            f"asof={shown(distance)} is before year 1.",
             hint="Two hours ago is timedelta(hours=-2).",
             asof=distance,
         ) from error

@@ -50,14 +50,12 @@ def vec_to_table(
     [[1.0, 2.0], [3.0, 4.0]]
     """
     if not isinstance(data, Mapping | Sequence | np.ndarray) or isinstance(data, str | bytes):
-        raise InvalidTypeError(
-            f"data is {type_name(data)}.", hint="Pass a list, an array, or a dictionary."
-        )
+        raise InvalidTypeError(f"data must be a list, an array or a dict, got {type_name(data)}.")
     keyed = isinstance(data, Mapping)
     wanted = ["id", "vector"] if keyed else ["vector"]
     titles = [names] if isinstance(names, str) else list(names or wanted)
     if len(titles) != len(wanted):
-        raise InvalidArgumentError(f"names is {shown(names)}; {wanted!r} are {len(wanted)}.")
+        raise InvalidArgumentError(f"names must be {len(wanted)} names, got {shown(names)}.")
     vectors = list(data.values()) if isinstance(data, Mapping) else list(data)
     try:
         column = _column(vectors, ndim, check=check_ndim)
@@ -66,25 +64,25 @@ def vec_to_table(
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{shown(data)} do not become vectors: {error}.",
-            hint="Pass vectors of numbers; ids of one type.",
+            f"{shown(data)} cannot be converted to vectors: {error}.",
+            hint="Pass vectors of numbers, and ids of one type.",
         ) from error
     return pa.table([*ids, column], names=titles)
 
 
 def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Array:
     if ndim is None and not vectors:
-        raise InvalidArgumentError("There is no vector.", hint="Pass ndim for an empty table.")
+        raise InvalidArgumentError("There are no vectors.", hint="Pass ndim for an empty table.")
     size = len(vectors[0]) if ndim is None else ndim
     other = next((v for v in vectors if check and len(v) != size), None)
     if other is not None:
         raise InvalidArgumentError(
-            f"Vectors have {size} values; one has {len(other)}: {shown(other)}.",
-            hint="Give all of them the same length.",
+            f"Vectors must have the same length: some have {size} values, one has {len(other)}: "
+            f"{shown(other)}."
         )
     values = np.concatenate([np.empty(0, np.float32), *(np.ravel(v) for v in vectors)])
     if size < 1 or len(values) % size:
-        raise InvalidArgumentError(f"{len(values)} values do not fill vectors of {size}.")
+        raise InvalidArgumentError(f"{len(values)} values cannot be split into vectors of {size}.")
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)
 
 
@@ -126,7 +124,7 @@ def _numbers(argument: str, given: object) -> NDArray[np.floating | np.uint8]:
 
 def _no_numbers(argument: str, given: object) -> InvalidTypeError:
     return InvalidTypeError(
-        f"{argument} are {type_name(given)} without rows of numbers.",
-        hint="Pass an array: a row for each partition, or for each word of each part.",
+        f"{argument} must be an array with rows of numbers, got {type_name(given)}.",
+        hint="Pass a row for each partition, or for each codeword of each part.",
         argument=argument,
     )

@@ -117,8 +117,8 @@ def check_progress(progress: object) -> FragmentWriteProgress | None:
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):
             raise InvalidTypeError(
-                f"progress is {shown(progress)}, which has no {name}().",
-                hint="Pass an object with begin(fragment) and complete(fragment), such as one of a "
+                f"progress needs a method {name}(), got {shown(progress)}.",
+                hint="Pass an object with begin(fragment) and complete(fragment), such as a "
                 "FragmentWriteProgress.",
                 argument="progress",
             )

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 #: the reason why each argument of pylance is refused; no such argument is silently ignored
 REFUSED: Mapping[str, str] = {
-    "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
-    "precomputed_partition_dataset": "rows are put into partitions here",
-    "accelerator": "vectors are put into partitions on the processor",
+    "progress_callback": "progress bars show long work (lancekit.options.progress)",
+    "precomputed_partition_dataset": "lancekit assigns rows to partitions itself",
+    "accelerator": "vectors are assigned to partitions on the CPU",
     "format_version": "full-text indices are written in format 2",
     **dict.fromkeys(
         [
@@ -27,13 +27,13 @@ REFUSED: Mapping[str, str] = {
             "split_identifiers",
             "split_on_numerics",
         ],
-        "texts are taken for texts, not for code",
+        "text is not analyzed as code",
     ),
-    "document_granularity": "a row is found as a whole",
+    "document_granularity": "searches find whole rows",
     "base_store_params": "base paths use the dataset's own storage options",
-    "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
-    "namespace_client_managed_versioning": "namespaces are not offered",
-    "table_id": "namespaces are not offered; pass the dataset's path or URI",
+    "namespace_client": "namespaces are not supported; pass the dataset's path or URI",
+    "namespace_client_managed_versioning": "namespaces are not supported",
+    "table_id": "namespaces are not supported; pass the dataset's path or URI",
 }
 
 
@@ -47,7 +47,7 @@ def refuse(method: str, **arguments: object) -> None:
 def refused_argument(method: str, name: str, why: str) -> NotOfferedError:
     """Return the error for an argument that is not supported."""
     return NotOfferedError(
-        f"{method}({name}=...) is not offered: {why}.",
+        f"{method}({name}=...) is not supported: {why}.",
         hint="Leave the argument out, or use pylance for this call.",
         method=method,
         argument=name,
@@ -60,7 +60,7 @@ def refuse_more(
     """Raise ``InvalidArgumentError`` for arguments that a method has only to refuse them."""
     for name in arguments:
         raise InvalidArgumentError(
-            f"{method}({name}=...) is not offered.", hint=hint, method=method, argument=name
+            f"{method}({name}=...) is not supported.", hint=hint, method=method, argument=name
         )
 
 
@@ -72,8 +72,8 @@ def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: 
             if name in TAKEN_ELSEWHERE:
                 raise not_taken_here(taker.removesuffix("()"), name)
             raise InvalidTypeError(
-                f"{taker} takes no argument {name!r}.",
-                hint=f"Pass those of {method}.",
+                f"{taker} has no argument {name!r}.",
+                hint=f"Pass arguments of {method}.",
                 argument=name,
             )
 
@@ -82,15 +82,12 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
     """Return a whole number, checked to be at least ``least``."""
     if not is_whole(value):
         raise InvalidTypeError(
-            f"{name} is {shown(value)}.",
-            hint=f"Pass a whole number, {least} or more.",
-            argument=name,
+            f"{name} must be an integer of {least} or more, got {shown(value)}.", argument=name
         )
     number = int(value)
     if number < least:
         raise InvalidArgumentError(
-            f"{name} is {number}.",
-            hint=f"Pass a whole number, {least} or more.",
+            f"{name} must be an integer of {least} or more, got {number}.",
             argument=name,
             value=number,
         )
@@ -101,14 +98,14 @@ def check_wait(name: str, value: timedelta) -> timedelta:
     """Return a duration, checked to be non-negative."""
     if not isinstance(value, timedelta):
         raise InvalidTypeError(
-            f"{name} is {shown(value)}.",
-            hint="Pass a timedelta, such as timedelta(seconds=60).",
+            f"{name} must be a timedelta, got {shown(value)}.",
+            hint="Pass a timedelta such as timedelta(seconds=60).",
             argument=name,
         )
     if value < timedelta(0):
         raise InvalidArgumentError(
-            f"{name} is negative: {value.total_seconds():g} seconds.",
-            hint="Pass a timedelta of 0 or more, such as timedelta(seconds=60).",
+            f"{name} must not be negative, got {value.total_seconds():g} seconds.",
+            hint="Pass a timedelta such as timedelta(seconds=60).",
             argument=name,
             value=value,
         )
@@ -122,7 +119,7 @@ def check_callback(name: str, function: Callable[..., T] | None) -> Callable[...
     """
     if function is not None and not callable(function):
         raise InvalidArgumentError(
-            f"{name} is {shown(function)}, and cannot be called.",
+            f"{name} must be a function, got {shown(function)}.",
             hint="Pass a function of one argument.",
             argument=name,
         )
@@ -132,9 +129,7 @@ def check_callback(name: str, function: Callable[..., T] | None) -> Callable[...
 def check_flag(name: str, value: object) -> bool:
     """Return a flag as a bool; ``InvalidTypeError`` for any other value."""
     if not is_flag(value):
-        raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name
-        )
+        raise InvalidTypeError(f"{name} must be True or False, got {shown(value)}.", argument=name)
     return bool(value)
 
 
@@ -149,9 +144,7 @@ def check_names_or_flag(name: str, value: object) -> None:
 def check_mapping(name: str, value: object) -> Mapping[Any, object]:
     """Return a mapping; ``InvalidTypeError`` for any other value."""
     if not isinstance(value, Mapping):
-        raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
-        )
+        raise InvalidTypeError(f"{name} must be a dict, got {shown(value)}.", argument=name)
     return value
 
 
@@ -159,7 +152,9 @@ def check_session(name: str, value: object) -> None:
     """Raise ``InvalidTypeError`` if the value is not a session, pylance's or lancekit's."""
     if not hasattr(type(value), "is_same_as"):
         raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name
+            f"{name} must be a session, got {shown(value)}.",
+            hint="Pass ds.session().",
+            argument=name,
         )
 
 
@@ -204,9 +199,7 @@ def check_hints(**given: object) -> None:
 def check_list(name: str, value: object, of: str) -> list[Any]:
     """Return an iterable as a list; ``InvalidTypeError`` for a single string."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint=f"Pass a list of {of}.", argument=name
-        )
+        raise InvalidTypeError(f"{name} must be a list of {of}, got {shown(value)}.", argument=name)
     return list(value)
 
 
@@ -216,7 +209,7 @@ def check_items(name: str, value: object, kind: type[T], of: str) -> list[T]:
     for item in listed:
         if not isinstance(item, kind):
             raise InvalidTypeError(
-                f"{name} holds {shown(item)}.", hint=f"Pass a list of {of}.", argument=name
+                f"{name} must be a list of {of}, but contains {shown(item)}.", argument=name
             )
     return listed
 
@@ -229,7 +222,7 @@ def check_names(argument: str, names: object) -> tuple[str, ...]:
     found = tuple(name for name in listed if isinstance(name, str))
     if len(found) < len(listed):
         raise InvalidTypeError(
-            f"{argument} is {shown(names)}.", hint="Pass column names.", argument=argument
+            f"{argument} must be column names, got {shown(names)}.", argument=argument
         )
     return found
 
@@ -238,6 +231,6 @@ def check_place(uri: object) -> Any:
     """Return a dataset's path or URI; ``InvalidArgumentError`` if it is ``None``."""
     if uri is None:
         raise InvalidArgumentError(
-            "No path or URI was given.", hint="Pass one, for example 'flights.lance'."
+            "No path or URI was passed.", hint="Pass one, such as 'flights.lance'."
         )
     return uri

@@ -76,7 +76,7 @@ streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
     index_cache_size: int | None = hint(default=None, check=check_count)
     shuffle_partition_batches: int | None = hint(default=None, check=check_count)
     shuffle_partition_concurrency: int | None = hint(default=None, check=check_count)
-    ivf_centroids_file: str | None = refused(default=None, why="pass the centroids, ivf_centroids")
+    ivf_centroids_file: str | None = refused(default=None, why="pass ivf_centroids")
     precomputed_partition_dataset: str | None = refused(
         default=None, why=REFUSED["precomputed_partition_dataset"]
     )
@@ -96,4 +96,4 @@ streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
     max_iters: int | None = hint(default=None, check=check_count)
     sample_rate: int | None = hint(default=None, check=check_count)
     index_file_version: str | None = hint(default=None, check=_check_file_version)
-    rabitq_model: object = refused(default=None, why="IVF_RQ indices are not made")
+    rabitq_model: object = refused(default=None, why="IVF_RQ indices cannot be created")

@@ -95,7 +95,7 @@ class Arguments:
     (None, {'rows': 3, 'columns': ['x']})
     >>> Sized("3")
     Traceback (most recent call last):
-    lancekit.errors.InvalidTypeError: rows is '3'. Pass a whole number.
+    lancekit.errors.InvalidTypeError: rows must be an integer, got '3'.
     """
 
     _fields: ClassVar[Mapping[str, _Field]] = {}
@@ -115,7 +115,7 @@ class Arguments:
             self._fill(_check_of(type(self))(args, kwargs), type(self).__name__)
 
         def __setattr__(self, name: str, value: object) -> None:
-            raise AttributeError(f"{name} cannot be set: make a record with `but`")
+            raise AttributeError(f"{name} cannot be set: create a changed record with `but`")
 
     @classmethod
     def parameters(cls) -> inspect.Signature:

@@ -130,7 +130,7 @@ class _DatasetRows(_TableScope, _FragmentRows):
     fragment_readahead: int | None = hint(default=None, check=check_count)
     scan_in_order: bool | None = hint(default=None, check=check_flag)
     use_stats: bool | None = hint(default=None, check=check_flag)
-    index_segments: object = refused(default=None, why="a search takes all segments of an index")
+    index_segments: object = refused(default=None, why="a search uses all segments of an index")
     row_addr_allowlist: bytes | None = refused(default=None, why="use a filter on _rowaddr instead")
     row_addr_blocklist: bytes | None = refused(default=None, why="use a filter on _rowaddr instead")
 

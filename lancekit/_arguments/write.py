@@ -91,13 +91,13 @@ table_id
         default=None, why="the writer's memory is bounded by pages"
     )
     use_legacy_format: bool | None = refused(
-        default=None, why="data files of format 0.1 are not written"
+        default=None, why="data files of format 0.1 cannot be written"
     )
     base_store_params: dict[str, dict[str, str]] | None = refused(
         default=None, why=REFUSED["base_store_params"]
     )
     external_blob_mode: str = refused(
-        default="reference", why="files outside of the dataset are referred to, not copied"
+        default="reference", why="files outside of the dataset are referenced, not copied"
     )
     namespace_client: object = refused(default=None, why=REFUSED["namespace_client"])
     table_id: list[str] | None = refused(default=None, why=REFUSED["table_id"])

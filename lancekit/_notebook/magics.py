@@ -195,7 +195,7 @@ def _handle(shell: Shell, word: str, name: str) -> LanceDataset:
 
 
 def _no_query(tree: object, scope: Scope) -> NoReturn:
-    raise scope.text.fail(tree, "expected the name of a dataset:")
+    raise scope.text.fail(tree, "this is not the name of a dataset:")
 
 
 # ---- subcommands of %lance

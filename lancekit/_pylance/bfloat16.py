@@ -69,14 +69,14 @@ class BFloat16:
 
     def __init__(self, value: float) -> None:
         if not isinstance(value, float | int | np.floating | np.integer):
-            raise InvalidTypeError(f"value is {shown(value)}.", hint="Pass a number.")
+            raise InvalidTypeError(f"value must be a number, got {shown(value)}.")
         object.__setattr__(self, "_value", float(_wide(_halves(np.array([value], "f8")))[0]))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BFloat16:
         """Decode a number from two bytes in little-endian order."""
         if len(data) != 2:
-            raise InvalidArgumentError(f"A bfloat16 has 2 bytes, not {len(data)}.")
+            raise InvalidArgumentError(f"A bfloat16 must have 2 bytes, got {len(data)}.")
         return cls(struct.unpack("<f", b"\0\0" + data)[0])
 
     def as_float(self) -> float:
@@ -112,7 +112,7 @@ class BFloat16Array(pa.ExtensionArray):
         del zero_copy_only
         if self.null_count:
             raise InvalidArgumentError(
-                "NumPy has no null.", hint="Fill them, or cast to float32 first."
+                "NumPy cannot store nulls.", hint="Fill them, or cast to float32 first."
             )
         values = _stored_halves(self).view(_ml_dtype())
         return values.copy() if writable else values
@@ -122,8 +122,8 @@ class BFloat16Array(pa.ExtensionArray):
         """Convert a one-dimensional array of ``ml_dtypes.bfloat16``."""
         if array.dtype != _ml_dtype() or array.ndim != 1:
             raise InvalidArgumentError(
-                f"The array is of {array.dtype} in {array.ndim} dimensions.",
-                hint="Pass a flat array of ml_dtypes.bfloat16.",
+                f"A flat array of ml_dtypes.bfloat16 is needed, got {array.dtype} in {array.ndim} "
+                "dimensions."
             )
         return _array(np.ascontiguousarray(array).view("<u2"))
 
@@ -293,8 +293,7 @@ def bfloat16_array(values: Iterable[object]) -> BFloat16Array:
         return _of_floats(pa.array(list(values), pa.float64()))
     except (pa.ArrowException, TypeError) as error:
         raise InvalidTypeError(
-            f"values is {type_name(values)} of what are no numbers: {error}.",
-            hint="Pass numbers and None.",
+            f"values must be numbers or None, got {type_name(values)}: {error}."
         ) from error
 
 
@@ -348,7 +347,7 @@ def cast(arr: Any, target_type: object, *args: Any, **kwargs: Any) -> Any:
         return arr
     if not any(map(pt.is_floating, both)):
         raise InvalidArgumentError(
-            f"{arr.type} cannot become {target}.", hint="Cast to a float first."
+            f"{arr.type} cannot be converted to {target}.", hint="Cast to a float first."
         )
     if _is_bfloat16(target):
         return _of_floats(arr)

@@ -79,7 +79,7 @@ class KMeans:
         """
         rows = self._as_compared(_vectors(data))
         if len(rows) < self.k:
-            raise InvalidArgumentError(f"{len(rows)} rows do not make {self.k} clusters.")
+            raise InvalidArgumentError(f"{len(rows)} rows are too few for {self.k} clusters.")
         some = -(-len(rows) // self.k)  # the whole data is the sample
         self._centroids = trained_centroids(
             rows, self.k, self._metric, sampled=some, rounds=self._rounds
@@ -160,8 +160,8 @@ def validate_vector_index(
         found += any(abs(distance) < 1e-6 for distance in nearest["_distance"].to_pylist())
     if found < pass_threshold * len(queries):
         raise InvalidArgumentError(
-            f"Of {len(queries)} vectors {found} find themselves.",
-            hint="Search more partitions, or make the index anew.",
+            f"Only {found} of {len(queries)} vectors were found by a search for themselves.",
+            hint="Search more partitions, or rebuild the index.",
             found=found,
             asked=len(queries),
         )

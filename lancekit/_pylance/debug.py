@@ -219,9 +219,7 @@ def set_logger(
         ``level`` or ``format_string`` is invalid, or ``log_handler`` is no handler.
     """
     if not isinstance(log_handler, logging.Handler | None):
-        raise InvalidTypeError(
-            f"log_handler is {shown(log_handler)}.", hint="Pass a handler of logging's."
-        )
+        raise InvalidTypeError(f"log_handler must be a logging.Handler, got {shown(log_handler)}.")
     try:
         form = logging.Formatter(format_string or _FORMAT)
         logging.Handler(level)  # check the level before a file is opened
@@ -232,6 +230,6 @@ def set_logger(
     except OSError as error:
         raise StorageError(f"{shown(file_path)} cannot be written: {error}.") from error
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"level or format_string do not fit: {error}.") from error
+        raise InvalidArgumentError(f"Invalid level or format_string: {error}.") from error
     handler.setFormatter(form)
     logger.addHandler(handler)

@@ -99,7 +99,7 @@ class ImageURIArray(ImageArray):
         ['file:///tmp/1.png']
         """
         if isinstance(uris, str | bytes | pa.Scalar) or not isinstance(uris, Iterable):
-            raise InvalidTypeError(f"images is {type_name(uris)}.", hint="Pass a list of URIs.")
+            raise InvalidTypeError(f"images must be a list of URIs, got {type_name(uris)}.")
         if not isinstance(uris, pa.StringArray | pa.LargeStringArray):
             uris = pa.array([None if uri is None else os.fspath(uri) for uri in uris], pa.string())
         array: ImageURIArray = _stored(ImageURIType(uris.type), uris)
@@ -197,9 +197,7 @@ class _ImageType(pa.ExtensionType):
     def __init__(self, storage_type: pa.DataType) -> None:
         what, *tests = self._stored_as
         if not any(test(storage_type) for test in tests):
-            raise InvalidArgumentError(
-                f"storage_type is {shown(storage_type)}, which is no {what}."
-            )
+            raise InvalidArgumentError(f"storage_type must be {what}, got {shown(storage_type)}.")
         super().__init__(storage_type, self._name)
 
     def __arrow_ext_serialize__(self) -> bytes:
@@ -297,13 +295,13 @@ def _pillow() -> ModuleType:
 
 def _decoded(files: pa.Array) -> NDArray[np.generic]:
     if ak.null_count(files):
-        raise InvalidArgumentError("An image is null, which has no pixels.")
+        raise InvalidArgumentError("An image is null.")
     image = _pillow()
     pixels = [np.asarray(image.open(io.BytesIO(data))) for data in files.to_pylist()]
     sizes = {one.shape for one in pixels}
     if len(sizes) != 1:
         raise InvalidArgumentError(
-            f"The images have {len(sizes)} sizes; tensors of one array have one.",
+            f"Tensors in an array must have one size, but the images have {len(sizes)} sizes.",
             hint="Scale them first, in a decoder of your own.",
         )
     return np.stack(pixels)

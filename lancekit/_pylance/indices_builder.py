@@ -334,8 +334,8 @@ def _check_rate(rate: int, each: int, rows: int) -> None:
         raise InvalidArgumentError(f"The sample_rate must be an int greater than 1, got {rate}.")
     if rate * each > rows:
         raise InvalidArgumentError(
-            f"There are not enough rows in the dataset: {rate * each} rows needed for a sample "
-            f"rate of {rate}, and there are {rows}.",
+            f"There are not enough rows in the dataset: a sample rate of {rate} needs "
+            f"{rate * each}, got {rows}.",
             hint="Pass a lower sample_rate.",
         )
 

@@ -105,7 +105,7 @@ class LsmPointLookupPlanner(Displayed):
 
         def describe() -> str:
             of = self._read()
-            return f"look-up of one key: {of.describe}; then in the table, if no part has the key"
+            return f"point lookup: {of.describe}; then in the table, if no part has the key"
 
         names = None if columns is None else list(columns)
         if names is not None:
@@ -120,7 +120,7 @@ def _key(fields: tuple[LanceField, ...], given: object) -> tuple[pa.Array, ...]:
     if isinstance(given, pa.ChunkedArray):
         given = ak.combine_chunks(given)
     if not isinstance(given, pa.Array):
-        raise InvalidTypeError(f"pk_value is {given!r}.", hint="Pass pa.array([key]).")
+        raise InvalidTypeError(f"pk_value must be pa.array([key]), got {given!r}.")
     if len(given) != 1:
         raise InvalidArgumentError(
             f"pk_value must contain exactly one row, got {len(given)}.",
@@ -132,8 +132,8 @@ def _key(fields: tuple[LanceField, ...], given: object) -> tuple[pa.Array, ...]:
         columns = cast("pa.StructArray", given).flatten()
     if len(columns) != len(fields):
         raise InvalidArgumentError(
-            f"pk_value has {len(columns)} columns, the primary key has {len(fields)}.",
-            hint=f"They are {', '.join(field.name for field in fields)}.",
+            f"pk_value must have {len(fields)} columns, got {len(columns)}.",
+            hint=f"The key columns are {', '.join(field.name for field in fields)}.",
             argument="pk_value",
         )
     return tuple(_cast(c, field) for c, field in zip(columns, fields, strict=True))
@@ -145,7 +145,7 @@ def _cast(value: pa.Array, field: LanceField) -> pa.Array:
         return value.cast(kind)
     except pa.ArrowException as error:
         raise InvalidArgumentError(
-            f"pk_value has {value[0].as_py()!r} for {field.name!r}, which is of {kind}.",
+            f"pk_value has {value[0].as_py()!r} for column {field.name!r} of type {kind}.",
             hint="Pass a value of that type.",
             argument="pk_value",
         ) from error
@@ -222,7 +222,7 @@ class LsmVectorSearchPlanner(Displayed):
         check_count("nprobes", nprobes, least=1)
         if not isfinite(overfetch_factor) or overfetch_factor < 1:
             raise InvalidArgumentError(
-                f"overfetch_factor is {overfetch_factor}.", hint="Pass 1.0 or more."
+                f"overfetch_factor must be a number of 1.0 or more, got {overfetch_factor}."
             )
         nearest = {**self._nearest, "q": query, "k": k, "nprobes": nprobes}
         if refine_base_table:

@@ -86,7 +86,7 @@ class RowIdSequence:
         """
         if not isinstance(metadata, RowIdMeta):
             raise InvalidTypeError(
-                f"metadata is {shown(metadata)}.",
+                f"metadata must be a RowIdMeta, got {shown(metadata)}.",
                 hint="Pass the row_id_meta of a fragment with stable row ids.",
                 argument="metadata",
             )
@@ -144,7 +144,7 @@ def _checked(row_ids: object) -> range | U64Array:
     if len(unique) != len(values):
         twice = int(unique[counts > 1][0])
         raise InvalidArgumentError(
-            f"Row ids must be unique, and {twice} is there more than once.",
+            f"Row ids must be unique, but {twice} occurs more than once.",
             hint="Pass each id once.",
             row_id=twice,
         )
@@ -158,8 +158,7 @@ def _from_arrow(row_ids: pa.Array | pa.ChunkedArray) -> U64Array:
         )
     if nulls := ak.null_count(row_ids):
         raise InvalidArgumentError(
-            f"Row ids must not be null, and {nulls} of {len(row_ids)} are.",
-            hint=_HINT,
+            f"Row ids must not be null, but {nulls} of {len(row_ids)} are.", hint=_HINT
         )
     values = row_ids.to_numpy()
     if len(values):
@@ -177,15 +176,15 @@ def _from_items(row_ids: object) -> U64Array:
 
 def _checked_id(value: Any) -> int:
     if not is_whole(value):
-        raise InvalidTypeError(f"{shown(value)} is no row id.", hint=_HINT)
+        raise InvalidTypeError(f"Not a row id: {shown(value)}.", hint=_HINT)
     return _check_bound(int(value))
 
 
 def _check_bound(value: int) -> int:
     if not 0 <= value < _END:
         raise RowOutOfRangeError(
-            f"Row ids must be non-negative and fit in a uint64, which {value} does not.",
-            hint="Pass ids that the table has.",
+            f"Row ids must be non-negative and fit in a uint64, got {value}.",
+            hint="Pass row ids of the table.",
             row_id=value,
         )
     return value

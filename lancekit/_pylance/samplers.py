@@ -179,7 +179,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
             )
             return self._drawn(self._share(scan.to_batches(), batch_size))
         if with_row_id:
-            warn("with_row_id does nothing for a ShardedBatchSampler without a filter")
+            warn("with_row_id has no effect for a ShardedBatchSampler without a filter")
         ranges = _ranges(dataset.count_rows(), batch_size, self._rank, self._world_size)
         return _taken(dataset, self._mixed(ranges, self._seed), columns)
 
@@ -297,7 +297,7 @@ class ShardedBatchIterator:
         check_choice("granularity", granularity, ["fragment", "batch"])
         if with_row_id and granularity == "batch":
             raise NotOfferedError(
-                "Batches have no row ids here.", hint='Pass granularity="fragment".'
+                "These batches have no row ids.", hint='Pass granularity="fragment".'
             )
         self._dataset = data if isinstance(data, LanceDataset) else open_dataset(data)
         self._share = (rank, world_size)
@@ -341,9 +341,7 @@ class ShardedBatchIterator:
 def _check_share(rank: int, world_size: int) -> None:
     check_count("world_size", world_size, least=1)
     if check_count("rank", rank) >= world_size:
-        raise InvalidArgumentError(
-            f"rank is {rank}, of {world_size} processes.", hint="They are counted from 0."
-        )
+        raise InvalidArgumentError(f"rank must be from 0 to {world_size - 1}, got {rank}.")
 
 
 def _ranges(total: int, size: int, rank: int, world_size: int) -> list[range]:
@@ -362,8 +360,8 @@ def _torch_share() -> tuple[int, int]:
         from torch import distributed
     except ImportError as error:
         raise NotOfferedError(
-            "The share of a process of PyTorch's needs the package torch.",
-            hint="Pass rank and world_size, or install it.",
+            "The rank of a PyTorch process needs the package torch.",
+            hint="Pass rank and world_size, or install torch.",
         ) from error
     return distributed.get_rank(), distributed.get_world_size()
 

@@ -34,7 +34,7 @@ class ScannerBuilder(Displayed, PartOfPylance):
 
     def __init__(self, ds: object) -> None:
         if not isinstance(ds, Handle):
-            raise InvalidTypeError(f"{shown(ds)} is no dataset.", hint="Pass a LanceDataset.")
+            raise InvalidTypeError(f"Not a LanceDataset: {shown(ds)}.", hint="Pass a LanceDataset.")
         self._ds = ds
         self._arguments: dict[str, object] = {}
 

@@ -107,11 +107,11 @@ def test_where_to_look(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "said"),
     [
-        (7, None, "Version 7 was to be good, and is bad"),
-        (1, 3, "Version 3 was to be bad, and is good"),
-        (8, 4, "Version 8 of main, which is good, does not come before version 4"),
+        (7, None, "Version 7 was passed as good, but the condition is False"),
+        (1, 3, "Version 3 was passed as bad, but the condition is True"),
+        (8, 4, "good version 8 of main does not come before the bad version 4"),
         (6, 6, "does not come before"),
-        (("b", None), None, "Version 4 of b, which is good, does not come before"),
+        (("b", None), None, "good version 4 of b does not come before"),
     ],
 )
 def test_ends_that_cannot_be(tmp_path: Path, good: Any, bad: Any, said: str) -> None:
@@ -170,7 +170,9 @@ def test_a_condition_that_raises(tmp_path: Path) -> None:
     assert fact(doubt, "or untested") == "4, 5"
     assert "nothing at 4" in fact(doubt, "errors")
     for condition, version in ((raising_at(1), 1), (raising_at(9), 9)):
-        with pytest.raises(InvalidArgumentError, match=f"raised at version {version}: KeyErr") as e:
+        with pytest.raises(
+            InvalidArgumentError, match=f"failed for version {version}: KeyErr"
+        ) as e:
             ds.bisect(condition)
         assert isinstance(e.value.__cause__, KeyError)
 
@@ -182,7 +184,7 @@ def test_a_condition_as_text(tmp_path: Path) -> None:
     ds.add_columns({"w": "v + 1"})
     ds.insert({"v": [7], "w": [0]})
     assert ds.bisect("w > v", 8).version == 9
-    with pytest.raises(InvalidArgumentError, match="raised at version 1: PredicateError"):
+    with pytest.raises(InvalidArgumentError, match="failed for version 1: PredicateError"):
         ds.bisect("w > -9")
     with pytest.raises(PredicateError, match="something is missing after '>'"):
         ds.bisect("v >")
@@ -192,9 +194,9 @@ def test_what_a_condition_may_say(tmp_path: Path) -> None:
     ds = loads(tmp_path / "t", 1, 1, -5)
     assert ds.bisect(lambda past: np.bool_(plausible(past))).version == 3
     for said in (None, "no", pa.scalar(True), 2):
-        with pytest.raises(InvalidTypeError, match=r"The condition returned .* at version 1"):
+        with pytest.raises(InvalidTypeError, match=r"The condition must return .* at 1"):
             ds.bisect(lambda _, said=said: said)  # type: ignore[misc]
-    with pytest.raises(InvalidTypeError, match="condition is 7"):
+    with pytest.raises(InvalidTypeError, match=r"condition must be .* got 7"):
         ds.bisect(7)  # type: ignore[arg-type]
 
 

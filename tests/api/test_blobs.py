@@ -166,7 +166,7 @@ def test_a_blob_is_a_file(tmp_path: Path) -> None:
         for wrong in (lambda: whole.seek(-1), lambda: whole.seek(0, 7)):
             with pytest.raises(InvalidArgumentError):
                 wrong()
-        with pytest.raises(InvalidArgumentError, match="not inside of the blob's 100"):
+        with pytest.raises(InvalidArgumentError, match="outside of the blob's 100 bytes"):
             whole.read_range(99, 2)
     assert whole.closed
     with pytest.raises(InvalidArgumentError, match="closed"):
@@ -276,12 +276,12 @@ def test_files_beside_a_data_file_are_no_links(tmp_path: Path) -> None:
         file.symlink_to(tmp_path / "secret.txt")
     ds = lk.dataset(tmp_path / "d")
     for at in (3, 4):
-        with pytest.raises(UntrustedBaseError, match=r"it leads to .*secret\.txt"):
+        with pytest.raises(UntrustedBaseError, match=r"it points to .*secret\.txt"):
             ds.read_blobs("b", indices=[at])
         (file,) = ds.take_blobs("b", indices=[at])
         with pytest.raises(UntrustedBaseError):
             file.read()
-    with pytest.raises(CorruptFileError, match="is a link or a special file, and is not copied"):
+    with pytest.raises(CorruptFileError, match="is a link or a special file and cannot be copied"):
         ds.deep_clone(tmp_path / "clone", 1)
 
 
@@ -334,17 +334,19 @@ def test_in_structs(tmp_path: Path, writer: str) -> None:
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     ds = lk.write_dataset(rows(lk.blob_field("b"), [b"x"]), tmp_path / "d")
-    with pytest.raises(InvalidArgumentError, match="'id' of type int64 holds no blobs"):
+    with pytest.raises(InvalidArgumentError, match="'id' of type int64 is not a blob column"):
         ds.take_blobs("id", indices=[0])
-    with pytest.raises(InvalidArgumentError, match="2 of ids, addresses and indices"):
+    with pytest.raises(
+        InvalidArgumentError, match="one of ids, addresses and indices must be passed, got 2"
+    ):
         ds.take_blobs("b", indices=[0], ids=[0])
-    with pytest.raises(InvalidArgumentError, match="blob_handling is 'all'"):
+    with pytest.raises(InvalidArgumentError, match=r"blob_handling must be .* got 'all'"):
         ds.to_table(blob_handling="all")
-    with pytest.raises(InvalidArgumentError, match="blob_mode is 'all'"):
+    with pytest.raises(InvalidArgumentError, match=r"blob_mode must be .* got 'all'"):
         ds.to_pandas(blob_mode="all")
     with pytest.raises(InvalidArgumentError, match="selector"):
         ds.read_blob_ranges("b", [], selector="rows")
-    with pytest.raises(InvalidTypeError, match="5 is no blob"):
+    with pytest.raises(InvalidTypeError, match=r"A blob must be .* got 5"):
         lk.blob_array([5])
     for wrong in ({}, {"data": b"", "uri": "x"}, {"uri": "x", "position": 1}, {"uri": ""}):
         with pytest.raises(InvalidArgumentError):
@@ -433,7 +435,7 @@ def test_thresholds_have_64_bits(which: str) -> None:
     assert lk.blob_field("b", **most).metadata == lance.blob_field("b", **most).metadata
     with pytest.raises(OverflowError):
         lance.blob_field("b", **{name: 2**64})
-    with pytest.raises(InvalidArgumentError, match=f"{name} is {2**64}, which does not fit"):
+    with pytest.raises(InvalidArgumentError, match=f"{name} must fit into 64 bits, got {2**64}"):
         lk.blob_field("b", **{name: 2**64})
 
 
@@ -448,5 +450,5 @@ def test_a_buffer_of_nothing_is_refused(tmp_path: Path, size: int) -> None:
         lambda: ours.read_blobs("b", indices=[0], io_buffer_size=size),
         lambda: ours.read_blob_ranges("b", [(0, 0, 1)], selector="indices", io_buffer_size=size),
     ):
-        with pytest.raises(InvalidArgumentError, match=f"io_buffer_size is {size}"):
+        with pytest.raises(InvalidArgumentError, match=rf"io_buffer_size must be .* got {size}"):
             read()

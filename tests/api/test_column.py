@@ -111,7 +111,7 @@ def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
 )
 def test_limits_that_are_none(how: dict[str, Any]) -> None:
     ds = lk.write_dataset({"f": [0.5, 1e9]}, "memory://column-limits", mode="overwrite")
-    with pytest.raises(ValueError, match=rf"^{next(iter(how))} is ") as caught:
+    with pytest.raises(ValueError, match=rf"^{next(iter(how))} must be ") as caught:
         ds["f"].statistics(**how)
     assert isinstance(caught.value, InvalidArgumentError)
 

@@ -49,7 +49,7 @@ def test_what_could_not_be_opened_is_not_put(tmp_path: Path) -> None:
     ds = lk.write_dataset(ROWS, tmp_path)
     before = files(tmp_path)
     project = OURS.Project(repeated(schema_of(ds)))
-    with pytest.raises(CorruptFileError, match="has id 0, and so has another"):
+    with pytest.raises(CorruptFileError, match="has id 0, which another field has"):
         commit(
             ds._snapshot, Pending(operation=project, uuid=str(uuid4()))
         )  # without the checks of what is made by hand
@@ -118,13 +118,13 @@ SCHEMAS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "swapped": (lambda ds: _arrow(("b", INT), ("a", INT)), "renamed from 'a' to 'b'"),
     "one left": (lambda ds: _arrow(("b", INT)), "renamed from 'a' to 'b'"),
     "id twice": (lambda ds: repeated(schema_of(ds)), "both have id 0"),
-    "name twice": (lambda ds: _with_field(ds, 1, name="a"), "two fields named 'a'"),
+    "name twice": (lambda ds: _with_field(ds, 1, name="a"), "two fields 'a' in the same place"),
     "hidden name": (lambda ds: _with_field(ds, 1, name="_rowid"), "a hidden column"),
-    "dot": (lambda ds: _with_field(ds, 1, name="x.y"), r"it holds '\.'"),
+    "dot": (lambda ds: _with_field(ds, 1, name="x.y"), "it contains '\\.'"),
     "no name": (lambda ds: _with_field(ds, 1, name=""), "it is empty"),
-    "no type": (lambda ds: _with_field(ds, 1, logical_type="quux"), "'quux' is not known"),
+    "no type": (lambda ds: _with_field(ds, 1, logical_type="quux"), "type 'quux'"),
     "no id": (lambda ds: _with_field(ds, 1, id=-7), "has id -7"),
-    "no parent": (lambda ds: _with_field(ds, 1, parent_id=5), "names 5 as its parent"),
+    "no parent": (lambda ds: _with_field(ds, 1, parent_id=5), "declares parent 5"),
     "other type": (lambda ds: _with_field(ds, 0, logical_type="string"), "int64 to string"),
     "empty": (lambda ds: pa.schema([]), "no columns"),
     "new column": (
@@ -192,13 +192,13 @@ def _new_fragments(path: str) -> dict[str, tuple[Any, str]]:
     nothing.write_bytes(b"")
     longer = fresh(path, pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}))
     return {
-        "rows": (changed(made, physical_rows=9), "has 2 rows, but the fragment that it is for"),
-        "columns": (file_changed(made, column_indices=(0, 9)), "has 2 columns, and no column 9"),
-        "mixed up": (file_changed(made, column_indices=(1, 0)), "its columns mixed up"),
-        "type": (other, "stores string in column 0, but field 'a' is int64"),
+        "rows": (changed(made, physical_rows=9), "has 2 rows, but its fragment has"),
+        "columns": (file_changed(made, column_indices=(0, 9)), "has 2 columns and no column 9"),
+        "mixed up": (file_changed(made, column_indices=(1, 0)), "has the wrong order"),
+        "type": (other, "stores string in column 0, but field 'a' has type int64"),
         "junk": (file_changed(made, path=junk.name, file_size_bytes=None), "not a Lance data file"),
         "empty": (file_changed(made, path=nothing.name, file_size_bytes=None), "cannot be read"),
-        "format": (file_changed(made, file_minor_version=2), "is of format 2.1, not 2.2"),
+        "format": (file_changed(made, file_minor_version=2), "has format 2.1, not 2.2"),
         "unequal": (
             changed(
                 made,
@@ -207,20 +207,20 @@ def _new_fragments(path: str) -> dict[str, tuple[Any, str]]:
                     replace(longer.files[0], fields=(-2, 1)),
                 ),
             ),
-            "has 3 rows, but the fragment",
+            "has 3 rows, but its fragment",
         ),
         "twice": (file_changed(made, fields=(0, 0)), "lists field 0 twice"),
         "elsewhere": (file_changed(made, path="../../x"), "only bare file names"),
         "base": (file_changed(made, base_id=7), "refers to base path 7"),
         "deletions": (
             changed(made, deletion_file=marks(1)),
-            "came with a deletion file",
+            "cannot have a deletion file",
         ),
         "deletions of a given id": (
             changed(made, id=9, deletion_file=marks(1)),
-            "a deletion file that cannot be used",
+            "an unusable deletion file",
         ),
-        "a known id": (changed(made, id=1), "There is a fragment 1 already"),
+        "a known id": (changed(made, id=1), "Fragment id 1 is already in use"),
         "the last id": (changed(made, id=2**32 - 1), "would leave no ids"),
         "too large an id": (changed(made, id=2**33), "would leave no ids"),
     }
@@ -248,13 +248,13 @@ def test_changed_fragments_keep_their_rows(tmp_path: Path) -> None:
     first, second = metadata(ds)
     stolen = changed(first, files=second.files)
     cases: list[tuple[Any, str]] = [
-        (changed(first, physical_rows=3), "comes with 3 rows, not 2"),
-        (changed(first, files=()), "other data files|without the values of column 'a'"),
-        (stolen, "other data files|is in fragment 1 of version 2 already"),
+        (changed(first, physical_rows=3), "was passed with 3 rows instead of 2"),
+        (changed(first, files=()), "other data files|lacks the values of column 'a'"),
+        (stolen, "other data files|already belongs to fragment 1 of version 2"),
         (changed(first, row_ids=b""), "other row ids"),
         (
             changed(first, deletion_file=marks(2)),
-            "a deletion file that cannot be used",
+            "an unusable deletion file",
         ),
     ]
     deleted = ds.get_fragments()[0].delete("a = 1")
@@ -263,7 +263,7 @@ def test_changed_fragments_keep_their_rows(tmp_path: Path) -> None:
     for fragment, words in cases:
         refused(ds, tmp_path, OURS.Delete([fragment], [], "a"), words)
         refused(ds, tmp_path, OURS.Update([], [fragment], [], [], []), words)
-        merge = "changes the number of rows|brought twice|is in fragment|" + words
+        merge = "changes the number of rows|listed twice|already belongs to fragment|" + words
         if fragment is not stolen:
             refused(ds, tmp_path, OURS.Merge([fragment, second], ds.schema), merge)
     lk.LanceDataset.commit(ds, OURS.Delete([deleted], [], "a = 1"), read_version=2)
@@ -278,18 +278,20 @@ def test_a_row_id_is_of_one_row(tmp_path: Path) -> None:
     path = str(tmp_path)
     first, second = metadata(ds)
     taken = changed(fresh(path), row_ids=first.row_ids)
-    refused(ds, tmp_path, OURS.Append([taken]), "Row id 0 would be that of two rows")
-    refused(ds, tmp_path, OURS.Update([], [], [taken], [], []), "of two rows")
+    refused(ds, tmp_path, OURS.Append([taken]), "Two rows would have row id 0")
+    refused(ds, tmp_path, OURS.Update([], [], [taken], [], []), "Two rows would have")
     group = OURS.RewriteGroup([second], [taken])
-    refused(ds, tmp_path, OURS.Rewrite([group], []), "of two rows|other row ids than")
+    refused(
+        ds, tmp_path, OURS.Rewrite([group], []), "Two rows would have|do not have the row ids of"
+    )
     swapped = changed(first, row_ids=second.row_ids)
-    refused(ds, tmp_path, OURS.Delete([swapped], [], "a"), "comes with other row ids")
+    refused(ds, tmp_path, OURS.Delete([swapped], [], "a"), "was passed with other row ids")
     twice = [taken, changed(fresh(path), row_ids=first.row_ids)]
-    refused(ds, tmp_path, OURS.Overwrite(ds.schema, twice), "of two rows")
+    refused(ds, tmp_path, OURS.Overwrite(ds.schema, twice), "Two rows would have")
     later = changed(fresh(path), row_ids=encode_row_ids(range(50, 52)))
-    refused(ds, tmp_path, OURS.Append([later]), "was not given out yet: the next one is 4")
+    refused(ds, tmp_path, OURS.Append([later]), "is not assigned yet: the next one is 4")
     junk = changed(fresh(path), row_ids=b"\xff\xff")
-    refused(ds, tmp_path, OURS.Append([junk]), "row ids that cannot be read")
+    refused(ds, tmp_path, OURS.Append([junk]), "row ids of a fragment cannot be read")
 
 
 def test_rows_move_with_their_ids(tmp_path: Path) -> None:
@@ -316,8 +318,8 @@ def test_rows_move_with_their_ids(tmp_path: Path) -> None:
 def test_row_ids_in_a_table_without_stable_ones(tmp_path: Path) -> None:
     ds = start(tmp_path)
     given = changed(fresh(str(tmp_path)), row_ids=encode_row_ids(range(2)))
-    refused(ds, tmp_path, OURS.Append([given]), "does not keep stable ones")
-    refused(ds, tmp_path, OURS.Overwrite(ds.schema, [given]), "does not keep stable ones")
+    refused(ds, tmp_path, OURS.Append([given]), "has no stable row ids for it")
+    refused(ds, tmp_path, OURS.Overwrite(ds.schema, [given]), "has no stable row ids for it")
 
 
 # ---- twice, indices, ids, detached
@@ -330,7 +332,7 @@ def test_a_transaction_lands_once_wherever_it_is_read(tmp_path: Path) -> None:
     again = lk.LanceDataset.commit(str(tmp_path), replace(change, read_version=3))
     assert again.version == landed.version == 3
     lk.write_dataset(ROWS, tmp_path, mode="append")
-    with pytest.raises(InvalidArgumentError, match="in fragment 2 of version 4 already"):
+    with pytest.raises(InvalidArgumentError, match="to fragment 2 of version 4"):
         lk.LanceDataset.commit(str(tmp_path), replace(change, read_version=4))
     assert lk.dataset(tmp_path).version == 4
     same_files = lk.LanceDataset.commit(str(tmp_path), change.operation, read_version=4)
@@ -346,14 +348,14 @@ def test_an_index_is_there(tmp_path: Path) -> None:
     ds = lk.dataset(tmp_path)
     (index,) = ds._snapshot.indices
     absent = replace(index, uuid=uuid4())
-    refused(ds, tmp_path, OURS.CreateIndex([absent], []), "There are no files of index")
+    refused(ds, tmp_path, OURS.CreateIndex([absent], []), "has no files in")
     rewritten = OURS.RewrittenIndex(str(index.uuid), str(uuid4()))
     fragments = metadata(ds)
     whole = fresh(str(tmp_path), ds.to_table())
     rewrite = OURS.Rewrite([OURS.RewriteGroup(fragments, [whole])], [rewritten])
-    refused(ds, tmp_path, rewrite, "There are no files of index")
+    refused(ds, tmp_path, rewrite, "has no files in")
     kept = replace(index, name="__lance_frag_reuse")
-    refused(ds, tmp_path, OURS.CreateIndex([kept], []), "is kept for the table format's own")
+    refused(ds, tmp_path, OURS.CreateIndex([kept], []), "is reserved for the table format")
     lost = replace(index, fields=(9,))
     refused(ds, tmp_path, OURS.CreateIndex([lost], []), "field 9, which is not in the schema")
     named = OURS.CreateIndex([replace(index, name="other")], [index])
@@ -377,7 +379,7 @@ def test_offsets_that_are_damaged_or_outside(tmp_path: Path) -> None:
 
 
 def test_a_detached_version_needs_a_dataset(tmp_path: Path) -> None:
-    with pytest.raises(DatasetNotFoundError, match="a detached version needs one"):
+    with pytest.raises(DatasetNotFoundError, match="A detached version needs a dataset"):
         lk.LanceDataset.commit(
             tmp_path / "new", OURS.Overwrite(ROWS.schema, [fresh(str(tmp_path))]), detached=True
         )

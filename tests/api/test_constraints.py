@@ -46,10 +46,10 @@ def test_they_come_and_go(ds) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "what"),
     [
-        (("", "x > 3"), InvalidArgumentError, "cannot be called ''"),
-        ((" x", "x > 3"), InvalidArgumentError, "cannot be called ' x'"),
-        (("n" * 201, "x > 3"), InvalidArgumentError, "cannot be called 'nnn"),
-        (("small", "x > 3"), InvalidArgumentError, "There is a constraint 'small' already"),
+        (("", "x > 3"), InvalidArgumentError, "must be .* got ''"),
+        ((" x", "x > 3"), InvalidArgumentError, "must be .* got ' x'"),
+        (("n" * 201, "x > 3"), InvalidArgumentError, "must be .* got 'nnn"),
+        (("small", "x > 3"), InvalidArgumentError, "Constraint 'small' already exists"),
         (("new", "x >"), PredicateError, "does not parse"),
         (("new", "y > 3"), PredicateError, "no column 'y'"),
         (("new", "x > 3", "ignore"), InvalidArgumentError, "on_fail"),
@@ -66,10 +66,12 @@ def test_what_cannot_be_added(ds, arguments, error, what) -> None:
 
 
 def test_what_cannot_be_dropped(ds) -> None:
-    with pytest.raises(NotFoundError, match=r"'none' in version 1\. There are none"):
+    with pytest.raises(
+        NotFoundError, match="Version 1 has no constraint 'none'\\. There are no constraints"
+    ):
         ds.constraints.drop("none")
     ds.constraints.add("small", "x < 10")
-    with pytest.raises(NotFoundError, match="There are 'small'"):
+    with pytest.raises(NotFoundError, match="The constraints are 'small'"):
         ds.constraints.drop("none")
     with pytest.raises(ReadOnlyError):
         ds.at(2).constraints.drop("small")
@@ -98,9 +100,9 @@ def test_what_is_explained(ds) -> None:
         ds.merge_insert("id").when_not_matched_insert_all().explain({"id": [7], "x": [7]}),
     ):
         few, small, sums = [note for note in explained.notes if note.startswith("constraint")]
-        assert few == "constraint 'few': the manifest says how many rows there are"
-        assert small == "constraint 'small': of rows that are new or changed, id, x is read again"
-        assert "at each attempt to commit, id, x is read of all rows; now that is of 3 rows" in sums
+        assert few == "constraint 'few': the row count is read from the manifest"
+        assert small == "constraint 'small': id, x of new and changed rows is read again"
+        assert "each commit attempt reads id, x of all rows (now 3 rows" in sums
         assert "'sums'" in repr(explained)
     assert not any("constraint" in note for note in ds.explain.compact_files().notes)
     assert not any("constraint" in note for note in ds.explain.to_table().notes)
@@ -108,7 +110,7 @@ def test_what_is_explained(ds) -> None:
     ds.constraints.drop("small")
     lance.dataset(ds.uri).update_config({PREFIX + "newer": "{}"})
     ds.checkout_latest()
-    assert any("no commit of rows lands" in note for note in ds.explain.delete("x > 1").notes)
+    assert any("commits of rows will fail" in note for note in ds.explain.delete("x > 1").notes)
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ def test_a_copy_of_a_plan_is_looked_at_and_not_applied(tmp_path: Path) -> None:
     for other in (pickle.loads(pickle.dumps(plan)), copy(deepcopy(plan))):
         assert (dict(other), other.changes) == (dict(plan), plan.changes)
         other.close()
-        with pytest.raises(InvalidArgumentError, match="copied, or made in another process"):
+        with pytest.raises(InvalidArgumentError, match="copied or unpickled"):
             other.apply()
     of_branch = ds.branches.merge("b", dry_run=True)
     for one in (pickle.loads(pickle.dumps(of_branch)), deepcopy(of_branch)):
         assert dict(one) == dict(of_branch)
         assert one.resolved("theirs").num_unsettled == 0
-        with pytest.raises(InvalidArgumentError, match="copied, or made in another process"):
+        with pytest.raises(InvalidArgumentError, match="copied or unpickled"):
             one.apply()
     assert plan.apply().version == 2
 
@@ -87,7 +87,7 @@ def test_scanners_of_shards_that_were_sent_read_what_there_is(tmp_path: Path) ->
     ds.initialize_mem_wal()
     with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         writer.put({"id": [3]})
-        with pytest.raises(TypeError, match="a shard has one"):
+        with pytest.raises(TypeError, match="a shard has only one"):
             pickle.dumps(writer.lsm_scanner())
     assert pickle.loads(pickle.dumps(ds.lsm_scanner())).count_rows() == 3
     some = lk.LsmScanner.from_snapshots(ds, [])

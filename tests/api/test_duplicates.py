@@ -92,7 +92,7 @@ def test_columns_that_are_named() -> None:
     assert ds.duplicates(["s.k"]).to_pandas()["_rowid"].tolist() == [0, 3]
     with pytest.raises(InvalidArgumentError, match="no primary key") as caught:
         ds.duplicates()
-    assert caught.value.hint == 'Name them: ds.duplicates(["id"]).'
+    assert caught.value.hint == 'Pass them: ds.duplicates(["id"]).'
     with pytest.raises(InvalidArgumentError, match="cannot be a key"):
         ds.duplicates("l")
     with pytest.raises(ColumnNotFoundError):
@@ -266,5 +266,5 @@ def test_rows_that_came_have_nulls_in_new_columns(reverse: bool) -> None:
 
 
 def test_a_check_that_nobody_knows() -> None:
-    with pytest.raises(InvalidArgumentError, match="primary_key_check is 'x'"):
+    with pytest.raises(InvalidArgumentError, match=r"primary_key_check must be .* got 'x'"):
         lk.write_dataset({"id": [1]}, "memory://x", primary_key_check="x")

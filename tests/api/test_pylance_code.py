@@ -183,7 +183,7 @@ def test_a_deletion_file_has_pylances_arguments_and_names() -> None:
         assert lk.fragment.DeletionFile.from_json(theirs.json()) == ours
         metadata = lk.FragmentMetadata(1, [], 10, ours)
         assert lk.FragmentMetadata.from_json(json.dumps(metadata.to_json())) == metadata
-    with pytest.raises(InvalidArgumentError, match="'array' or 'bitmap', not 'arrow'"):
+    with pytest.raises(InvalidArgumentError, match="'array' or 'bitmap', got 'arrow'"):
         lk.fragment.DeletionFile(file_type="arrow", **given)  # type: ignore[arg-type]
 
 

@@ -46,11 +46,13 @@ def test_so_long_ago(table: lk.LanceDataset) -> None:
     took = datetime.now(UTC) - begun
     assert found >= 4
     assert time_of(table, found) <= fourth + took
-    with pytest.raises(VersionNotFoundError, match=r"earlier than the first version .* version 1 "):
+    with pytest.raises(
+        VersionNotFoundError, match="before the first remaining version: version 1 "
+    ):
         table.at(timedelta(hours=-2))
-    with pytest.raises(InvalidArgumentError, match="lies in the future"):
+    with pytest.raises(InvalidArgumentError, match="in the future"):
         table.at(asof=timedelta(hours=2))
-    with pytest.raises(InvalidArgumentError, match="before the first of all years"):
+    with pytest.raises(InvalidArgumentError, match="before year 1"):
         table.at(asof=timedelta.min)
 
 
@@ -61,7 +63,7 @@ def test_a_text_is_a_tag_unless_it_is_said_to_be_a_time(table: lk.LanceDataset) 
     with pytest.raises(InvalidArgumentError, match="asof='jan' is not a time"):
         table.at(asof="jan")
     for both in ({}, {"when": 1, "asof": timedelta(0)}):
-        with pytest.raises(InvalidArgumentError, match="Pass one of the two"):
+        with pytest.raises(InvalidArgumentError, match="needs either when or asof"):
             table.at(**both)
 
 

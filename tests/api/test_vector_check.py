@@ -34,6 +34,6 @@ def test_vectors_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
         "to_table",
         lambda self, *given, **more: far if "nearest" in more else read(self, *given, **more),
     )
-    with pytest.raises(InvalidArgumentError, match="Of 4 vectors 0 find themselves"):
+    with pytest.raises(InvalidArgumentError, match="Only 0 of 4 vectors were found"):
         validate_vector_index(ds, "v", pass_threshold=0.5)
     validate_vector_index(ds, "v", pass_threshold=0)

@@ -37,23 +37,27 @@ def first(ds: Any) -> Any:
 WRONG: dict[str, tuple[type[Exception], str, Call]] = {
     "columns to drop, explained": (
         InvalidTypeError,
-        "columns is True",
+        "columns must be .* got True",
         lambda d: d.explain.drop_columns(True),
     ),
     "column to index, explained": (
         InvalidTypeError,
-        "column is 7",
+        "column must be .* got 7",
         lambda d: d.explain.create_scalar_index(7, "BTREE"),
     ),
     "names of parameters": (
         InvalidTypeError,
-        "params is {1: 2}. *Pass a dictionary whose keys are text",
+        "params must be a dict with string keys or None, got .1: 2",
         lambda d: lk.sql("SELECT a FROM d", d=d, params={1: 2}),
     ),
-    "id": (InvalidArgumentError, "id of .* is -1", lambda d: Op.Append([replace(first(d), id=-1)])),
+    "id": (
+        InvalidArgumentError,
+        "id of .* must be .* got -1",
+        lambda d: Op.Append([replace(first(d), id=-1)]),
+    ),
     "rows": (
         InvalidArgumentError,
-        "physical_rows of .* is -1",
+        "physical_rows of .* must be .* got -1",
         lambda d: Op.Append([replace(first(d), physical_rows=-1)]),
     ),
     "text for rows": (
@@ -81,40 +85,40 @@ WRONG: dict[str, tuple[type[Exception], str, Call]] = {
         "5 of type int",
         lambda d: lk.DatasetBasePath(cast(Any, 5)),
     ),
-    "no bases": (InvalidTypeError, "new_bases is None", lambda d: d.add_bases(None)),
+    "no bases": (InvalidTypeError, "new_bases must be .* got None", lambda d: d.add_bases(None)),
     "timeout": (
         InvalidTypeError,
-        "commit_timeout is 5",
+        "commit_timeout must be .* got 5",
         lambda d: commit(d, Op.ReserveFragments(1), commit_timeout=5),
     ),
     "properties": (
         InvalidTypeError,
-        "properties is 5",
+        "properties must be .* got 5",
         lambda d: commit(d, Op.ReserveFragments(1), properties=5),
     ),
     "batch of a number": (
         InvalidTypeError,
-        "transactions is 5",
+        "transactions must be .* got 5",
         lambda d: d.commit_batch(d, 5),
     ),
     "batch of numbers": (
         InvalidTypeError,
-        "a Transaction, not int",
+        "a Transaction, got int",
         lambda d: d.commit_batch(d, [5]),
     ),
     "batch of operations": (
         InvalidTypeError,
-        "a Transaction, not .*Append",
+        "a Transaction, got .*Append",
         lambda d: d.commit_batch(d, [Op.Append([])]),
     ),
-    "half of a character": (
+    "unpaired surrogate": (
         InvalidArgumentError,
-        "holds half of a character",
+        "unpaired surrogate",
         lambda d: d.update_config({"a": "\ud800"}),
     ),
     "message": (
         InvalidArgumentError,
-        "holds half of a character",
+        "unpaired surrogate",
         lambda d: d.insert({"a": [1], "b": [1]}, commit_message="\ud800"),
     ),
     "offsets": (
@@ -129,13 +133,17 @@ WRONG: dict[str, tuple[type[Exception], str, Call]] = {
             ),
         ),
     ),
-    "text for keys": (InvalidTypeError, "keys is 'ab'", lambda d: d.delete_config_keys("ab")),
-    "no keys": (InvalidTypeError, "keys is None", lambda d: d.delete_config_keys(None)),
+    "text for keys": (
+        InvalidTypeError,
+        "keys must be .* got 'ab'",
+        lambda d: d.delete_config_keys("ab"),
+    ),
+    "no keys": (InvalidTypeError, "keys must be .* got None", lambda d: d.delete_config_keys(None)),
     "no config": (InvalidTypeError, "None", lambda d: d.update_config(None, replace=True)),
     "no metadata": (InvalidTypeError, "None", lambda d: d.update_schema_metadata(None)),
     "pylance's fragment": (
         InvalidTypeError,
-        "not .* of type lance.fragment.FragmentMetadata",
+        "got .* of type lance.fragment.FragmentMetadata",
         lambda d: Op.Append([lance.fragment.FragmentMetadata(0, [], 1)]),
     ),
     "pylance's dataset": (
@@ -165,6 +173,6 @@ def test_the_error_names_the_value(ds: lk.LanceDataset, case: str) -> None:
     ],
 )
 def test_no_column_is_named_with_half_of_a_character(ds, name_a_column) -> None:
-    with pytest.raises(InvalidArgumentError, match="half of a character"):
+    with pytest.raises(InvalidArgumentError, match="unpaired surrogate"):
         name_a_column(ds, "a\ud800")
     assert lk.dataset(ds.uri).version == 1

@@ -142,15 +142,15 @@ def test_a_call_gets_the_record() -> None:
     ("call", "error", "says"),
     [
         (lambda: Shop().sell(), InvalidTypeError, r"Shop.sell\(\): missing a required argument"),
-        (lambda: Shop().sell("3"), InvalidTypeError, "rows is '3'. Pass a whole number"),
+        (lambda: Shop().sell("3"), InvalidTypeError, "rows must be an integer, got '3'"),
         (lambda: Shop().sell(1, nam="x"), InvalidTypeError, "'nam'. It takes rows, name, ahead"),
         (lambda: Shop().sell(1, "x", 2), InvalidTypeError, "too many positional arguments"),
-        (lambda: Shop().sell(1, ahead=-1), InvalidArgumentError, "ahead is -1"),
+        (lambda: Shop().sell(1, ahead=-1), InvalidArgumentError, "ahead must be .* got -1"),
         (lambda: Shop().sell(1, old="x"), NotOfferedError, r"sell\(old=...\) is not .*: it is old"),
         (lambda: Shop().name_first(1), InvalidTypeError, "missing a required argument: 'rows'"),
-        (lambda: count("x"), InvalidTypeError, "rows is 'x'"),
-        (lambda: More(rows=None), InvalidTypeError, "rows is None"),
-        (lambda: scan_arguments({"none": 1}), InvalidTypeError, "takes no argument 'none'"),
+        (lambda: count("x"), InvalidTypeError, "rows must be .* got 'x'"),
+        (lambda: More(rows=None), InvalidTypeError, "rows must be .* got None"),
+        (lambda: scan_arguments({"none": 1}), InvalidTypeError, "has no argument 'none'"),
     ],
 )
 def test_arguments_are_checked(call: Callable[[], Any], error: type, says: str) -> None:
@@ -168,7 +168,7 @@ def test_records_stay_as_they_are() -> None:
     assert one.but(name="x").given == {"rows": 1, "name": "x"}
     assert one.given == {"rows": 1}
     assert one.as_(Base).given == {"rows": 1}
-    with pytest.raises(AttributeError, match="make a record with `but`"):
+    with pytest.raises(AttributeError, match="create a changed record with `but`"):
         one.rows = 2  # type: ignore[misc]
     assert repr(More(1, name="x")) == "More(rows=1, name='x')"
     for same in (copy.copy(one), pickle.loads(pickle.dumps(one))):
@@ -226,7 +226,7 @@ def test_defaults_of_scans() -> None:
     again = lk.dataset(ds.uri, default_scan_options={"limit": 1})
     assert again.to_table().num_rows == 1
     assert again.to_table(limit=2).num_rows == 2
-    with pytest.raises(InvalidTypeError, match="A scan takes no argument 'none'"):
+    with pytest.raises(InvalidTypeError, match="A scan has no argument 'none'"):
         lk.dataset(ds.uri, default_scan_options={"none": 1}).to_table()
 
 

@@ -49,7 +49,7 @@ def test_a_preview_changes_nothing(shell: Any) -> None:
 
 def test_a_preview_is_of_one_change(shell: Any) -> None:
     text = "DELETE FROM ds WHERE id = 1; SELECT id FROM ds; UPDATE ds SET id = 5"
-    with pytest.raises(PredicateError, match="a preview is of one change") as caught:
+    with pytest.raises(PredicateError, match="a preview is for a single change") as caught:
         shell.run_cell_magic("lance", "--preview", text)
     assert text[caught.value.context["position"] :].startswith("ds SET")
     told = shell.run_cell_magic("lance", "--preview", "SELECT id FROM ds; DELETE FROM ds")
@@ -58,7 +58,7 @@ def test_a_preview_is_of_one_change(shell: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("nosuch", "no table 'nosuch'"), ("low", "'low' is no dataset"), ("%", "parse")],
+    [("nosuch", "no table 'nosuch'"), ("low", "'low' is not a dataset"), ("%", "parse")],
 )
 def test_a_name_that_is_no_dataset_is_shown_in_its_line(shell: Any, name: str, said: str) -> None:
     shell.user_ns["low"] = 3

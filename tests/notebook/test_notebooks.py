@@ -326,7 +326,7 @@ def test_it_shows_what_files_are_made_of(of_files):
     assert "into a dictionary of 16 (strings)" in metadata
     (found,) = (text for text in shown.values() if "is damaged" in text)
     assert found.startswith("damaged.lance/data/")
-    assert "column 'flight', page 0 is damaged: the page does not fit its checksum" in found
+    assert "column 'flight', page 0 is damaged: the page does not match its checksum" in found
     (older,) = (text for text in shown.values() if "'equal'" in text)
     assert "'version': '2.0'" in older
     assert "'equal': True" in older

@@ -89,14 +89,14 @@ def test_function_signatures(name: str) -> None:
 
 def test_a_missing_name_says_why(tmp_path) -> None:
     ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
-    with pytest.raises(NotOfferedAttributeError, match=r"simd_info is not offered: NumPy"):
+    with pytest.raises(NotOfferedAttributeError, match="simd_info is not supported: NumPy"):
         lk.simd_info  # noqa: B018
     with pytest.raises(AttributeError, match="module 'lancekit' has no attribute 'nonsense'"):
         lk.nonsense  # noqa: B018
-    with pytest.raises(NotOfferedAttributeError, match="DataOverlay is not offered: overlays"):
+    with pytest.raises(NotOfferedAttributeError, match="DataOverlay is not supported: overlays"):
         lk.LanceOperation.DataOverlay  # noqa: B018
     assert not hasattr(ds, "replace_schema")
-    with pytest.raises(NotOfferedAttributeError, match="replace_schema is not offered: pylance"):
+    with pytest.raises(NotOfferedAttributeError, match="replace_schema is not supported: pylance"):
         ds.replace_schema  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         ds.nonsense  # noqa: B018

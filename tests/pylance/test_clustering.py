@@ -37,7 +37,7 @@ def test_what_are_no_vectors() -> None:
         (pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((9, 2, 2), "f4")), "1-D array"),
         (pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((9, 2))), "got: double"),
         (np.zeros((9, 2)), "2-D array of float32"),
-        (np.zeros((1, 2), "f4"), "1 rows do not make 2 clusters"),
+        (np.zeros((1, 2), "f4"), "1 rows are too few for 2 clusters"),
     ):
         with pytest.raises(ValueError, match=told):
             clusters.fit(wrong)

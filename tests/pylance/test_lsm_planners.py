@@ -55,7 +55,7 @@ def test_look_ups_find_what_pylance_finds(table: ShardedTable) -> None:
         assert mine.dataset_schema == wanted.dataset_schema
     assert mine.to_reader().read_all() == mine.to_table()
     assert pa.Table.from_batches(mine.to_batches(), mine.schema) == mine.to_table()
-    assert "look-up of one key" in mine.explain()
+    assert "point lookup" in mine.explain()
 
 
 def test_keys_of_another_type_are_cast_or_refused(table: ShardedTable) -> None:

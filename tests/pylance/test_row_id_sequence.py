@@ -112,7 +112,7 @@ def test_sequences_are_equal_by_their_ids() -> None:
 
 
 def test_other_metadata_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="metadata is 5"):
+    with pytest.raises(InvalidTypeError, match="metadata must be a RowIdMeta, got 5"):
         RowIdSequence.from_inline_metadata(5)  # type: ignore[arg-type]
     with pytest.raises(CorruptFileError, match="row ids of a RowIdSequence"):
         RowIdSequence.from_inline_metadata(RowIdMeta(b"\1\2\3"))

@@ -51,7 +51,7 @@ def _run(name: str) -> Call:
             found = found.state.plan
         counts = [getattr(found, n, None) for n in ("num_updated_rows", "num_inserted_rows")]
         text = str(found) if isinstance(found, str | lk.Explanation) else ""
-        lines = [line for line in text.splitlines() if "worked out" not in line]
+        lines = [line for line in text.splitlines() if "planned in" not in line]
         return ds, counts, lines, found if isinstance(found, dict) else None
 
     return call

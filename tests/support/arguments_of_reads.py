@@ -42,7 +42,7 @@ SCAN: dict[str, Check] = {
     "filter": Value("id > 1"),
     "limit": Value(2),
     "offset": Value(1),
-    "nearest": Refused({"column": "x", "q": [1.0]}, "no vectors"),
+    "nearest": Refused({"column": "x", "q": [1.0]}, "must be a vector column"),
     "batch_size": Value(2),
     "batch_size_bytes": Value(60),
     "batch_readahead": Hint(4, "x"),
@@ -355,7 +355,10 @@ READS: dict[str, Method] = dict(
     ),
     "LanceDataset.at": Method(
         lambda **kw: shared().at(**kw),
-        {"when": Value(1), "asof": Refused(dt.timedelta(hours=-9999), "earlier than the first")},
+        {
+            "when": Value(1),
+            "asof": Refused(dt.timedelta(hours=-9999), "before the first remaining"),
+        },
     ),
     "LanceDataset.explore": Method(
         lambda **kw: shared().explore(**kw).state, {"at": Value(1), "against": Value(1)}

@@ -101,7 +101,7 @@ SHARD_READS = {
     "LsmScanner.nearest": Method(
         _searching("nearest", column="vec", q=[4.0, 1.0]),
         {
-            "column": Refused("x", "no vectors"),
+            "column": Refused("x", "must be a vector column"),
             "q": Value([2.0, 0.0]),
             "k": Value(3),
             "more": Refused(1, "more"),
@@ -116,7 +116,7 @@ SHARD_READS = {
         _planned(_searched),
         {
             **_PLANNED,
-            "vector_column": Refused("x", "no vectors"),
+            "vector_column": Refused("x", "must be a vector column"),
             "distance_type": Value("dot"),
             "filter": Value("x > 2"),
         },

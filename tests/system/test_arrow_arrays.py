@@ -298,7 +298,7 @@ def test_a_deep_validation_finds_nulls_where_none_may_be(tmp_path: Path, name: s
     ds.validate(deep=True)
     change = lk.LanceOperation.Project(pa.schema([pa.field("id", pa.int64()), field]))
     lk.LanceDataset.commit(ds.uri, change, read_version=1)
-    with pytest.raises(CorruptFileError, match=r"'d'.*takes no nulls, and holds"):
+    with pytest.raises(CorruptFileError, match=r"'d'.*is not nullable, but has"):
         lk.dataset(ds.uri).validate(deep=True)
 
 

@@ -25,7 +25,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "another kind of JSON": lambda file: file.write_bytes(b"[1]"),
     "too large": lambda file: file.write_bytes(b" " * (1 << 21)),
     **{name: SPECIALS[name] for name in ("an empty file", "a FIFO")},
-    **{name: SPECIALS[name] for name in ("a link to itself", "a link to nothing")},
+    **{name: SPECIALS[name] for name in ("a link to itself", "a broken link")},
 }
 ANY = {**DAMAGE, "a folder": SPECIALS["a folder"]}
 
@@ -65,9 +65,9 @@ def clean_up(ds: lk.LanceDataset) -> Any:
 def test_the_others_stay_usable(ds: lk.LanceDataset, kind: str) -> None:
     damage(ds, kind, "tags/bad", "branches/bad")
     for names, file in ((ds.tags, "_refs/tags/bad.json"), (ds.branches, "_refs/branches/bad.json")):
-        with pytest.warns(UserWarning, match=f"'bad' is left out.*{file}"):
+        with pytest.warns(UserWarning, match=f"'bad' is skipped.*{file}"):
             assert "bad" not in names.list()
-        with pytest.warns(UserWarning, match=f"'bad' is left out.*{file}"):
+        with pytest.warns(UserWarning, match=f"'bad' is skipped.*{file}"):
             assert "bad" not in dict(names.list_ordered())
         assert "bad" in names.names()
     assert ds.checkout_version("good").version == 1

@@ -81,7 +81,7 @@ def test_the_datasets_beside_a_link_to_the_folder_above(place: Path) -> None:
     ds = lk.dataset(place)
     told = ds.explain_cleanup_old_versions(NOW, **EVERYTHING, include_files=True)
     assert not [file for file in told.candidate_files if file.path.startswith("tree")]
-    assert "tree is left alone: a link or a special file" in told.warnings
+    assert "tree is kept: a link or a special file" in told.warnings
     done = ds.cleanup_old_versions(NOW, **EVERYTHING)
     assert done.left_alone == ("tree",)
     assert done.old_versions == 2
@@ -341,9 +341,9 @@ def test_folders_too_deep_for_a_walk(place: Path, folder: str) -> None:
     (left,) = done.left_alone
     assert left.startswith(f"{folder}/xxxxxxxxxx/y")
     with (
-        pytest.warns(UserWarning, match="what else is in its folder: data/xxxxxxxxxx")
+        pytest.warns(UserWarning, match="other files in its folder: data/xxxxxxxxxx")
         if folder == "data"
-        else pytest.raises(StorageError, match="100 folders in each other")
+        else pytest.raises(StorageError, match="100 nested folders")
     ):
         lk.LanceDataset.drop(place)
     assert deep.exists()

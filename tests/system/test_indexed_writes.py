@@ -187,7 +187,7 @@ def test_a_merge_says_whether_an_index_is_asked(stable: bool, tmp_path: Path) ->
     assert explained.reads is not None
     assert explained.plan is not None
     lookup = next(node for node in explained.plan.walk() if node.name == "IndexLookup")
-    assert f"{explained.reads.rows:,} of {ds.count_rows():,} rows are left" in lookup.does
+    assert f"{explained.reads.rows:,} of {ds.count_rows():,} rows remain" in lookup.does
     assert 3 <= explained.reads.rows < ds.count_rows() / 2
     every = merge.use_index(False).explain(new).reads
     assert every is not None
@@ -211,7 +211,7 @@ def test_many_keys_are_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(strategy, "_LOOK_UP_BYTES", 40_000)
     ds = indexed(tmp_path / "d", stable=False)
     merge = ds.merge_insert("id").when_matched_update_all()
-    assert "takes less than to ask id_idx" in merge.explain({"id": [1], "v": [1], "s": ["a"]}).why
+    assert "costs less than to query id_idx" in merge.explain({"id": [1], "v": [1], "s": ["a"]}).why
 
 
 def test_a_damaged_index_is_a_warning_and_changes_nothing(tmp_path: Path) -> None:

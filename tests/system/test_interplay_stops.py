@@ -215,7 +215,7 @@ def test_results_belong_to_one_version(ds: lk.LanceDataset, file: Path, change: 
         case _:
             ds.delete("id < 50")
     ds = lk.dataset(ds.uri)
-    with pytest.warns(UserWarning, match=r"begins again\. It differs in the version of the data"):
+    with pytest.warns(UserWarning, match="starts again\\. It differs in the version of the data"):
         double(ds, again := Doubles(), file)
     assert again.rows == ds.count_rows()
     assert doubled(ds.uri)

@@ -68,7 +68,7 @@ class KeylessMachine(BranchMachine):
 
     def why_untold(self, error: errors.LancekitError) -> str | None:
         text = str(error)
-        if text.startswith("Nothing tells which rows") or "match their rows differently" in text:
+        if "cannot be matched: " in text or "match their rows differently" in text:
             return "nothing tells which rows are the same"
         return super().why_untold(error)
 

@@ -157,7 +157,7 @@ def test_sql_and_columns(table: str) -> None:
 def test_logs(table: str, request: pytest.FixtureRequest) -> None:
     ds = lk.dataset(table)
     if "b" in ds.schema.names:
-        with pytest.raises(UnsupportedTypeError, match="has blobs"):
+        with pytest.raises(UnsupportedTypeError, match="Blob column"):
             ds.initialize_mem_wal(unsharded=True)
         return
     ds.initialize_mem_wal(unsharded=True)

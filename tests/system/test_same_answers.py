@@ -143,7 +143,7 @@ def test_an_environment_that_says_no_number_is_told(
 ) -> None:
     ds = lk.write_dataset(ROWS, tmp_path)
     monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", text)
-    with pytest.warns(UserWarning, match=f"LANCE_DEFAULT_BATCH_SIZE is {text!r}"):
+    with pytest.warns(UserWarning, match=rf"LANCE_DEFAULT_BATCH_SIZE must be .* got {text!r}"):
         assert _sizes(ds.to_batches()) == [3]
 
 
@@ -160,7 +160,7 @@ def test_batches_of_so_many_bytes(tmp_path: Path) -> None:
     ours = lk.dataset(tmp_path)
     assert set(_sizes(ours.to_batches(batch_size_bytes=1))) == {1}
     assert _sizes(ours.to_batches(batch_size_bytes=2**40)) == [40, 20]
-    with pytest.raises(InvalidArgumentError, match="batch_size_bytes is -1"):
+    with pytest.raises(InvalidArgumentError, match=r"batch_size_bytes must be .* got -1"):
         ours.to_batches(batch_size_bytes=-1)
 
 
@@ -336,13 +336,13 @@ def test_vectors_become_a_table() -> None:
         with pytest.raises(InvalidArgumentError):
             make(*arguments)
     for data in ({"a": 1}, [["x", "y"]], [[[1], [2, 3]]], {1: [1.0], "b": [2.0]}):
-        with pytest.raises(InvalidArgumentError, match="do not become vectors"):
+        with pytest.raises(InvalidArgumentError, match="cannot be converted to vectors"):
             make(data)
     with pytest.raises(InvalidArgumentError, match="vectors of -2"):
         make(vectors, ndim=-2, check_ndim=False)
-    with pytest.raises(InvalidTypeError, match="names is 5"):
+    with pytest.raises(InvalidTypeError, match=r"names must be .* got 5"):
         make(vectors, 5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match="data is int"):
+    with pytest.raises(InvalidTypeError, match=r"data must be .* got int"):
         make(5)  # type: ignore[arg-type]
     assert len(make([], ndim=4)) == 0
 

@@ -89,7 +89,7 @@ def test_panels_are_checked(ds):
 @pytest.mark.parametrize("limit", [0, -1, None, True, 1.5, "3"])
 def test_limits_that_are_none(ds, limit):
     for draw in (ds.plot.history, partial(lk.plot_history, ds)):
-        with pytest.raises(ValueError, match=r"^limit is ") as caught:
+        with pytest.raises(ValueError, match=r"^limit must be ") as caught:
             draw(limit=limit)
         assert isinstance(caught.value, lk.errors.InvalidArgumentError)
     assert ds.plot.history(limit=10**30).alt == ds.plot.history(limit=10).alt
