@@ -236,7 +236,7 @@ class FileWriter:
             )
         if nulls := forbidden_nulls(array, field):
             raise SchemaMismatchError(
-                f"Column {field.name!r} is not nullable, but has {nulls} nulls.", column=field.name
+                f"Column {field.name!r} is not nullable, but has {nulls}.", column=field.name
             )
         return array
 

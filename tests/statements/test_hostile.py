@@ -83,7 +83,7 @@ def test_changes(tmp_path: Path, whole: bool) -> None:
 
 def test_values_that_are_none(tmp_path: Path) -> None:
     for value in (object(), {"a": 1}, [1], float, 1 << 130, lambda: 1):
-        with pytest.raises(LancekitError, match="no value of SQL"):
+        with pytest.raises(LancekitError, match="not a SQL value"):
             lk.sql("SELECT $v", params={"v": value})
     found = lk.sql("SELECT id FROM t WHERE id IN ($v)", t={"id": [1, 2, 3]}, params={"v": [1, 3]})
     assert found.to_table()["id"].to_pylist() == [1, 3]

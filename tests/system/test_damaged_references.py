@@ -25,7 +25,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "another kind of JSON": lambda file: file.write_bytes(b"[1]"),
     "too large": lambda file: file.write_bytes(b" " * (1 << 21)),
     **{name: SPECIALS[name] for name in ("an empty file", "a FIFO")},
-    **{name: SPECIALS[name] for name in ("a link to itself", "a broken link")},
+    **{name: SPECIALS[name] for name in ("a link to itself", "a link to nothing")},
 }
 ANY = {**DAMAGE, "a folder": SPECIALS["a folder"]}
 

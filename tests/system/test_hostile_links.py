@@ -136,7 +136,7 @@ def test_a_reference_makes_no_branch_of_a_folder(place: Path) -> None:
     before = contents(place / "tree")
     ds = lk.dataset(place)
     for name in ("notes", "other"):
-        with pytest.warns(UserWarning, match=f"{name}' is no longer listed.*is left alone"):
+        with pytest.warns(UserWarning, match=f"{name}' is no longer listed.*is kept"):
             ds.branches.delete(name)
     ds.branches.delete("empty")
     assert list(ds.branches.list()) == ["side"]

@@ -291,7 +291,7 @@ def test_schemas_as_json(kind: pa.DataType) -> None:
 def test_json_that_is_no_schema(given: Any) -> None:
     with pytest.raises(ValueError, match="schema"):
         lance.json_to_schema(given)
-    with pytest.raises(InvalidArgumentError, match="is no schema"):
+    with pytest.raises(InvalidArgumentError, match="is not a schema"):
         lk.json_to_schema(given)
 
 
@@ -307,14 +307,14 @@ def test_json_of_schemas_that_no_arrow_has() -> None:
         {"type": "fixed_size_binary", "length": -1},
         {"type": "fixed_size_list", "length": -1, "fields": [item]},
     ):
-        with pytest.raises(InvalidArgumentError, match="is no schema"):
+        with pytest.raises(InvalidArgumentError, match="is not a schema"):
             lk.json_to_schema({"fields": [{"name": "a", "type": kind, "nullable": True}]})
 
 
 def test_schemas_that_json_cannot_hold() -> None:
-    with pytest.raises(UnsupportedTypeError, match="'m': map"):
+    with pytest.raises(UnsupportedTypeError, match="'m' of type map"):
         lk.schema_to_json(pa.schema({"m": pa.map_(pa.string(), pa.int8())}))
-    with pytest.raises(InvalidTypeError, match="not str"):
+    with pytest.raises(InvalidTypeError, match="got str"):
         lk.schema_to_json("x")  # type: ignore[arg-type]
 
 

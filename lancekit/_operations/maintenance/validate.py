@@ -82,7 +82,7 @@ def _check_nulls(source: FragmentSource, rows: pa.Table) -> None:
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if nulls := forbidden_nulls(column, field):
             raise CorruptFileError(
-                f"Column {field.name!r} of {source.where} has {nulls} nulls, but is not nullable.",
+                f"Column {field.name!r} of {source.where} is not nullable, but has {nulls}.",
                 hint="Make it nullable with alter_columns, or give these rows another value.",
                 column=field.name,
                 fragment=source.fragment.id,
