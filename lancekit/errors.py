@@ -10,6 +10,7 @@ example, a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -92,7 +93,13 @@ class LancekitError(Displayed, Exception):
     7
     """
 
+    #: the class's name in lower case without "Error", such as "row_not_found"
     kind: ClassVar[str] = "lancekit"
+
+    def __init_subclass__(cls) -> None:
+        if "kind" not in vars(cls):
+            words = re.findall("[A-Z][a-z]+", cls.__name__.removesuffix("Error"))
+            cls.kind = "_".join(words).lower()
 
     def __init__(
         self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: object
@@ -150,43 +157,29 @@ def type_name(value: object) -> str:
 class NotFoundError(LancekitError, KeyError, ValueError, OSError):
     """A dataset, version, tag, branch or column that does not exist."""
 
-    kind = "not_found"
-
 
 class DatasetNotFoundError(NotFoundError):
     """There is no Lance dataset at this location."""
-
-    kind = "dataset_not_found"
 
 
 class VersionNotFoundError(NotFoundError):
     """The dataset does not have the version: it never did, or a cleanup removed it."""
 
-    kind = "version_not_found"
-
 
 class TagNotFoundError(NotFoundError):
     """There is no tag with this name."""
-
-    kind = "tag_not_found"
 
 
 class BranchNotFoundError(NotFoundError):
     """There is no branch with this name."""
 
-    kind = "branch_not_found"
-
 
 class ColumnNotFoundError(NotFoundError):
     """The schema has no column with this name."""
 
-    kind = "column_not_found"
-
 
 class IndexNotFoundError(NotFoundError, RuntimeError):
     """There is no index with this name."""
-
-    kind = "index_not_found"
 
 
 # ---- arguments
@@ -195,79 +188,53 @@ class IndexNotFoundError(NotFoundError, RuntimeError):
 class InvalidArgumentError(LancekitError, ValueError, OSError):
     """An argument whose value cannot be used."""
 
-    kind = "invalid_argument"
-
 
 class InvalidTypeError(InvalidArgumentError, TypeError):
     """An argument of the wrong Python type."""
-
-    kind = "invalid_type"
 
 
 class PredicateError(InvalidArgumentError):
     """A filter expression that does not parse or does not fit the schema."""
 
-    kind = "predicate"
-
 
 class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
     """A row position outside of the dataset."""
-
-    kind = "row_out_of_range"
 
 
 class RowNotFoundError(RowOutOfRangeError, NotImplementedError):
     """No row has this id or address; a deleted row is "not supported" in pylance."""
 
-    kind = "row_not_found"
-
 
 class PartitionOutOfRangeError(InvalidArgumentError, IndexError):
     """A partition that an index does not have."""
-
-    kind = "partition_out_of_range"
 
 
 class NotOfferedError(InvalidArgumentError, NotImplementedError):
     """An argument or a method of pylance that lancekit does not support."""
 
-    kind = "not_offered"
-
 
 class NotOfferedAttributeError(LancekitError, AttributeError):
     """A public name of pylance that lancekit does not have."""
-
-    kind = "not_offered_attribute"
 
 
 class SchemaMismatchError(InvalidArgumentError):
     """Rows that do not fit the dataset's schema; the message shows only the difference."""
 
-    kind = "schema_mismatch"
-
 
 class UnsupportedTypeError(InvalidArgumentError):
     """An Arrow type that a Lance file, or lancekit, cannot store."""
-
-    kind = "unsupported_type"
 
 
 class NullKeyError(InvalidArgumentError):
     """A null in a primary-key column."""
 
-    kind = "null_key"
-
 
 class DuplicateKeysError(InvalidArgumentError):
     """The source of a merge has one key more than once."""
 
-    kind = "duplicate_keys"
-
 
 class MatchedRowsError(InvalidArgumentError):
     """``when_matched_fail`` found a match."""
-
-    kind = "matched_rows"
 
 
 class MergeConflictError(InvalidArgumentError):
@@ -275,8 +242,6 @@ class MergeConflictError(InvalidArgumentError):
 
     ``context["conflicts"]`` has these rows on both sides and in the merge base.
     """
-
-    kind = "merge_conflict"
 
 
 class ConstraintViolationError(InvalidArgumentError):
@@ -286,31 +251,21 @@ class ConstraintViolationError(InvalidArgumentError):
     ``None`` for a condition on the table) and ``sample``: some of the rows, or the aggregates.
     """
 
-    kind = "constraint_violation"
-
 
 class IndexExistsError(InvalidArgumentError, RuntimeError):
     """The name of the index is already in use."""
-
-    kind = "index_exists"
 
 
 class ReadOnlyError(InvalidArgumentError):
     """A write through a handle that is pinned to a version."""
 
-    kind = "read_only"
-
 
 class DatasetExistsError(LancekitError, FileExistsError, ValueError):
     """``mode="create"``, or a clone, at a location that already has a dataset."""
 
-    kind = "dataset_exists"
-
 
 class RefConflictError(LancekitError, ValueError, OSError):
     """A tag or branch that already exists, or that is still needed."""
-
-    kind = "ref_conflict"
 
 
 # ---- commits
@@ -325,7 +280,6 @@ class CommitConflictError(LancekitError, OSError):
     ``except lk.errors.CommitConflictError as conflict: ...``.
     """
 
-    kind = "commit_conflict"
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str = "Another writer was faster.", /, **context: Any) -> None:
@@ -335,27 +289,21 @@ class CommitConflictError(LancekitError, OSError):
 class RetryableConflictError(CommitConflictError):
     """A conflict that a retry on the newest version is expected to resolve."""
 
-    kind = "retryable_conflict"
     retryable = True
 
 
 class IncompatibleConflictError(CommitConflictError):
     """The two changes exclude each other; a retry cannot help."""
 
-    kind = "incompatible_conflict"
-
 
 class RetriesExhaustedError(CommitConflictError):
     """Every allowed attempt lost to another writer; a later attempt may succeed."""
 
-    kind = "retries_exhausted"
     retryable = True
 
 
 class CommitUnknownError(LancekitError, OSError):
     """The storage failed during a commit, which may or may not have landed."""
-
-    kind = "commit_unknown"
 
 
 # ---- shards of a table
@@ -364,8 +312,6 @@ class CommitUnknownError(LancekitError, OSError):
 class ShardError(LancekitError, OSError, RuntimeError):
     """A shard or its writer does not accept rows: it is sealed, closed, or in an unknown state."""
 
-    kind = "shard"
-
 
 class FencedError(ShardError):
     """A newer writer has claimed the shard, or its log ended: this writer cannot write any more.
@@ -373,16 +319,12 @@ class FencedError(ShardError):
     Rows that this writer acknowledged before are kept.  Open a new writer to claim the shard again.
     """
 
-    kind = "fenced"
-
 
 # ---- damaged or unknown bytes
 
 
 class FormatError(LancekitError, ValueError, OSError):
     """A file that does not follow the format."""
-
-    kind = "format"
 
 
 #: path segments of write-ahead log files, and of log files that a repair moved
@@ -395,8 +337,6 @@ class CorruptFileError(FormatError):
     Readers of write-ahead log files may not know that a file belongs to a log.  So this class adds
     the repair to the hint of every such error.
     """
-
-    kind = "corrupt_file"
 
     def __init__(
         self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: object
@@ -411,16 +351,12 @@ class CorruptFileError(FormatError):
 class UnsupportedFeatureError(FormatError, NotImplementedError):
     """A format feature, version or encoding that this release does not support."""
 
-    kind = "unsupported_feature"
-
 
 class MemoryLimitError(FormatError):
     """A page or value that needs more memory than ``options.page_memory_bytes`` allows.
 
     It may be genuine, or made to do harm: the file alone does not show which.
     """
-
-    kind = "memory_limit"
 
 
 # ---- storage, Spark, Java
@@ -429,34 +365,22 @@ class MemoryLimitError(FormatError):
 class StorageError(LancekitError, OSError):
     """The storage refused or failed: disk full, permission denied, network error."""
 
-    kind = "storage"
-
 
 class UntrustedBaseError(StorageError):
     """A base path in another store that ``lk.options.trusted_bases`` does not list."""
-
-    kind = "untrusted_base"
 
 
 class SessionError(LancekitError, RuntimeError):
     """Spark could not be started, or its session has ended."""
 
-    kind = "session"
-
 
 class JavaNotFoundError(SessionError):
     """No Java runtime that Spark can use."""
-
-    kind = "java_not_found"
 
 
 class EngineError(LancekitError, RuntimeError):
     """A Spark job failed; the message is the last line of the worker's traceback."""
 
-    kind = "engine"
-
 
 class SourceChangedError(EngineError):
     """Spark lost cached rows of a source, and recomputing them gave different rows."""
-
-    kind = "source_changed"

@@ -168,6 +168,7 @@ def test_every_class_is_a_builtin_too() -> None:
         assert issubclass(kind, errors.LancekitError)
         assert kind.kind not in kinds, f"{kind.kind} names two classes"
         kinds.add(kind.kind)
+        assert kind.kind.replace("_", "") == name.removesuffix("Error").lower()
         if kind is not errors.LancekitError:
             assert any(c.__module__ == "builtins" for c in kind.__mro__[1:-3]), name
 

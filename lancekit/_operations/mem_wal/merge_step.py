@@ -70,6 +70,8 @@ Mask = npt.NDArray[np.bool_]
 class MixedColumnsError(ShardError):
     """Generations with different columns, which one commit cannot merge."""
 
+    kind = "shard"
+
 
 class WaitingGeneration(NamedTuple):
     """A generation that waits to be merged."""

@@ -118,6 +118,8 @@ def _pointed(sql: str, position: int) -> str:
 class TooLargeError(PredicateError):
     """The texts of all rows together would take too much memory; a smaller batch may not."""
 
+    kind = "predicate"
+
 
 def as_class(cls: type[PredicateError], error: PredicateError) -> PredicateError:
     """Return a copy of an error, of another class."""
