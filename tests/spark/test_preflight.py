@@ -42,7 +42,7 @@ def refused(program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"spark.driver.memory": "900g"}, "memory 900g exceeds the memory of this machine"),
+        ({"spark.driver.memory": "900g"}, "memory 900g exceeds this machine's memory"),
         ({"spark.driver.memory": "9000000m"}, "memory 9000000m exceeds"),
         ({"spark.driver.memory": "300m"}, "memory 300m is too small for Spark. Request"),
         (
@@ -78,7 +78,7 @@ def test_a_port_that_is_taken() -> None:
 def test_connect_without_its_packages() -> None:
     said = refused("sys.modules['grpc_status'] = None; lk.spark_session(remote='local[1]')")
     assert said == (
-        "Spark Connect needs grpcio-status, and this Python has not got it. "
+        "Spark Connect needs grpcio-status, which is not installed. "
         'Install the extra connect: pip install "pyspark[connect]>=4.2,<5".'
     )
 

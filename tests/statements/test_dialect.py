@@ -110,7 +110,7 @@ def test_parts_of_instants_come_from_a_scan(asked: str, by_scan: str) -> None:
     moments = [1730611800, 1730615400, 1730615460, 1730619000]
     at = pa.array(moments, pa.timestamp("s")).cast(pa.timestamp("us", "America/New_York"))
     ds = lk.write_dataset(pa.table({"at": at}), "memory://instants", mode="overwrite")
-    with pytest.raises(PredicateError, match="and this is timestamp") as caught:
+    with pytest.raises(PredicateError, match="but this is timestamp") as caught:
         lk.sql(f"SELECT {asked} AS part FROM t", t=ds)
     assert """ds.to_table(columns={"hour": "date_trunc('hour', at)"})""" in caught.value.hint
     rows = ds.to_table(columns={"part": by_scan})

@@ -196,7 +196,9 @@ class StoredPartition:
                 hint="Phrases need an index with with_position=True.",
             )
         if len(counts) and counts.max() >= PACKED:
-            raise UnsupportedFeatureError(f"{file.where} has unsupported positions in blocks.")
+            raise UnsupportedFeatureError(
+                f"{file.where} stores token positions in blocks, which are not supported."
+            )
         nested = cast("pa.ListArray", file.read("_position", row))
         each = cast("pa.ListArray", nested.flatten()).flatten()
         data, _ = _bytes_of(each, np.array([0, len(each)]))

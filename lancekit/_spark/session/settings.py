@@ -99,8 +99,8 @@ def parse_config(
             )
         if not isinstance(value, str | int | float):
             raise InvalidTypeError(
-                f"the Spark setting {name!r} must be text, a number or a boolean, got a "
-                f"{type(value).__name__}.",
+                f"The Spark setting {name!r} must have a single value.",
+                hint=f"Pass text, a number or a boolean, not a {type(value).__name__}.",
                 setting=name,
             )
         wanted[name] = str(value).lower() if isinstance(value, bool) else str(value)

@@ -97,7 +97,7 @@ def test_indices_of_4_0_0(uri: str, pylance4: Callable[..., Any]) -> None:
     del wanted["often"]  # in one text more often than its positions are looked into
     stored_tokens = set(stored.words().to_pylist())
     assert stored_tokens == {*wanted, "often"}
-    with pytest.raises(UnsupportedFeatureError, match="has token positions in blocks"):
+    with pytest.raises(UnsupportedFeatureError, match="stores token positions in blocks"):
         stored.positions("often")
     for token, places in wanted.items():
         postings = stored.postings(token)
