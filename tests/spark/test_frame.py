@@ -327,5 +327,5 @@ def test_a_condition_over_a_column_that_was_not_chosen(spark, tmp_path):
     from pyspark.sql import functions as F
 
     ds = lk.write_dataset(pa.table({"id": [1], "x": [2]}), tmp_path / "d")
-    with pytest.raises(PredicateError, match=r"`x` cannot be resolved.*These are id"):
+    with pytest.raises(PredicateError, match=r"`x` cannot be resolved.*The columns are id\."):
         ds.to_spark(["id"], F.col("x") > 1)

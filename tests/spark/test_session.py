@@ -230,7 +230,7 @@ import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     assert s.spark_session(memory="2g") is theirs
-assert "where the session is started" in str(caught[0].message), caught
+assert "when the session is started" in str(caught[0].message), caught
 assert s.stop_spark() is False
 assert theirs.range(3).count() == 3
 theirs.stop()
