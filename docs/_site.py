@@ -1,4 +1,4 @@
-"""What the site does beyond MkDocs: links between names, and cards as they look today."""
+"""Hooks of the site: links between names, the style of cards, and weights of the search."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 PACKAGE = "lancekit"
@@ -25,8 +26,15 @@ PARTS = re.compile(
 )
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Leave out links to tests, which are in the repository and not on the site."""
+def on_page_markdown(markdown: str, *, page: Page, config: Any, **_: Any) -> str:
+    """Remove links to tests, which the site lacks, and weigh the page in the search.
+
+    The weights are not in the pages: GitHub would show them, and some pages are generated.
+    """
+    weights = config.extra["search_boost"].items()
+    boosts = [boost for start, boost in weights if page.file.src_uri.startswith(start)]
+    if boosts:
+        page.meta.setdefault("search", {})["boost"] = boosts[0]
     return TO_TESTS.sub(r"\1", markdown)
 
 

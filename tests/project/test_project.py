@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 import lancekit
 from tests.support.matrix import BROUGHT, VERSIONS
@@ -330,6 +331,13 @@ def test_the_site_has_every_page_in_its_navigation():
     entries = re.findall(r"(?m)^ +- [^:]+: (\S+)$", (ROOT / "mkdocs.yml").read_text())
     pages = [str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")]
     assert sorted(entries) == sorted(pages)
+
+
+def test_the_search_of_the_site_weighs_pages_that_are_there():
+    weights = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["extra"]["search_boost"]
+    pages = [str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")]
+    assert [one for one in weights if not any(page.startswith(one) for page in pages)] == []
+    assert weights["reference/"] < 1 < weights["how-to.md"]  # guides come before symbols
 
 
 def test_no_folder_of_tests_is_passed_over(pytestconfig):
