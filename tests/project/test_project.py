@@ -19,7 +19,9 @@ import pytest
 import yaml
 
 import lancekit
+from lancekit._spark.session.java import MINIMUM_JAVA
 from tests.support.matrix import BROUGHT, VERSIONS
+from tests.support.releases import NEWEST, OLDEST_KEPT, RELEASES
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -338,6 +340,18 @@ def test_the_search_of_the_site_weighs_pages_that_are_there():
     pages = [str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")]
     assert [one for one in weights if not any(page.startswith(one) for page in pages)] == []
     assert weights["reference/"] < 1 < weights["how-to.md"]  # guides come before symbols
+
+
+def test_the_page_on_stability_has_the_versions_of_the_package():
+    text = (ROOT / "docs/stability.md").read_text(encoding="utf-8")
+    oldest = dict(re.match(r"([a-z]+)>=([\d.]+)", one).groups() for one in PROJECT["dependencies"])
+    for name in ("NumPy", "pandas", "pyarrow", "PySpark"):
+        assert f"| {name} | {oldest[name.lower()]} and newer" in text
+    assert f"| Python | {PROJECT['requires-python'].removeprefix('>=')} and newer" in text
+    assert f"| Java, for Spark | {MINIMUM_JAVA} and newer" in text
+    assert f"Python {VERSIONS[0]} to {VERSIONS[-1]}" in text
+    assert f"pylance {OLDEST_KEPT} and {NEWEST}" in text
+    assert f"{len(RELEASES)} releases, from {min(RELEASES)} on" in text
 
 
 def test_no_folder_of_tests_is_passed_over(pytestconfig):
