@@ -342,6 +342,20 @@ def test_the_search_of_the_site_weighs_pages_that_are_there():
     assert weights["reference/"] < 1 < weights["how-to.md"]  # guides come before symbols
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md"])
+def test_links_of_pages_beside_the_site_are_there(name):
+    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text(encoding="utf-8"))
+    lost = []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = ROOT / path
+        there = "://" in link or target.exists()
+        if not there or (target.suffix == ".md" and anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert len(links) > 20
+    assert lost == []
+
+
 def test_the_page_on_stability_has_the_versions_of_the_package():
     text = (ROOT / "docs/stability.md").read_text(encoding="utf-8")
     oldest = dict(re.match(r"([a-z]+)>=([\d.]+)", one).groups() for one in PROJECT["dependencies"])
