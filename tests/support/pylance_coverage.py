@@ -1,4 +1,4 @@
-"""What of pylance's public surface works, differs or is not offered: `docs/pylance-coverage.md`.
+"""The public names of pylance that work, differ or are not supported: `docs/pylance-coverage.md`.
 
 ``python -m tests.support.pylance_coverage`` writes the page; a test compares it.
 """
@@ -49,115 +49,115 @@ MODULES = ("lance", "lance.fragment", "lance.file", "lance.optimize", "lance.pro
 MODULES += ("lance.schema", "lance.udf", "lance.arrow", "lance.debug", "lance.log")
 MODULES += ("lance.sampler", "lance.util", "lance.blob")
 
-#: how what works differs from pylance
+#: how names that work differ from pylance
 DIFFERENCES: dict[str, str] = {
-    "Compaction.execute": "`options` may be left out",
-    "Compaction.plan": "`options` may be left out",
-    "DatasetOptimizer.disable_auto_cleanup": "keywords, which change nothing, are refused",
-    "DatasetOptimizer.enable_auto_cleanup": "further keywords, which change nothing, are refused",
-    "LanceScanner.explain_plan": "lancekit's own words, of what `explain()` tells",
-    "LanceScanner.analyze_plan": "lancekit's own words, with the rows, time and bytes of a run",
-    "MergeInsertBuilder.explain_plan": "lancekit's own words, of what `explain()` tells",
-    "MergeInsertBuilder.analyze_plan": (
-        "lancekit's own words, of what `preview()` tells; no file is written"
-    ),
+    "Compaction.execute": "`options` is optional",
+    "Compaction.plan": "`options` is optional",
+    "DatasetOptimizer.disable_auto_cleanup": "keywords without an effect are refused",
+    "DatasetOptimizer.enable_auto_cleanup": "further keywords, without an effect, are refused",
+    "LanceScanner.explain_plan": "the text of `explain()`, not DataFusion's plan",
+    "LanceScanner.analyze_plan": "lancekit's text, with the rows, time and bytes of a run",
+    "MergeInsertBuilder.explain_plan": "the text of `explain()`, not DataFusion's plan",
+    "MergeInsertBuilder.analyze_plan": ("the text of `preview()`; no file is written"),
     "MergeInsertBuilder.write_mode": (
-        "`auto` always rewrites rows, also if the key has a scalar index"
+        "`auto` always rewrites rows, even if the key has a scalar index"
     ),
     "LanceDataset.create_scalar_index": (
-        "`RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
+        "`RTREE` and `MINHASHLSH`, with their parameters, are refused; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
     "LanceDataset.create_index_uncommitted": (
-        "`IVF_HNSW_*`, `IVF_RQ` and what is for them is refused"
+        "`IVF_HNSW_*` and `IVF_RQ`, with their parameters, are refused"
     ),
     "LanceDataset.commit_existing_index_segments": (
-        "moves the handle and returns it; segments are what `create_index_uncommitted` gave"
+        "moves the handle and returns it. Takes segments of `create_index_uncommitted`"
     ),
-    "LanceDataset.prewarm_index": (
-        "posting lists of words and codes of vectors are read where they are asked for"
-    ),
-    "LanceStats.index_stats": "of full-text indices only what the manifest says",
+    "LanceDataset.prewarm_index": ("posting lists and codes of vectors are read only on first use"),
+    "LanceStats.index_stats": "for full-text indices, only facts of the manifest",
     "LanceDataset.create_index": (
-        "`IVF_FLAT`, `IVF_PQ` and `IVF_SQ`; not of lists of vectors; graphs (`IVF_HNSW_*`), "
-        "`IVF_RQ`, `accelerator` and `ivf_centroids_file` are refused; tuning of the work changes "
-        "nothing; files are of version V3"
+        "creates `IVF_FLAT`, `IVF_PQ` and `IVF_SQ` indices, with files of version V3. Lists of "
+        "vectors, graphs (`IVF_HNSW_*`), `IVF_RQ`, `accelerator` and `ivf_centroids_file` are "
+        "refused. Tuning arguments have no effect"
     ),
     "DatasetOptimizer.optimize_indices": (
-        "an unknown name is an error; indices with graphs and `IVF_RQ` stay as they are, with a "
-        "warning; `retrain` makes scalar indices anew, too; lets go of what a deferred compaction "
-        "keeps of moved rows"
+        "an unknown name is an error. Indices with graphs and `IVF_RQ` stay unchanged, with a "
+        "warning. `retrain` also rebuilds scalar indices. The record of rows that a deferred "
+        "compaction moved is removed"
     ),
     "DatasetOptimizer.compact_files": (
-        "indices with graphs and `IVF_RQ` lose what is compacted, with a warning; zone maps and "
-        "Bloom filters are kept up; `force_binary_copy` is refused"
+        "indices with graphs and `IVF_RQ` lose the compacted fragments, with a warning. Zone maps "
+        "and Bloom filters are updated. `force_binary_copy` is refused"
     ),
     "LanceDataset.update": (
-        "the dictionary is an `UpdateResult`, which tells more; all assignments see the old row"
+        "the dictionary is an `UpdateResult` with more facts; all assignments see the old row"
     ),
     "LanceDataset.add_columns": (
-        "columns of SQL expressions are nullable; functions see live rows alone; "
-        "`on=` finds rows by a key"
+        "columns of SQL expressions are nullable. Functions get only live rows. "
+        "`on=` matches rows by a key"
     ),
     "Branches.delete": (
-        "a folder in the branch's place that holds no versions of it, or is behind a link, stays: "
-        "then only the reference goes, with a warning"
+        "a folder in the branch's place stays if it has no versions of the branch, or is behind a "
+        "link. Then only the reference is removed, with a warning"
     ),
     "LanceDataset.cleanup_old_versions": (
-        "detached versions, the start of a branch that is being made, and whatever is a link or "
-        "lies behind one, stay too, which the result tells (`left_alone`); files aside "
-        "of tags and branches go too"
+        "detached versions, the fork version of a branch under creation, links, and files behind "
+        "links also stay. The result lists them (`left_alone`). Files beside tags and branches "
+        "are removed, too"
     ),
     "LanceDataset.merge": "a null key matches nothing; Spark DataFrames too",
-    "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
+    "LanceDataset.base_paths": "lancekit's own `BasePath`s",
     "LanceDataset.add_bases": "any iterable of base paths",
-    "LanceDataset.commit": "checked before anything is written; `properties` of the transaction",
+    "LanceDataset.commit": (
+        "the operation is checked before anything is written. `properties` sets the properties of "
+        "the transaction"
+    ),
     "LanceDataset.delta": (
-        "a table without stable row ids is an error instead of no rows; so are "
-        "`compared_against` and the other two together"
+        "a table without stable row ids is an error, not an empty result. `compared_against` with "
+        "one of the other two arguments is an error"
     ),
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
     "LanceDataset.get_fragments": "`filter` is refused",
-    "LanceDataset.get_transactions": "operations are lancekit's own dataclasses",
-    "LanceDataset.get_version": "the dictionary has attributes too: more facts, times in UTC",
+    "LanceDataset.get_transactions": "operations are lancekit's dataclasses",
+    "LanceDataset.get_version": "the dictionary also has attributes: more facts, times in UTC",
     "LanceDataset.head": "`num_rows` has a default",
-    "LanceDataset.insert": "takes the keywords of `write_dataset` by name",
-    "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
+    "LanceDataset.insert": "takes the keyword arguments of `write_dataset`",
+    "LanceDataset.lance_schema": "a `LanceSchema` with the same methods and another `repr`",
     "LanceDataset.list_indices": (
-        "a segment that waits for a remap (`defer_index_remap`) names the fragments of before"
+        "a segment with a deferred remap (`defer_index_remap`) lists its old fragments"
     ),
-    "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
-    "LanceDataset.drop": "a branch's folder is refused; what is not the dataset's stays in its "
-    "folder, with a warning; on a handle, it takes absolute paths and URIs alone",
-    "LanceDataset.metadata": "read only, as in pylance",
-    "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
-    "LanceDataset.sample": "no further keywords",
+    "LanceDataset.merge_insert": "duplicate keys in the source are an error that lists the keys",
+    "LanceDataset.drop": (
+        "the folder of a branch is refused. Foreign files in the folder stay, with a warning. On a "
+        "handle, only absolute paths and URIs are accepted"
+    ),
+    "LanceDataset.read_transaction": "operations are lancekit's dataclasses",
+    "LanceDataset.sample": "no further keyword arguments",
     "LanceDataset.take": "a negative position is a `RowOutOfRangeError`",
     "LanceDataset.validate": "`deep=True` reads every value and compares checksums",
     "LanceDataset.versions": (
-        "a sequence that reads each version when it is looked at; more attributes, as `get_version`"
+        "a sequence that reads each version on first use; more attributes, as `get_version`"
     ),
     "LanceDataset.update_field_metadata": "fields are named by path or id",
-    "LanceFragment.create": "rows as in `write_dataset`",
-    "LanceFragment.data_files": "`DataFile`s of lancekit's own, with the same attributes",
+    "LanceFragment.create": "takes the same kinds of rows as `write_dataset`",
+    "LanceFragment.data_files": "lancekit's own `DataFile`s, with the same attributes",
     "LanceFragment.metadata": "lancekit's own `FragmentMetadata`, with the same JSON",
     **dict.fromkeys(
         [f"LanceFragment.{name}" for name in ("scanner", "to_batches", "to_pandas", "to_table")],
-        "`batch_readahead` and other hints change nothing; all reads take the same arguments",
+        "`batch_readahead` and other hints have no effect; all reads take the same arguments",
     ),
     "LanceFragment.take": "positions count live rows",
     "LanceFragment.validate": "`deep=True` reads every value and compares checksums",
     "MergeInsertBuilder.data_storage_version": (
-        "another format than the dataset's is refused where formats are not mixed already"
+        "a format other than the dataset's is refused, unless the dataset mixes formats already"
     ),
-    "MergeInsertBuilder.execute": "the dictionary is a `MergeResult`, which tells more",
-    "LanceDataset.delete": "the dictionary is a `DeleteResult`, which tells more",
+    "MergeInsertBuilder.execute": "the dictionary is a `MergeResult` with more facts",
+    "LanceDataset.delete": "the dictionary is a `DeleteResult` with more facts",
     "LanceDataset.scanner": (
-        "index, vector and text-search arguments are refused by name; a pyarrow expression "
-        "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null; "
-        "`include_mem_wal` reads what shards hold, too"
+        "`index_segments` and lists of row addresses are refused. A pyarrow expression follows "
+        "Arrow's rules for NaN and for null in `isin`. A null blob of a 2.0 file is null. "
+        "`include_mem_wal` also reads unmerged rows of shards"
     ),
-    "LanceDataset.sql": "`include_mem_wal` reads the rows of shards, too",
+    "LanceDataset.sql": "`include_mem_wal` also reads unmerged rows of shards",
     "LanceDataset.to_batches": "as `scanner`",
     "LanceDataset.to_pandas": "as `scanner`",
     "LanceDataset.to_table": "as `scanner`",
@@ -199,7 +199,7 @@ def public_names(kind: type) -> list[str]:
 
 
 def names_of_module(name: str) -> Iterator[tuple[str, bool]]:
-    """Yield the public names of a module, and whether lancekit's has each."""
+    """Yield the public names of a module, and True for each that lancekit's module has."""
     theirs = importlib.import_module(name)
     ours = importlib.import_module("lancekit" + name.removeprefix("lance"))
     own = {n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == name}
@@ -209,7 +209,7 @@ def names_of_module(name: str) -> Iterator[tuple[str, bool]]:
 
 
 def offers(kind: type, name: str) -> bool:
-    """Return whether lancekit's class, or one that it is made of, defines the member."""
+    """Return True if lancekit's class or one of its bases defines the member."""
     return any(name in vars(part) for part in kind.__mro__[:-1])
 
 
@@ -222,66 +222,77 @@ def parameters(member: Any) -> list[tuple[str, Any, Any]]:
 def _row(owner: str, name: str, ours: type | None) -> str:
     if ours is not None and offers(ours, name):
         note = DIFFERENCES.get(f"{owner}.{name}")
-        return f"| `{name}` | {'works' if note is None else 'differs: ' + note} |"
-    return f"| `{name}` | not offered: {NOT_OFFERED[owner][name]} |"
+        return f"| `{name}` | works | |" if note is None else f"| `{name}` | differs | {note} |"
+    return f"| `{name}` | {NOT_SUPPORTED} | {NOT_OFFERED[owner][name]} |"
 
 
-#: what differs wherever it appears
+#: the state of a name that lancekit does not have
+NOT_SUPPORTED = "not supported"
+
+_HEADING = ["| name | in lancekit | note |", "|---|---|---|"]
+
+#: differences of more than one name
 EVERYWHERE = (
-    "Errors are lancekit's own classes, which inherit those that pylance raises; their words "
-    "are others.",
-    "What describes a table (fragments, files, operations, index segments) is frozen, and its "
-    "lists are tuples that equal lists: change with `dataclasses.replace`.  Ids of operations and "
-    "index segments are `UUID`s: `str()` of one is pylance's, and its folder's name.",
-    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
-    "What a function or a reader that gives rows raises comes as it is, a `KeyError` as one; "
-    "pylance makes an `OSError` of it, with the error's words.",
-    "A `checkpoint_file` of `batch_udf` is lancekit's own: it keeps results by the rows that the "
-    "function got, no fragments, and begins again for another function or version of the dataset.",
-    "`progress_callback=` hears of one stage, `load_data`: of scalar indices, as in pylance; of "
-    "text and vectors pylance has more.",
-    "A data file of another format than the table's is refused, unless pylance mixed formats "
-    "there already: from then on any format is taken, and lancekit writes the table's own, or 2.2 "
-    "where the schema has blobs of version 2.",
-    "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
-    "pylance tells only the beginning.",
-    "`dataset(uri)` finds what was written last to a place in `memory://`; in pylance its handle "
-    "alone does.",
-    "`lancekit.vector` has `vec_to_table`; accelerators are not asked.  There are no modules "
-    "`torch` and `namespace`; of `lance.lance`, pylance's compiled part, `lancekit.lance` has what "
-    "has a public name too.",
-    "Columns of `bfloat16` and of images are what is stored, bytes and lists, until "
-    "`lancekit.arrow` is imported; NumPy's `bfloat16` needs the package ml_dtypes.",
-    "`ds._ds` is the handle itself.",
+    "**Errors** are lancekit's classes. They inherit the classes that pylance raises, and have "
+    "other messages.",
+    "**Descriptions** of a table (fragments, files, operations, index segments) are frozen. Change "
+    "them with `dataclasses.replace`. Their lists are tuples that compare equal to lists.",
+    "**Ids** of operations and index segments are `UUID`s. `str()` of an id is pylance's id, and "
+    "the name of the segment's folder.",
+    "**Deprecated names** of pylance work without a warning. `DataFile.path` is an attribute, not "
+    "a method.",
+    "**Exceptions in your functions and readers** arrive unchanged: a `KeyError` stays a "
+    "`KeyError`. pylance raises an `OSError` with the same text.",
+    "**`checkpoint_file`** of `batch_udf` has lancekit's format. It keeps results by the rows that "
+    "the function got, and no fragments. It starts again for another function or version of the "
+    "dataset.",
+    "**`progress_callback=`** gets the stage `load_data`. For full-text and vector indices, "
+    "pylance reports more stages.",
+    "**Data files of another format** than the table's are refused, unless pylance mixed formats "
+    "in the table already. Such a table accepts every format. lancekit then writes the table's "
+    "format, or 2.2 if the schema has blobs of version 2.",
+    "**`progress=`** reports the completion of each fragment. For the last fragment of "
+    "`write_dataset`, pylance reports only the beginning.",
+    "**`memory://`**: `dataset(uri)` opens the dataset that was written to the URI last. In "
+    "pylance, only the handle of the writer can read it.",
+    "**Modules**: `lancekit.vector` has `vec_to_table`, and no accelerators. The modules `torch` "
+    "and `namespace` do not exist. `lancekit.lance` has those names of `lance.lance`, pylance's "
+    "compiled part, that also have a public name.",
+    "**`bfloat16` and images**: columns have the storage type, bytes and lists, until "
+    "`lancekit.arrow` is imported. NumPy's `bfloat16` needs the package ml_dtypes.",
+    "**`ds._ds`** is the handle itself.",
 )
 
 
 def page() -> str:
     """Return the page's text."""
     lines = [
-        "# What of pylance works here",
+        "# pylance API coverage",
         "",
-        f"Generated from the public names of pylance {lance.__version__}; "
-        "`python -m tests.support.pylance_coverage` writes it anew.",
-        "An argument that is not offered is refused with an error that names it and says why.",
+        "This page lists the public names of pylance "
+        f"{lance.__version__}, and how each works in lancekit. "
+        "`python -m tests.support.pylance_coverage` generates it.",
         "",
-        "Everywhere:",
+        "lancekit refuses an unsupported name or argument with an error that has the reason.",
+        "",
+        "Differences of more than one name:",
         "",
         *(f"- {line}" for line in EVERYWHERE),
         "",
     ]
     for name in MODULES:
-        there = {public: "works" for public, offered in names_of_module(name) if offered}
+        there = {public: "works | " for public, offered in names_of_module(name) if offered}
         missing = NOT_OFFERED.get(name, {})
-        told = there | {public: f"not offered: {why}" for public, why in missing.items()}
-        lines += [f"## Module {name}", "", f"{len(there)} of {len(told)} names.", ""]
-        lines += ["| name | in lancekit |", "|---|---|"]
-        lines += [*(f"| `{public}` | {told[public]} |" for public in sorted(told)), ""]
+        cells = there | {public: f"{NOT_SUPPORTED} | {why} " for public, why in missing.items()}
+        if not cells:
+            continue
+        lines += [f"## Module {name}", "", f"{len(there)} of {len(cells)} names.", ""]
+        lines += [*_HEADING, *(f"| `{public}` | {cells[public]}|" for public in sorted(cells)), ""]
     for owner, (theirs, ours) in CLASSES.items():
         rows = [_row(owner, name, ours) for name in public_names(theirs)]
-        working = sum("not offered" not in row for row in rows)
+        working = sum(f"| {NOT_SUPPORTED} |" not in row for row in rows)
         lines += [f"## {owner}", "", f"{working} of {len(rows)} names.", ""]
-        lines += ["| name | in lancekit |", "|---|---|", *rows, ""]
+        lines += [*_HEADING, *rows, ""]
     return "\n".join(lines)
 
 
