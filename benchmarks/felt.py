@@ -69,7 +69,7 @@ FELT = (
     Felt("list 1,000 versions with times", "list with times", "versions"),
     Felt("scan all", "scan", goals=(0.5, 0.5)),
     Felt("scan two columns", "two columns", goals=(0.5, 0.5)),
-    Felt("filter, .1 % of rows", "filter", goals=(0.7, 0.1)),
+    Felt("filter, 0.1 % of rows", "filter", goals=(0.7, 0.1)),
     Felt("filter, 1,000 neighbours by id", "neighbours", goals=(0.7, 0.1)),
     Felt("count with a filter", "count", goals=(0.7, 0.1)),
     Felt("take 1,000 rows", "take", goals=(0.3, 0.3)),
@@ -312,7 +312,7 @@ def _others_table(found: Found) -> str:
             line.append(ms(theirs[:2]))
         if any(line[1:]):
             lines.append(line)
-    heading = [f"{name}, {what}" for name in names for what in ("first", "second", "its ms")]
+    heading = [f"{name}, {what}" for name in names for what in ("first", "second", "ms")]
     return table(["", *heading], lines)
 
 
@@ -341,7 +341,7 @@ def _where_table(found: Found) -> str:
             if shown.startswith("**"):
                 most = ", ".join(f"`{name}` {share:.0%}" for name, share in where.items())
                 lines.append([f"{felt.name}, {call}", most])
-    return table(["", "functions that take the most themselves"], lines).replace("---:", "---")
+    return table(["", "functions with the most own time"], lines).replace("---:", "---")
 
 
 def document(found: Found) -> dict[str, str]:

@@ -58,7 +58,7 @@ def _cases(count: int) -> list[Case]:
         Case("scan all", lambda ds, _: ds().to_table()),
         Case("scan one column", lambda ds, _: ds().to_table(columns=["amount"])),
         Case("scan of 20 small fragments", lambda ds, _: ds().to_table(), "small"),
-        Case("filter, .1 % of rows", lambda ds, _: ds().to_table(filter="code = 7")),
+        Case("filter, 0.1 % of rows", lambda ds, _: ds().to_table(filter="code = 7")),
         Case(
             "filter, 1,000 neighbours",
             lambda ds, _: ds().to_table(filter=f"id >= {middle} AND id < {middle + 1000}"),

@@ -131,10 +131,11 @@ def document(found: Found) -> dict[str, str]:
         alone = puts[f"{mem_wal.MICRO_BATCH} rows a put"][_DURABLE][0] / sides["lancekit"][0]
         eight = puts[f"8 threads, {mem_wal.MICRO_BATCH} rows a put"][_DURABLE][0]
         tables["shard_puts_more"] = (
-            f"{of_rows.capitalize()} in the place of a put: {rates['lancekit']} rows a second, "
-            f"{rates['pylance']} by pylance. Durable puts of one thread are {alone:.0f} times as "
-            f"fast, of eight threads {eight / sides['lancekit'][0]:.0f} times. This disk takes "
-            f"{found['disk']['ms']:.2g} ms for a file and its name, which no lone put goes below.\n"
+            f"{of_rows.capitalize()} instead of a put writes {rates['lancekit']} rows/s, with "
+            f"pylance {rates['pylance']} rows/s. Durable puts are {alone:.0f} times as fast with "
+            f"one thread, and {eight / sides['lancekit'][0]:.0f} times with eight threads. This "
+            f"disk takes {found['disk']['ms']:.2g} ms for a file and its name, the minimum for a "
+            "single put.\n"
         )
     if "lone puts" in found:
         lines = [
@@ -156,7 +157,7 @@ def document(found: Found) -> dict[str, str]:
         tables["shard_reads"] = table(["", "ratio", "lancekit, ms", "pylance, ms"], lines)
     if "merge" in found:
         ours, theirs = found["merge"]["lancekit"], found["merge"]["pylance"]
-        tables["shard_merge"] = f"{ours:.2g} s, by hand with pylance {theirs:.2g} s"
+        tables["shard_merge"] = f"{ours:.2g} s, in hand-written code with pylance {theirs:.2g} s"
     return tables
 
 

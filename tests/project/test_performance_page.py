@@ -77,7 +77,7 @@ def test_what_is_felt_is_measured(
     only_whole(whole)
     found = measured(tmp_path, "felt", "scan all", "merge 10 rows")
     page = capsys.readouterr().out
-    assert {"What is felt", "With fsync", "Memory"} <= set(well_formed(page))
+    assert {"Common calls", "With fsync", "Memory"} <= set(well_formed(page))
     assert found.keys() == {"scan all", "merge 10 rows"}
     assert {"lancekit", "pylance", "NumPy", "its files"} <= found["scan all"].keys()
     assert "fsync" in found["merge 10 rows"]
@@ -97,7 +97,7 @@ def test_growth_is_measured_and_drawn(tmp_path: Path, whole: bool) -> None:
     main(["growth", "--quick", "--only=rows", "--json", str(numbers), "--page", str(page)])
     curves = json.loads(numbers.read_text())["growth"]["found"]
     assert [*curves["rows"]] == ["10000", "30000"]
-    assert "What it was measured with" in well_formed(page.read_text())
+    assert "Measured with" in well_formed(page.read_text())
     picture = (tmp_path / "images/growth.svg").read_text()
     assert "30k" in picture
     assert len(picture) < 60_000
@@ -155,7 +155,7 @@ def test_operations_and_files_are_measured(
         assert case[code].keys() == {"encode", "scan", "take"}
         assert all(min(sides.values()) > 0 for sides in case[code].values())
     page = well_formed(capsys.readouterr().out)
-    assert {"What changes rows, columns and files", "Data files by type"} <= set(page)
+    assert {"Changes of rows, columns and files", "Data files by type"} <= set(page)
 
 
 @pytest.mark.torture
