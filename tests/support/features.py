@@ -15,7 +15,7 @@ _PAGE = Path(__file__).parents[2] / "docs/features.md"
 
 @dataclass(frozen=True)
 class Feature:
-    """A row: what it is called, what there is, the tests that show it, and where it is seen."""
+    """A row of the page: name, description, the tests that show it, and the link to an example."""
 
     name: str
     how: str
@@ -31,7 +31,7 @@ _BROWSER = "tests/browser/test_cards.py"
 FEATURES = (
     Feature(
         "Cards",
-        "a dataset, or any other public object, at the end of a cell shows a card",
+        "a dataset or another public object at the end of a cell shows a card",
         (f"{_CARDS}::test_every_displayed_class_has_a_card", f"{_CARDS}::test_dataset"),
         "gallery.md#a-dataset",
     ),
@@ -43,7 +43,7 @@ FEATURES = (
     ),
     Feature(
         "Cards read no rows",
-        "a card reads metadata only; the card of an open handle takes two reads at most",
+        "a card reads only metadata, with at most two reads for an open handle",
         (
             f"{_READS}::test_no_card_reads_a_data_file",
             f"{_READS}::test_a_large_manifest_costs_at_most_two_reads",
@@ -58,7 +58,7 @@ FEATURES = (
     ),
     Feature(
         "Bounded output",
-        "a card has at most 50 kB and shows n of N rows; the manifest has the totals",
+        "a card has at most 50 kB and shows n of N rows, with totals from the manifest",
         (
             f"{_HTML}::test_no_output_is_too_large",
             "tests/notebook/render/test_controls.py::test_a_page_says_which_rows_of_how_many_it_has",
@@ -67,7 +67,7 @@ FEATURES = (
     ),
     Feature(
         "Saved notebooks",
-        "cards need no script, and a second run saves the same bytes; widgets leave a card",
+        "cards need no script, widgets leave a card, and a second run saves the same bytes",
         (
             f"{_HTML}::test_the_same_input_gives_the_same_bytes",
             "tests/notebook/render/test_controls.py::test_a_widget_has_its_twin_beside_it",
@@ -79,7 +79,7 @@ FEATURES = (
     ),
     Feature(
         "Accessibility",
-        "captions, scopes, alternative texts and keyboard use; axe reports no fault",
+        "captions, scopes, alternative texts and keyboard use, without a fault in axe",
         (
             f"{_HTML}::test_markup_is_accessible",
             f"{_BROWSER}::test_axe_finds_no_fault_in_any_card",
@@ -95,7 +95,7 @@ FEATURES = (
     ),
     Feature(
         "Gaps in the history",
-        "the card names the oldest readable version and marks cleaned-up versions",
+        "the card shows the oldest readable version and marks cleaned-up versions",
         (
             f"{_CARDS}::test_a_version_whose_forerunner_is_gone",
             "tests/api/test_time_travel.py"
@@ -105,7 +105,7 @@ FEATURES = (
     ),
     Feature(
         "Difference of two versions",
-        "`ds.diff`: inserted, deleted and updated rows, cell by cell, read on demand",
+        "`ds.diff` shows inserted, deleted and updated rows, cell by cell, and reads on demand",
         ("tests/operations/lineage/test_diff.py", "tests/api/test_changes.py"),
         "gallery.md#a-difference",
     ),
@@ -123,7 +123,7 @@ FEATURES = (
     ),
     Feature(
         "Preview of a merge",
-        "`preview` shows counts and changed cells and writes nothing; `interactive` is a widget",
+        "`preview` shows counts and changed cells without a write, `interactive` is its widget",
         (
             "tests/operations/test_merge_plan.py",
             "tests/notebook/test_magics.py::test_a_preview_changes_nothing",
@@ -132,7 +132,7 @@ FEATURES = (
     ),
     Feature(
         "Duplicate keys",
-        "the error names the keys, the side, the number of rows, and the remedy",
+        "the error shows the keys, the side, the number of rows, and the remedy",
         (
             "tests/operations/test_merge_plan.py::test_duplicates",
             "tests/spark/test_merge.py::test_duplicate_keys",
@@ -147,13 +147,13 @@ FEATURES = (
     ),
     Feature(
         "Conflicts between writers",
-        "the error names both operations, the winner, the rows or keys, and the next step",
+        "the error shows both operations, the winner, the rows or keys, and the next step",
         (f"{_CARDS}::test_a_conflict_says_where", "tests/commit/test_conflicts.py"),
         "gallery.md#a-conflict",
     ),
     Feature(
         "Retries",
-        "the result has the number of attempts; the error has the last conflict",
+        "the result has the number of attempts, the error has the last conflict",
         (
             f"{_CARDS}::test_the_last_conflict_shows_when_all_attempts_met_one",
             "tests/commit/test_commit_protocol.py",
@@ -168,19 +168,19 @@ FEATURES = (
     ),
     Feature(
         "Graph of branches",
-        "`ds.plot.graph()` as SVG, text or Mermaid",
+        "`ds.plot.graph()` draws the branches as SVG, text or Mermaid",
         ("tests/notebook/pictures/test_graph.py",),
         "gallery.md#the-graph-of-branches",
     ),
     Feature(
         "Merges of branches",
-        "`compare`, `merge`, `rebase`, `cherry_pick`; conflicts are resolved by row and column",
+        "`compare`, `merge`, `rebase` and `cherry_pick`, with conflicts resolved by row and column",
         (f"{_CARDS}::test_changes_of_two_sides", "tests/operations/lineage/test_branch_merge.py"),
         "gallery.md#a-merge-of-branches-before-it-is-done",
     ),
     Feature(
         "Time travel",
-        "`asof=` and `at` open a version by time; a time without a zone is local and warns",
+        "`asof=` and `at` open a version by time. A time without a zone is local, with a warning",
         (
             "tests/api/test_time_travel.py",
             "tests/test_errors.py::test_a_naive_time_is_local_and_warns",
@@ -189,7 +189,7 @@ FEATURES = (
     ),
     Feature(
         "Explorer of versions",
-        "`ds.explore()`: step by slider or keys, compare two versions; a saved notebook has a card",
+        "`ds.explore()` steps by slider or keys and compares versions. Saved notebooks have a card",
         (
             "tests/notebook/explorer/test_state.py",
             "tests/notebook/explorer/test_shell.py",
@@ -205,7 +205,7 @@ FEATURES = (
     ),
     Feature(
         "Files of clones",
-        "the card shows where the files are; `validate` checks them, and `deepen` copies them",
+        "the card shows the location of files, `validate` checks them, and `deepen` copies them",
         (
             f"{_CARDS}::test_a_branch_and_a_clone_say_where_their_files_are",
             "tests/operations/test_sources.py",
@@ -215,13 +215,13 @@ FEATURES = (
     ),
     Feature(
         "Progress and interrupts",
-        "a bar after one second; an interrupt stops Spark's jobs and says what was committed",
+        "a bar after one second. An interrupt stops Spark's jobs and reports the commits",
         ("tests/test_progress.py", "tests/test_interrupts.py", "tests/spark/test_failing_tasks.py"),
         "safety.md#interrupt-a-cell",
     ),
     Feature(
         "Spark session",
-        "a card with Spark, Java, memory and changed settings; one sentence if Java is missing",
+        "a card with Spark, Java, memory and changed settings, or one sentence if Java is missing",
         (f"{_CARDS}::test_session", "tests/spark/test_java.py"),
         "gallery.md#the-spark-session",
     ),
@@ -233,7 +233,7 @@ FEATURES = (
     ),
     Feature(
         "Short errors",
-        "at most 12 lines: problem, line of your cell, next step; `%lance tb` has the rest",
+        "at most 12 lines with problem, line of your cell and next step. `%lance tb` has the rest",
         (
             "tests/notebook/test_failures.py::test_never_more_than_twelve_lines",
             "tests/notebook/test_failures.py::test_it_is_the_error_of_a_script",
@@ -242,7 +242,7 @@ FEATURES = (
     ),
     Feature(
         "Code to copy",
-        "cards end with the call that opens this version; widgets show each state as code",
+        "cards end with the call that opens this version, widgets show each state as code",
         (
             f"{_CARDS}::test_the_reproduce_line_works",
             f"{_CARDS}::test_the_reproduce_line_finds_any_place_from_anywhere",
@@ -257,14 +257,14 @@ def page() -> str:
     lines = [
         "# Notebook features",
         "",
-        "Each feature with its tests, and a link to an example.",
+        "This page lists the features for notebooks, each with its tests and a link to an example.",
         "",
         "| Feature | In lancekit | Tests | Example |",
         "|-|-|-|-|",
     ]
     for one in FEATURES:
         tests = ", ".join(f"[`{test}`](../{test.partition('::')[0]})" for test in one.tests)
-        lines.append(f"| {one.name} | {one.how} | {tests} | [see]({one.seen}) |")
+        lines.append(f"| {one.name} | {one.how} | {tests} | [example]({one.seen}) |")
     return "\n".join([*lines, ""])
 
 
