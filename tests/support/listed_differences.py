@@ -10,6 +10,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -236,40 +237,40 @@ def _detached_on_old_names(library: ModuleType, uri: str) -> Any:
     return tried(commit)
 
 
-DIFFERENCES = (
+_OF_CHANGES = (
     Difference(
-        "`merge_insert`: a key that is twice in the source, and not in the table",
-        "an error that names the key, before anything is written",
-        "both rows are inserted, even on a primary key",
-        "the next merge could not tell the two rows apart, and a key that is in the table already "
-        "is an error in pylance, too",
+        "`merge_insert`: a key that repeats in the source and is not in the table",
+        "raises an error that names the key, before anything is written",
+        "inserts both rows, even on a primary key",
+        "The next merge could not tell the two rows apart. If the table has the key already, "
+        "pylance raises an error, too.",
         _duplicates,
         REFUSED,
         [(1, "a"), (2, "b"), (2, "c")],
     ),
     Difference(
         "an overwrite of a table with a primary key by rows that have its columns",
-        "keeps the key; rows that lack one of the columns drop the key, with a warning",
-        "drops the key without a word",
-        "merges after it would not guard their keys; `primary_key=[]` drops the key",
+        "keeps the key; rows without one of the columns drop the key, with a warning",
+        "drops the key without a warning",
+        "Later merges would not guard their keys. `primary_key=[]` drops the key.",
         _overwritten_key,
         True,
         False,
     ),
     Difference(
         '`update({"a": "b", "b": "a"})`',
-        "swaps: all expressions see the old row",
-        "one column ends up in both: assignments are made one after the other, in any order",
-        "it is what SQL says, and the only reading that gives the same result each time",
+        "swaps the columns: all expressions see the old row",
+        "gives both columns one value: it assigns one after the other, in any order",
+        "SQL defines it so, and only this reading gives the same result each time.",
         _identical_assignments,
         "swapped",
         "both the same",
     ),
     Difference(
         "`merge_insert`: a null key, when the key column has a scalar index",
-        "equals nothing, so the row is inserted, as without an index",
-        "the row is left out",
-        "an index is there to make things faster, and changes no result",
+        "inserts the row, as without an index: null equals nothing",
+        "leaves the row out",
+        "An index makes calls faster, and changes no result.",
         _null_key,
         [(1, "a"), (None, "b")],
         [(1, "a")],
@@ -278,34 +279,34 @@ DIFFERENCES = (
         "`merge` of a table by a key: a null key",
         "matches nothing",
         "matches another null",
-        "it is what `merge_insert` and SQL say",
+        "`merge_insert` and SQL have the same rule.",
         _null_in_join,
         [(1, "a"), (None, None)],
         [(1, "a"), (None, "b")],
     ),
     Difference(
-        "`add_columns` with values: the rows, in a feed of changes",
-        "are no changed rows",
+        "`add_columns` with values: the rows in a feed of changes",
+        "count as unchanged",
         "all count as changed",
-        "who follows a table's changes has not to read all of it because it has one column more",
+        "A reader of a table's changes must not read all rows because the table has a new column.",
         _marks,
         0,
         1,
     ),
     Difference(
         "`alter_columns` of a date of the year 9999 to `timestamp[ns]`",
-        "an error, as for timestamps",
+        "raises an error, as for timestamps",
         "stores the year 1816",
-        "no cast wraps around ([casts](casts.md))",
+        "No cast wraps around ([casts](casts.md)).",
         _far_date,
         REFUSED,
         "stored",
     ),
     Difference(
         "`alter_columns` to an extension type",
-        "the column is of that type",
-        "the column is of the storage type",
-        "no type is lost in silence",
+        "gives the column that type",
+        "gives the column the storage type",
+        "No type is lost silently.",
         _extension_type,
         True,
         False,
@@ -313,17 +314,17 @@ DIFFERENCES = (
     Difference(
         "`update` of a decimal column with a number of more than 17 digits",
         "stores its digits",
-        "stores the double next to it",
-        "numbers in the text keep their digits ([filters](filters.md))",
+        "stores the nearest double",
+        "Numbers in the text keep their digits ([filters](filters.md)).",
         _exact_literal,
         "the number",
         "another one",
     ),
     Difference(
         "`add_columns` of an expression that is never null",
-        "the column takes nulls",
-        "the column takes none",
-        "rows that are written without it stay possible",
+        "makes a nullable column",
+        "makes a column that is not nullable",
+        "Later rows can still be written without the column.",
         _nullability,
         True,
         False,
@@ -331,8 +332,8 @@ DIFFERENCES = (
     Difference(
         "`when_matched_delete` together with `when_not_matched_by_source_delete(condition)`",
         "deletes both kinds of rows",
-        "an internal error",
-        "the two clauses do not touch each other",
+        "raises an internal error",
+        "The two clauses apply to different rows.",
         _two_deletes,
         [(2, "b")],
         REFUSED,
@@ -340,8 +341,8 @@ DIFFERENCES = (
     Difference(
         "`when_matched_update_all`: a function of a column, such as `length(source.v)`",
         "works",
-        "the column is not found",
-        "there is one filter language",
+        "does not find the column",
+        "All conditions have the same filter language.",
         _function_of_source,
         [(1, "long")],
         REFUSED,
@@ -349,84 +350,84 @@ DIFFERENCES = (
     Difference(
         '`merge_insert` with `write_mode("rewrite_columns")`: a source without rows',
         "changes nothing",
-        "an error, which says that the source has all columns",
-        "a batch of changes may be empty",
+        "raises an error, which says that the source has all columns",
+        "A batch of changes may be empty.",
         _no_rows_in_place,
         [(1, "a", 1)],
         REFUSED,
     ),
     Difference(
-        "`merge_insert`: a source whose types are others, such as `int32` for `int64`",
-        "cast, if no value changes; see [casts](casts.md)",
-        "an error",
-        "rows come from pandas, Spark and files, whose types are seldom exactly the table's",
+        "`merge_insert`: a source with other types, such as `int32` for `int64`",
+        "casts, if no value changes ([casts](casts.md))",
+        "raises an error",
+        "Rows come from pandas, Spark and files, whose types are seldom exactly the table's.",
         _other_type,
         [(1, "a"), (2, "b")],
         REFUSED,
     ),
     Difference(
-        "`merge_insert`: a source whose struct lacks fields of the table's",
-        "an error that names the fields",
-        "the fields that are there are updated, the others stay",
-        "a struct is one value, and a source that has lost a field of it is more often a mistake; "
-        "whole columns may be left out",
+        "`merge_insert`: a source whose struct lacks fields of the table's struct",
+        "raises an error that names the fields",
+        "updates the fields of the source, and keeps the others",
+        "A struct is one value, and a missing field is more often a mistake. Whole columns may be "
+        "left out.",
         _part_of_a_struct,
         REFUSED,
         [(1, {"a": 1, "b": 3})],
     ),
-    *OF_INPUTS,
-    *OF_SEARCHES,
+)
+_OF_VERSIONS = (
     Difference(
         "`delta` of a table without stable row ids",
-        "an error",
-        "no rows",
-        "no rows would mean that nothing changed",
+        "raises an error",
+        "returns no rows",
+        "No rows would mean that nothing changed.",
         _delta_without_ids,
         REFUSED,
         0,
     ),
     Difference(
         "a blob whose URI leads out of the dataset's folder, also by `..` or a link",
-        "an error that names the place, until `options.trusted_bases` lists it",
-        "is read",
-        "who hands over a dataset should not choose which files its reader shows",
+        "raises an error that names the location, until `options.trusted_bases` lists it",
+        "reads it",
+        "The author of a dataset must not choose which files its reader shows.",
         _blob_outside,
         REFUSED,
         b"secret",
     ),
     Difference(
         "automatic cleanup by settings that the user's lancekit did not write",
-        "a warning, until the user agrees once (`options.trusted_cleanup`)",
-        "versions go",
-        "who hands over a dataset should not choose what its writer loses",
+        "warns, until the user agrees once (`options.trusted_cleanup`)",
+        "removes versions",
+        "The author of a dataset must not choose which versions its writer loses.",
         _cleanup_of_others,
         3,
         2,
     ),
     Difference(
-        "`dataset(asof=)`: a time at which a version was the newest that was cleaned up",
-        "an error, which names the versions before and after it",
-        "the version before it",
-        "rows that were not there at that time would be taken for those that were",
+        "`dataset(asof=)`: a time whose newest version was cleaned up",
+        "raises an error, which names the versions before and after it",
+        "opens the version before it",
+        "The rows of that version are not the rows of that time.",
         _as_of_what_is_gone,
         REFUSED,
         1,
     ),
     Difference(
-        "`delta` up to a version that is not the handle's",
-        "rows as they were at its end version",
-        "rows as they are at the handle's version: what changed again later is missing, or "
-        "has later values",
-        "who follows a table's changes step by step gets each step whole, whenever they ask",
+        "`delta` up to a version other than the handle's",
+        "returns rows as of its end version",
+        "returns rows as of the handle's version: rows that changed again later are missing, or "
+        "have later values",
+        "Readers of a table's changes get each step whole, at any time.",
         _delta_at_its_end,
         [2, 3],
         [20],
     ),
     Difference(
         "a map whose type says that its keys are sorted",
-        "is written as any map; that they are sorted is not kept",
-        "an error",
-        "no value is lost",
+        "is written as any map, without that mark",
+        "raises an error",
+        "No value is lost.",
         _sorted_map,
         False,
         REFUSED,
@@ -434,54 +435,64 @@ DIFFERENCES = (
     Difference(
         "a detached commit to a table with the older names of manifests",
         "works",
-        "an error",
-        "such a version has a name of its own; pylance reads it",
+        "raises an error",
+        "A detached version has its own kind of name. pylance reads it.",
         _detached_on_old_names,
         2,
         REFUSED,
     ),
     Difference(
-        "a commit of an index whose files are not there",
-        "an error that names the index, and nothing is committed",
-        "is committed, and queries that use the index fail from then on",
-        "a version that cannot be read is no version",
+        "a commit of an index whose files do not exist",
+        "raises an error that names the index, and commits nothing",
+        "commits, and queries that use the index fail from then on",
+        "A version must be readable.",
         _index_without_files,
         REFUSED,
         2,
     ),
     Difference(
         "`to_batches` with a filter",
-        "batches are filled over the borders of files",
-        "each file has batches of its own, however few rows are left of it",
-        "a filter that leaves a row of each file would make as many batches as there are files; "
-        "without one, batches end with files in both",
+        "fills batches across the borders of files",
+        "makes separate batches for each file, even if few of its rows match",
+        "A filter that leaves one row of each file would make as many batches as files. Without a "
+        "filter, batches end with files in both libraries.",
         _filtered_batches,
         [4],
         [1, 1, 1, 1],
     ),
-    *OF_FILES,
-    *OF_SHARDS,
 )
+#: by the heading of their table
+_SECTIONS: dict[str, tuple[Difference, ...]] = {
+    "Merges, updates and columns": _OF_CHANGES,
+    "Rows to write": OF_INPUTS,
+    "Filters, searches and indices": OF_SEARCHES,
+    "Versions, commits and trust": _OF_VERSIONS,
+    "Types, blobs and data files": OF_FILES,
+    "Write-ahead logs": OF_SHARDS,
+}
+DIFFERENCES = tuple(chain.from_iterable(_SECTIONS.values()))
 
 _HEAD = """\
 # Where operations differ from pylance
 
-Every operation is compared with pylance 14.0.2 and with a plain model, alone and in random
-histories, in this process and on Spark: rows, row ids, versions of rows, schemas and counts are
-equal, except for these. What else pylance offers is in [its own list](pylance-coverage.md); how
-concurrent changes meet is in [conflicts](conflicts.md).
+The tables list the cases in which lancekit and pylance 14.0.2 give different results on purpose,
+with the reason. Otherwise rows, row ids, versions of rows, schemas and counts are equal. Tests
+compare every operation with pylance and with a plain model, alone and in random histories, in this
+process and on Spark.
 
-This page is generated from `tests/support/listed_differences.py`; a test shows every line of it
-with both libraries.
+See also: [pylance's names that lancekit supports](pylance-coverage.md), and [conflicts between
+concurrent changes](conflicts.md).
 
-| what | lancekit | pylance | why |
-|---|---|---|---|
+This page is generated from `tests/support/listed_differences.py`. A test shows every line with both
+libraries.
 """
 
 
 def _lines() -> Iterable[str]:
-    for one in DIFFERENCES:
-        yield f"| {one.what} | {one.here} | {one.there} | {one.why} |\n"
+    for heading, differences in _SECTIONS.items():
+        yield f"\n## {heading}\n\n| case | lancekit | pylance | reason |\n|---|---|---|---|\n"
+        for one in differences:
+            yield f"| {one.what} | {one.here} | {one.there} | {one.why} |\n"
 
 
 def document() -> str:
