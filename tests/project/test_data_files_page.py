@@ -128,9 +128,9 @@ def test_choices(label, values, in_20, in_21, in_22):
 
 
 def test_the_table_of_choices_is_whole():
-    assert [re.sub(r" \(\"full-zip\"\)", "", row) for row in cells("What is chosen")] == [
-        label for label, *_ in CHOICES
-    ]
+    assert [
+        re.sub(r" \(\"full-zip\"\)", "", row) for row in cells("Encodings that the writer chooses")
+    ] == [label for label, *_ in CHOICES]
 
 
 LONG = [line * 9 for line in text(100, 300)]
@@ -167,7 +167,7 @@ def test_metadata_are_heeded(options, values, words):
 
 
 def test_every_key_is_in_the_table():
-    keys = {key.strip("`") for key in cells("What field metadata ask for")} - {""}
+    keys = {key.strip("`") for key in cells("Metadata keys of a column")} - {""}
     assert keys == {
         f"lance-encoding:{name}"
         for name in (
@@ -251,7 +251,7 @@ REFUSED = {
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_refusals(label, place):
     version = ("2.0", "2.1", "2.2")[place]
-    said = cells("What is refused")[label][place]
+    said = cells("Types that cannot be written")[label][place]
     for table in REFUSED[label]:
         try:
             ds = lk.write_dataset(
@@ -266,7 +266,9 @@ def test_refusals(label, place):
 
 
 def test_packed_structs_have_a_size():
-    assert cells("What is refused")["Packed structs of numbers"][1] == "up to 4,080 bytes"
+    assert (
+        cells("Types that cannot be written")["Packed structs of numbers"][1] == "up to 4,080 bytes"
+    )
     row = dict.fromkeys((field.name for field in MANY), 1.0)
     encoding(column([row], MANY, **PACKED), "2.2")
     with pytest.raises(UnsupportedTypeError, match="4096 bytes"):
@@ -274,4 +276,4 @@ def test_packed_structs_have_a_size():
 
 
 def test_every_refusal_is_tried():
-    assert list(cells("What is refused")) == list(REFUSED)
+    assert list(cells("Types that cannot be written")) == list(REFUSED)
