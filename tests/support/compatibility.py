@@ -165,40 +165,44 @@ def document() -> str:
 _HEAD = f"""\
 # Which releases read what lancekit writes
 
-For each thing that changes what is on disk: the oldest release of pylance from which on all that
-were tried read such a table of lancekit's to the last bit, and write it on. To write it on is to
-append rows and delete one, after which lancekit finds all rows, and the thing itself, still there.
-Tried were {", ".join(TRIED)}.
+The tables list features of the tables and files that lancekit writes. For each feature they name
+the oldest release of pylance from which on all tested releases succeed:
 
-A release that is too old refuses, with an error. Where it does something else without one, that
-stands in brackets as "wrong".
+- **Read from**: the release reads a table of lancekit's with this feature, to the last bit.
+- **Written from**: the release appends rows to the table and deletes a row. lancekit then finds all
+  rows, and the feature is still there.
 
-0.16.0 takes the oldest version of a table for its newest, unless the manifests are named by their
+Tested releases: {", ".join(TRIED)}.
+An older release raises an error. If it returns another result without an error, the table says
+"wrong" in brackets.
+
+0.16.0 opens the oldest version of a table as its newest, unless the manifests are named by their
 numbers (`enable_v2_manifest_paths=False`).
 
-The other direction needs no table: lancekit reads what releases from 0.16.0 on wrote in storage
-versions 2.0, 2.1 and 2.2. `make torture` has {len(RELEASES)} of them write every type in every
-pattern of nulls and values, and compares; [data files](data-files.md) has what is peculiar to some.
+In the other direction, lancekit reads all files that releases from 0.16.0 on wrote in storage
+versions 2.0, 2.1 and 2.2. `make torture` compares them: {len(RELEASES)} releases write every type
+in every pattern of nulls and values. [Data files](data-files.md#files-of-other-releases) lists the
+peculiarities of some releases.
 
-| Storage version | not called unstable from | `"stable"` means it from |
+| Storage version | No longer called unstable from | `"stable"` selects it from |
 |-|-|-|
 | 2.0 | 0.16.0 | 0.16.0 |
 | 2.1 | 0.38.1 | 6.0.0 |
 | 2.2 | 3.0.0 | 12.0.0 |
 
-pylance 14 writes some tables that older releases do not open, and that lancekit reads and changes:
+pylance 14 writes some tables that older releases do not open. lancekit reads and changes them:
 
 | What | Flag | 4.0.0, 9.0.1 | 14.0.2 |
 |-|-|-|-|
-| blobs of both versions | 256 | refuse | reads, appends and deletes alone |
+| blobs of both versions | 256 | refuse | only reads, appends and deletes |
 | row ids and row versions in columns of data files | 2048 | an internal error | reads and writes |
 | managed blobs | 16384 | refuse | reads and writes |
 
-When lancekit has compacted all fragments with such columns, older releases open the table again.
-After a compaction by lancekit 14.0.2 changes tables with blobs of both versions in every way.
+After lancekit has compacted all fragments with such columns, older releases open the table again.
+Then 14.0.2 also changes tables with blobs of both versions in every way.
 
-This page is generated from `tests/data/compatibility.json`, which
-`python -m tests.support.compatibility` measures; `make torture` measures it again."""
+This page is generated from `tests/data/compatibility.json`.
+`python -m tests.support.compatibility` measures these data, and `make torture` checks them."""
 
 
 def main() -> None:
