@@ -23,10 +23,10 @@ nullable, as long as it has no nulls.
 _CASTS = """
 ## `CAST`, `update` and `alter_columns`
 
-This table applies to `CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp`, `to_date`,
-and to the values of `update` and `add_columns`. `alter_columns` makes the marked casts, as in
-pylance. A value beyond the target's range is an error, or null from `TRY_CAST`: no value wraps
-around. `lancekit._casts` has the table as data.
+This table applies to `CAST`, `TRY_CAST`, `arrow_cast`, `arrow_try_cast`, `to_timestamp` and
+`to_date`. It also applies to the values of `update` and `add_columns`. As in pylance,
+`alter_columns` makes the marked casts. A value beyond the target's range is an error, or null from
+`TRY_CAST`: no value wraps around. `lancekit._casts` has the table as data.
 
 | from | to | the value | `alter_columns` |
 |---|---|---|---|
@@ -34,7 +34,7 @@ around. `lancekit._casts` has the table as data.
 """
 
 _DIGITS = {
-    "kept": "stays as it is",
+    "kept": "is unchanged",
     "cut": "is cut off after the target's last digit",
     "rounded": "is rounded to the target's scale, halves away from zero",
     "nearest": "becomes the nearest float",
@@ -52,8 +52,8 @@ _AFTER_CASTS = """
   unit are cut off, and blanks around numbers and moments are ignored.
 - Years before -32767 and after 32767 cannot be written as text.
 - `alter_columns` to an extension type, such as `pa.uuid()`, casts to its storage type. To any other
-  type, it makes the column a plain one. JSON and blobs have storage forms of their own: only a
-  column of null can become one of these types, and they cannot become another type.
+  type, it makes the column a plain one. JSON and blobs have special storage forms. They cannot
+  become another type, and only a column of null can become JSON or blobs.
 """
 
 _VALUES = """
@@ -67,11 +67,15 @@ dropped.
 ## Python's values
 
 Data with types keeps them: Arrow data, NumPy arrays, the typed columns of pandas and Polars. Lists
-of dicts, dicts of lists and pandas columns of objects hold Python values. These first get a type
-that holds all of them exactly, and are then cast by the table above, to the dataset's types or to
-`schema=`. So nanoseconds are kept, and a date among datetimes becomes its midnight. Three cases
-are errors, with the column, row and value: a fraction in a column of integers, a time of day in a
-column of dates, and a field that a struct lacks.
+of dicts, dicts of lists and pandas columns of objects hold Python values. Such values first get a
+type that holds every value exactly. The table above then casts them to the dataset's types or to
+`schema=`. So nanoseconds are kept, and a date among datetimes becomes its midnight.
+
+Three cases are errors, with the column, row and value:
+
+- a fraction in a column of integers,
+- a time of day in a column of dates,
+- a field that a struct lacks.
 
 | values | become |
 |---|---|
@@ -105,21 +109,21 @@ _MORE = """
 Python has only one width of floats. If the dataset or `schema=` has a narrower one, floats in
 Python's rows, and in arrays within these rows, are rounded to it. Every call that takes rows does
 this, and rounds like SQL. A float that would become infinite is an error. An integer among the
-floats must keep its value. Typed columns, such as the columns of a frame, are cast by the table
-above: a float that would change is an error like any other value.
+floats must keep its value. The table above casts typed columns, such as the columns of a frame. A
+float there that would change is an error, like any other value.
 
 ## Dictionaries
 
 The values of a dictionary can have a type with a plain name in the format: numbers, booleans, text
-and bytes. A new column with a dictionary of dates, times, timestamps, durations, decimals,
-`fixed_size_binary` or nested values is an error in every version of data files, because no release
-could read it. Cast such a column to the type of the values. If the dataset or `schema=` has that
-plain type, the dictionary is stored as plain values, by the table above.
+and bytes. In a new column, dictionaries of dates, times, timestamps, durations, decimals,
+`fixed_size_binary` or nested values are an error. This holds for every version of data files,
+because no release could read them. Cast such a column to the type of the values. If the dataset or
+`schema=` has that plain type, the dictionary is stored as plain values, by the table above.
 
 Keys of 8 or 16 bits must distinguish all values of a data file. If the incoming rows have more
 categories, unused values are dropped, and rows with further values go to another file. The same
-holds for a [write-ahead log](mem-wal.md). In two cases there is no other file, and too many values
-are an error: new columns, which are beside all rows of a fragment, and the list of a single row.
+holds for a [write-ahead log](mem-wal.md). A new column belongs to all rows of a fragment, and
+the list of a single row to one file: there, too many values are an error.
 
 ## The index of a pandas frame
 
