@@ -92,8 +92,10 @@ def keyed_table(draw: Draw, schema: pa.Schema, on: Sequence[str], *, nulls: bool
     )
     found = draw(st.lists(keys, max_size=6, unique=True))
     if nulls and all(schema.field(name).nullable for name in on):
-        some = st.tuples(*(st.sampled_from(_pool(schema.field(name))) for name in on))
-        found += draw(st.lists(some.filter(lambda key: None in key), max_size=2))
+        for _ in range(draw(st.integers(0, 2))):
+            empty = draw(st.sampled_from(on))
+            pools = [[None] if name == empty else _pool(schema.field(name)) for name in on]
+            found.append(tuple(draw(st.sampled_from(pool)) for pool in pools))
     rows = [
         _row(schema, draw(st.integers(0, 9999))) | dict(zip(on, key, strict=True))
         for key in draw(st.permutations(found))
