@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 #: more threads would only compete for memory bandwidth
 _DECODING_THREADS = 8
+
+
+def open_flags(*names: str) -> int:
+    """Return flags of `os.open` by name, without flags that this system does not have."""
+    return reduce(or_, (getattr(os, name, 0) for name in names))
 
 
 def processors() -> int:

@@ -6,7 +6,6 @@ the file and its folder belong to this user, nobody else can write to them, and 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import sys
@@ -181,6 +180,8 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
         lock = os.open(f"{path.name}.lock", flags, 0o600, dir_fd=folder)
     finally:
         os.close(folder)
+    import fcntl  # not on Windows
+
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield lock

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
+from lancekit._machine import open_flags
 from lancekit._storage.base import Bytes, temporary_name
 from lancekit._storage.folders import flush_folder, opened, opened_for
 from lancekit._storage.mapped import reading, writing
@@ -22,11 +23,11 @@ from lancekit.errors import StorageError
 #: small pieces are buffered; larger ones are written directly
 BUFFER_BYTES = 1 << 16
 
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE = open_flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_CLOEXEC")
+IN_PLACE = open_flags("O_WRONLY", "O_CREAT", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
 
 #: opens a file without a name; Linux supports this on most of its file systems
-_UNNAMED: int = getattr(os, "O_TMPFILE", 0)
+_UNNAMED = open_flags("O_TMPFILE")
 
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lancekit._machine import open_flags
 from lancekit._storage.base import ObjectInfo
 from lancekit.errors import StorageError
 
@@ -24,7 +25,7 @@ DEEPEST = 100
 A branch's folder has as many parts as its name, whose reference is one file name of 255 bytes.
 """
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = open_flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
 #: attempts to empty a folder that others fill meanwhile
 _TRIES = 5
 

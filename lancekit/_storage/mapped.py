@@ -15,6 +15,7 @@ from threading import get_ident
 
 import pyarrow as pa
 
+from lancekit._machine import open_flags
 from lancekit._storage.base import file_identity
 from lancekit.errors import CorruptFileError, LancekitError, StorageError
 
@@ -125,7 +126,7 @@ def release_memory(mapped: pa.Buffer) -> None:
 # be regular, and never more than its size.
 
 # without O_NONBLOCK, opening a FIFO waits
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ = open_flags("O_RDONLY", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",

@@ -12,7 +12,12 @@ from lancekit._checked import is_writable
 from lancekit._legible import shown
 from lancekit._storage.base import SCHEMES, Store, check_options, split
 from lancekit._storage.local import LocalStore
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+    UntrustedBaseError,
+)
 from lancekit.options import options
 
 # A single letter before the colon is a Windows drive.
@@ -50,6 +55,7 @@ def open_store(
     storage_options: credentials and settings of an object store; local paths need none.
 
     Raises InvalidArgumentError: the URI or an option cannot be used.
+    Raises StorageError: a local path, on a system such as Windows.
 
     Examples
     --------
@@ -72,6 +78,11 @@ def open_store(
         )
     scheme = _scheme(text)
     if scheme == "file":
+        if os.open not in os.supports_dir_fd:
+            raise StorageError(
+                f"This system cannot open files relative to a folder, as {shown(text)} requires.",
+                hint="On Windows, use the Windows Subsystem for Linux, or a table in a store.",
+            )
         return LocalStore(_local_path(text))
     if scheme in SCHEMES:
         from lancekit._storage.objects import ObstoreStore

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from lancekit._storage.local import LocalStore
@@ -138,3 +141,31 @@ def test_brackets_that_hold_no_address(place, tmp_path):
         open_store(place)
     with pytest.raises((InvalidArgumentError, UntrustedBaseError)):
         open_base(place, LocalStore(tmp_path))
+
+
+def test_a_system_without_folders_in_calls_of_files() -> None:
+    """Windows has none of these: all modules load there, and tables in memory work."""
+    program = """
+import importlib, os, pkgutil, sys
+for name in ("O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_TMPFILE"):
+    delattr(os, name)
+for name in ("fork", "getuid", "geteuid", "sched_getaffinity"):
+    delattr(os, name)
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+os.supports_dir_fd = set()
+import lancekit as lk
+for module in pkgutil.walk_packages(lk.__path__, "lancekit."):
+    importlib.import_module(module.name)
+ds = lk.write_dataset({"id": [1, 2]}, "memory://elsewhere")
+ds.delete("id = 1")
+assert ds.to_table().to_pydict() == {"id": [2]}
+try:
+    lk.dataset("x.lance")
+except lk.errors.StorageError as error:
+    print(error.hint)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("On Windows, use the Windows Subsystem for Linux")
