@@ -133,7 +133,7 @@ class Lineage(Handle):
     ) -> Bisection:
         """Find the first bad version, between a good and a bad one, by binary search.
 
-        Among 1,000 versions the condition is evaluated for ten, once each.
+        For 1,000 versions the condition is evaluated at most 12 times, if it raises for none.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class Lineage(Handle):
             version is good.  Or text: a filter that all rows of a good version match, such as
             ``"delay >= -120"``, or a condition on aggregates: ``"count(DISTINCT id) = count(*)"``.
             If it raises, the version is skipped, and others are tested instead.  The result names
-            skipped versions that leave it in doubt.
+            skipped versions that could be the first bad one.
         good, bad
             Versions of one branch, by number, tag, time or handle.  By default the oldest readable
             version, and this handle's.

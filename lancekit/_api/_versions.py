@@ -194,7 +194,7 @@ class Versions(Handle):
         VersionNotFoundError
             The version or its predecessor does not exist.
         SchemaMismatchError
-            The version changed the columns.
+            A later version changed a column in a different way than the version.
 
         Examples
         --------

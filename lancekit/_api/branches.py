@@ -139,7 +139,7 @@ class Branches(Displayed):
         BranchNotFoundError, VersionNotFoundError
             The branch, the version or its predecessor does not exist.
         SchemaMismatchError
-            The version changed the columns.
+            Both sides changed a column in different ways.
 
         Examples
         --------
@@ -274,7 +274,7 @@ class Branches(Displayed):
         VersionNotFoundError
             The merge base was cleaned up.
         SchemaMismatchError
-            Columns changed, too.
+            Both branches changed a column in different ways.
         DuplicateKeysError
             One branch set a primary key, and the other has rows with duplicate keys.
 
@@ -465,7 +465,7 @@ class BranchComparison(Displayed):
         InvalidArgumentError
             There is no key that identifies rows.
         SchemaMismatchError
-            Columns changed, too.
+            It is unknown whether a column was renamed.
         """
         return Conflicts(planned(self._change, self._ours, self._how))
 

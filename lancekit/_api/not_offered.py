@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from lancekit.errors import NotOfferedAttributeError
 
-_INDEX = "lancekit has only scalar indices"
 _SESSION = "there is no session object: the process has one cache, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
 _NEVER = "pylance refuses it, too"
@@ -86,13 +85,8 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "scan_batches": "pylance's own always raises; use to_batches()",
     },
     "ScannerBuilder": {
-        **dict.fromkeys(
-            [
-                "minhash_search",
-                "with_index_segments",
-            ],
-            _INDEX,
-        ),
+        "minhash_search": "lancekit has no MinHash index",
+        "with_index_segments": "a search uses all segments of an index",
         "row_addr_prefilter": "use a filter on _rowaddr",
         "substrait_aggregate": _PLAN,
     },
