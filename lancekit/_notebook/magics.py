@@ -133,7 +133,9 @@ def _flags(line: str) -> _Flags:
     found = dict[str, Any]()
     for word in words:
         flag, equals, value = word.partition("=")
-        if flag not in FLAGS or (flag in _SWITCHES and equals):
+        if flag in _SWITCHES and equals:
+            raise _usage(f"{flag} takes no value, got {clean(value)!r}.")
+        if flag not in FLAGS:
             raise _usage(f"Unknown %%lance flag: {clean(word)!r}.")
         name, read = FLAGS[flag]
         if name in found:

@@ -140,8 +140,8 @@ WRONG = {
     "--limit many": "--limit needs a number of rows, got",
     "--at ''": "--at needs a version or a tag, got",
     "--limit 1 --limit 2": "Repeated %%lance flag: --limit",
-    "--preview=1": "Unknown %%lance flag: '--preview=1'",
-    "--include-mem-wal=1": "Unknown %%lance flag: '--include-mem-wal=1'",
+    "--preview=1": "--preview takes no value, got '1'",
+    "--include-mem-wal=1": "--include-mem-wal takes no value, got '1'",
     "--at '1": "unclosed quote",
     "\u202enosuch": "Unknown %%lance flag",
 }
