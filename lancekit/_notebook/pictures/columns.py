@@ -78,8 +78,8 @@ def columns_picture(
     found.sort(key=lambda one: -one.value)
     about = sides[0].about, sides[1].about
     name, least = _MEASURES[measure]
-    title = f"Columns of {place_of(new).name}, {sides[0].reference} to {sides[1].reference}"
-    caption = f"{sides[0].words}; {sides[1].words}; {name}, drift from {least:g}" + (
+    title = f"Columns of {place_of(new).name}, {sides[0].reference} → {sides[1].reference}"
+    caption = f"{sides[0].words}; {sides[1].words}; {name}, drift at {least:g} or more" + (
         f"; {plural(unread, 'more column')}: columns=[...]" if unread else ""
     )
     shown = found[: 1 if ax is not None and not several(ax) else _DRAWN]
@@ -93,7 +93,7 @@ def columns_picture(
         if not canvas.given:
             more = "; filled: new, dashed or hatched: old"
             if len(found) > len(shown):
-                more += f"; {count(len(found) - len(shown))} that differ less are not drawn"
+                more += f"; {plural(len(found) - len(shown), 'column')} with less drift not drawn"
             canvas.figure.supxlabel(
                 _wrapped(caption + more),
                 x=0.012, ha="left", fontsize=9, color=canvas.colours.quiet, parse_math=False,
@@ -181,7 +181,7 @@ def _draw(axes: Axes, one: _Compared, canvas: Canvas, about: str) -> None:
         axes.set_xticks(ends, [_value(value, one.kind) for value in ends])
         for text, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
             text.set(ha=side)
-    mark = "▲ drift" if one.drifted else "same"
+    mark = "▲ drift" if one.drifted else "no drift"
     axes.set_title(
         f"{cut(clean(one.name), _NAME)}\n{one.measure.upper()} {about}{one.value:.2f} {mark}",
         loc="left", fontsize=9.5, pad=4, parse_math=False,
@@ -232,9 +232,9 @@ def _day(seconds: float) -> str:
 
 def _alt(found: Sequence[_Compared], caption: str, about: str) -> str:
     drifted = [f"{clean(one.name)} ({about}{one.value:.2f})" for one in found if one.drifted]
-    drift = f"drifted: {listing(drifted, 10)}" if drifted else "none drifted"
+    drift = f"drift in {listing(drifted, 10)}" if drifted else "no drift"
     compared = plural(len(found), "column")
-    legend = "The old side is dashed or hatched, the new one filled"
+    legend = "The old side is dashed or hatched, the new side filled"
     return f"{compared} compared, {drift}. {legend}. Read: {caption}."
 
 

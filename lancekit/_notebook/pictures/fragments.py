@@ -98,8 +98,8 @@ def fragments_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
 
 def _below(number: int) -> str:
     if number <= _BINS:
-        return "fragments, in their order"
-    return f"fragments, in their order; {count(-(-number // _BINS))} to a column, their mean"
+        return "fragments in table order"
+    return f"fragments in table order; a bar is the mean of {count(-(-number // _BINS))}"
 
 
 # ---- reading
@@ -145,7 +145,7 @@ def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ..
         options = CompactionOptions.parse({}, snapshot.manifest.config)
         plan = plan_compaction(snapshot, options)
     except LancekitError as error:
-        return _Strip(name, kinds, "not known"), (clean(error.message),)
+        return _Strip(name, kinds, "unknown"), (clean(error.message),)
     order = {int(id_): at for at, id_ in enumerate(ids)}
     into = 0
     for turn, task in enumerate(plan.tasks):
@@ -158,7 +158,7 @@ def _compaction(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, tuple[str, ..
     words = f"{plural(number, 'fragment')} into about {count(into)}" if number else "nothing to do"
     short = f"{count(number)} into {count(into)}" if number else "nothing"
     if left:
-        words += f"; {count(len(left))} left to indices"
+        words += f"; {count(len(left))} skipped, since indices cover them"
     return _Strip(name, kinds, words, short), ()
 
 
@@ -190,7 +190,7 @@ def _layout(snapshot: Snapshot) -> tuple[_Strip, ...]:
         own = places[which, group[0]]
         summary = listing((f"file {number}" for number in np.unique(own[own > 0]).tolist()), 3)
         absent = int((own == 0).sum())
-        summary += f"; in none of {plural(absent, 'fragment')}" if absent else ""
+        summary += f"; missing in {plural(absent, 'fragment')}" if absent else ""
         strips.append(_Strip(f"{name}{more}", own, summary))
     return tuple(strips)
 
@@ -248,7 +248,7 @@ def _draw_bytes(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> None
     axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
     axes.set_axisbelow(True)
     bytes_axis(axes.yaxis, top, 2)
-    label(axes, "bytes of data files", canvas.colours)
+    label(axes, "size of data files", canvas.colours)
 
 
 def _draw_strips(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> None:
@@ -278,7 +278,7 @@ def _draw_strips(axes: Axes, found: _Map, edges: Numbers, canvas: Canvas) -> Non
         )  # fmt: skip
     axes.set_yticks(range(len(strips)), [strip.name for strip, _ in strips])
     axes.set_ylim(len(strips) - 0.45, -0.55)
-    label(axes, "what a compaction puts together; index cover; columns by file", canvas.colours)
+    label(axes, "compaction plan; index coverage; columns by data file", canvas.colours)
 
 
 def _runs(share: Shares, edges: Numbers, y: float) -> list[tuple[float, float, float, float]]:
@@ -306,9 +306,9 @@ def _alt(found: _Map) -> str:
     if len(found):
         low, middle, high = (int(np.quantile(found.rows, q)) for q in (0, 0.5, 1))
         sentences.append(
-            f"Rows of a fragment: {count(low)} to {count(high)}, in the middle {count(middle)}."
+            f"Rows per fragment: {count(low)} to {count(high)}, median {count(middle)}."
         )
-    sentences.append(f"A compaction: {found.compaction.summary}.")
+    sentences.append(f"Compaction: {found.compaction.summary}.")
     sentences += [f"{strip.name} covers {strip.summary}." for strip in found.cover]
     return " ".join([*sentences, *found.notes])
 
@@ -316,7 +316,7 @@ def _alt(found: _Map) -> str:
 def _text(title: str, found: _Map) -> str:
     shape = [
         ("rows", sparkline(found.rows.tolist()), plural(int(found.rows.sum()), "row")),
-        ("bytes", sparkline(found.bytes.tolist()), size(int(found.bytes.sum()))),
+        ("size", sparkline(found.bytes.tolist()), size(int(found.bytes.sum()))),
     ]
     if found.deleted.any():
         gone = int(found.deleted.sum())

@@ -45,8 +45,8 @@ def _alt(lanes: _Lanes) -> str:
     for link in merges[:5]:
         (target, into), (source, of) = link.ends
         names = graph.tracks[source].name, graph.tracks[target].name
-        done = "merged" if link.kind == "merge" else "taken over"
-        sentences.append(f"{names[0]}:{of} {done} by {names[1]}:{into}.")
+        done = "merged" if link.kind == "merge" else "fast-forwarded"
+        sentences.append(f"{names[0]}:{of} {done} into {names[1]}:{into}.")
     return " ".join([*sentences, *(f"{note}." for note in graph.notes)])
 
 
@@ -172,7 +172,7 @@ def _text(node: Node) -> str:
 
 def render_text(lanes: _Lanes, title: str) -> str:
     """Return the graph as lines of text."""
-    lines = [f"{title}; heads first"]
+    lines = [f"{title}; newest first"]
     for at, row in enumerate(lanes.rows):
         lines += _forks(lanes, at)
         beside = "┊" if row.node.is_run else "●"

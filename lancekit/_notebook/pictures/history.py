@@ -201,7 +201,7 @@ def _bytes(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None
     _grown(axes, branches, where, canvas, lambda v: v.total_bytes)
     top = max((v.total_bytes for one in branches for v in one.versions), default=0)
     bytes_axis(axes.yaxis, top)
-    label(axes, "bytes of data files", canvas.colours)
+    label(axes, "size of data files", canvas.colours)
 
 
 def _operations(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
@@ -221,7 +221,7 @@ def _operations(axes: Axes, branches: Branches, where: Where, canvas: Canvas) ->
     axes.set_ylim(len(words) - 0.4, -0.6)
     axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
     axes.set_axisbelow(True)
-    label(axes, "operations (hollow: rows stay as they are)", canvas.colours)
+    label(axes, "operations (hollow: no row changes)", canvas.colours)
 
 
 def _word(version: Version) -> str:
@@ -284,7 +284,7 @@ def _text(title: str, branches: Branches, left: int) -> str:
         name, shown = clean(branch.name), _shown(branch)
         for what, of, say in (
             ("rows", [v.num_rows for v in branch.versions], count),
-            ("bytes", [v.total_bytes for v in branch.versions], size),
+            ("size", [v.total_bytes for v in branch.versions], size),
         ):
             rows.append((name, shown, what, sparkline(of, 40), f"{say(of[0])} to {say(of[-1])}"))
             name = shown = ""
@@ -292,8 +292,9 @@ def _text(title: str, branches: Branches, left: int) -> str:
         for v in branch.versions:
             done[_word(v)] = done.get(_word(v), 0) + 1
         most = sorted(done, key=lambda word: -done[word])
-        rows.append(("", "", "did", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
-        rows.append(("", "", "from", f"{moment(first.timestamp)} to {moment(last.timestamp)}", ""))
+        rows.append(("", "", "operations", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
+        times = f"{moment(first.timestamp)} to {moment(last.timestamp)}"
+        rows.append(("", "", "committed", times, ""))
         tags = [
             f"{tag} at {v.version}"
             for v in branch.versions
@@ -322,13 +323,13 @@ def diff_picture(diff: DatasetDiff, *, ax: Axes | None = None) -> Picture:
     }
     changed = {name: number for name, number in cells.items() if number}
     most = sorted(changed, key=lambda name: -changed[name])[:_BARS]
-    title = f"What changed, {ref(*diff.old)} to {ref(*diff.new)}"
+    title = f"Diff {ref(*diff.old)} → {ref(*diff.new)}"
     first = f"columns by changed values ({count(len(changed))} of {count(len(cells))} changed)"
 
     def paint(canvas: Canvas) -> None:
         bars, *others = reversed(canvas.axes) if canvas.given else canvas.axes[::-1]
         _draw_bars(bars, most, changed, canvas)
-        label(bars, first if len(changed) <= _BARS else f"{first}, the most", canvas.colours)
+        label(bars, first if len(changed) <= _BARS else f"{first}, most first", canvas.colours)
         if others:
             _draw_strip(others[0], list(cells.values()), counts.updated, canvas)
         if others[1:]:
@@ -378,8 +379,8 @@ def _draw_strip(axes: Axes, cells: Sequence[int], updated: int, canvas: Canvas) 
     axes.set_ylim(0, 1)
     axes.set_yticks([])
     count_axis(axes.xaxis, 8)
-    cells_of = f", {count(step)} to a cell" if step > 1 else ""
-    words = f"all columns in their order{cells_of}; strong: in many of the updated rows"
+    cells_of = f", {count(step)} per cell" if step > 1 else ""
+    words = f"all columns in schema order{cells_of}; stronger colour: changed in more rows"
     label(axes, words, canvas.colours)
 
 
@@ -425,7 +426,7 @@ def _heat_text(
     lines = columns([(_sign(n), gauge(v / top), count(v)) for n, v in rows.items()])
     lines.append(f"{count(len(changed))} of {plural(len(cells), 'column')} changed")
     if changed:
-        lines.append(f"all of them  {sparkline(list(cells.values()), 60)}")
+        lines.append(f"all columns  {sparkline(list(cells.values()), 60)}")
         high = max(changed.values())
         lines += columns([(clean(n), gauge(changed[n] / high), count(changed[n])) for n in most])
     if len(changed) > len(most):

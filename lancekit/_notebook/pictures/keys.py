@@ -58,10 +58,10 @@ class FilterFacts:
     def words(self) -> str:
         """The description of the filter in words."""
         if self.exact:
-            return f"exact, {plural(self.keys, 'key')}, never errs"
+            return f"exact, {plural(self.keys, 'key')}, no false positives"
         if not len(self.fill):
-            return "says nothing: any key may be in it"
-        share = f"{self.fill.mean():.2%} full, errs {_rate(self.error_rate)}"
+            return "empty: it may have any key"
+        share = f"{self.fill.mean():.2%} full, false positives: {_rate(self.error_rate)}"
         return f"Bloom filter, about {plural(self.keys, 'key')}, {share}"
 
 
@@ -101,9 +101,9 @@ def key_filters_picture(
     shared = _shared(ds, [one for _, one in found]) if len(found) > 1 else None
     sentences = [f"{one.name}: {one.words}" for one in facts]
     if shared is not None:
-        sentences.append(f"in common: {_common(shared)}")
+        sentences.append(f"common keys: {_common(shared)}")
     if not facts:
-        sentences = [f"none in the newest {plural(_LOOKED, 'version')}"]
+        sentences = [f"no key filter in the newest {plural(_LOOKED, 'version')}"]
 
     def paint(canvas: Canvas) -> None:
         colours = canvas.colours.series
@@ -113,7 +113,7 @@ def key_filters_picture(
             axes.set_xlabel(_below(one), color=canvas.colours.text, fontsize=9.5)
         if shared is not None and len(canvas.axes) > 2:
             _draw_common(canvas.axes[2], [one for _, one in found], canvas)
-            label(canvas.axes[2], "blocks that both set", canvas.colours)
+            label(canvas.axes[2], "blocks set in both", canvas.colours)
             word = "certain" if shared.certain else "possible" if shared.possible else "none"
             canvas.axes[2].set_xlabel(
                 f"common keys: {word}", color=canvas.colours.text, fontsize=9.5
@@ -166,26 +166,24 @@ def _shared(ds: LanceDataset, found: Sequence[KeyFilter]) -> SharedKeys:
 
 def _common(shared: SharedKeys) -> str:
     if not shared.possible:
-        return "certainly no key"
-    keys = plural(len(shared.hashes), "key")
-    if shared.certain:
-        return f"certainly {keys}"
-    return f"possibly {keys if len(shared.hashes) else 'some keys'} ({clean(shared.why)})"
+        return "none"
+    keys = count(len(shared.hashes)) if len(shared.hashes) else "some"
+    return keys if shared.certain else f"possibly {keys} ({clean(shared.why)})"
 
 
 def _rate(share: float) -> str:
     if share <= _RARE:
-        return "less than once in a billion"
-    return f"once in {count(round(1 / share))}" if share < 0.5 else f"{share:.0%} of the time"
+        return "less than 1 in a billion"
+    return f"1 in {count(round(1 / share))}" if share < 0.5 else f"{share:.0%}"
 
 
 def _below(one: FilterFacts) -> str:
     if one.exact:
-        return f"{plural(one.keys, 'key')}, never errs"
+        return f"{plural(one.keys, 'key')},\nno false positives"
     if not len(one.fill):
-        return "says nothing"
+        return "empty"
     rate = _rate(one.error_rate).replace("less than ", "< ")
-    return f"~{plural(one.keys, 'key')}, {one.fill.mean():.1%} full,\nerrs {rate}"
+    return f"~{plural(one.keys, 'key')}, {one.fill.mean():.1%} full,\nerrors {rate}"
 
 
 # ---- drawing

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: shards drawn (those with the most rows to merge), newest generations of each, characters of an id
 _SHARDS, _GENERATIONS, _ID = 20, 24, 8
-_KEY = "left: filled: merged; hatched: to be merged; outlined: the log"
+_KEY = "filled: merged; hatched: to merge; outlined: log"
 
 
 def mem_wal_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
@@ -33,7 +33,7 @@ def mem_wal_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
     every = ds.mem_wal_shards()
     shards = sorted(every, key=lambda one: (-_lag(one), -one.log_entries, one.shard_id))[:_SHARDS]
     title = f"Write-ahead logs of {place_of(ds).name}, {ref(ds.branch, ds.version)}"
-    notes = [f"{count(len(shards))} of {count(len(every))} shards, those that lag most"]
+    notes = [f"{count(len(shards))} of {count(len(every))} shards, most rows to merge first"]
     notes = notes if len(every) > len(shards) else []
 
     def paint(canvas: Canvas) -> None:
@@ -42,7 +42,7 @@ def mem_wal_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
         label(left, "generations", canvas.colours)
         if right:
             _draw_lag(right[0], shards, canvas)
-            label(right[0], "rows to be merged", canvas.colours)
+            label(right[0], "rows to merge", canvas.colours)
         if not canvas.given:
             canvas.figure.supxlabel(
                 "; ".join([_KEY, *notes]), x=0.012, ha="left", fontsize=9,
@@ -133,10 +133,10 @@ def _alt(shards: Sequence[ShardInfo], notes: Sequence[str]) -> str:
     lag = sum(map(_lag, shards))
     number = sum(len(one.unmerged_generations) for one in shards)
     lag_text = (
-        f"{plural(number, 'generation')} with {plural(lag, 'row')} to be merged, "
+        f"{plural(number, 'generation')} with {plural(lag, 'row')} to merge, "
         f"of {listing((cut(one.shard_id, _ID) for one in waiting), 5)}"
         if waiting
-        else "nothing is to be merged"
+        else "no generations to merge"
     )
     entries = sum(one.log_entries for one in shards)
     logs = f"; {plural(entries, 'entry', 'entries')} in the logs" if entries else ""
@@ -150,10 +150,10 @@ def _text(title: str, shards: Sequence[ShardInfo], notes: Sequence[str]) -> str:
         (
             _name(one),
             _bar(one),
-            f"{plural(_lag(one), 'row')} to be merged",
-            f"{plural(one.log_entries, 'entry', 'entries')} in the log",
+            f"{plural(_lag(one), 'row')} to merge",
+            plural(one.log_entries, "log entry", "log entries"),
         )
         for one in shards
     ]
-    key = "█ merged, ▒ to be merged, □ the log"
+    key = "█ merged, ▒ to merge, □ log"
     return "\n".join([title, *(f"  {line}" for line in [*columns(rows), key, *notes])])

@@ -88,8 +88,8 @@ class Graph:
     def title(self) -> str:
         """The numbers of branches and versions, and the dataset's name."""
         versions = plural(sum(track.versions for track in self.tracks), "version")
-        lines = plural(sum(track.versions > 0 for track in self.tracks), "line")
-        return f"{lines}, {versions} of {self.name}"
+        number = sum(track.versions > 0 for track in self.tracks)
+        return f"{plural(number, 'branch', 'branches')}, {versions} of {self.name}"
 
 
 def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
@@ -134,7 +134,7 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
         for node in _nodes(at, own, sorted(marked[at], reverse=True), tags)
     ]
     labelled = [_with_words(node, locations, versions, reader, here) for node in nodes]
-    notes = [f"{plural(left, 'branch', 'branches')} more: ds.branches.list()"] if left else []
+    notes = [f"{plural(left, 'more branch', 'more branches')}: ds.branches.list()"] if left else []
     return Graph(place_of(ds).name, tracks, tuple(labelled), tuple(links), (*notes, *tag_notes))
 
 
@@ -202,7 +202,7 @@ def _tags(
     """Return the tags by version, and notes on tags that are left out."""
     names, pairs = ds.tags._names_and_refs(REFS_READ)
     if pairs is None:
-        return {}, [f"{plural(len(names), 'tag')}, too many to read: ds.tags.list()"]
+        return {}, [f"{plural(len(names), 'tag')}, not shown: ds.tags.list()"]
     at = {
         location.name: i
         for i, location in enumerate(locations[:_LINES])
@@ -266,7 +266,7 @@ def _with_words(
     if node.last == max(own):
         words.append("head")
     if (node.track, node.last) == here:
-        words.append("this handle")
+        words.append("open here")
     if node.last not in own:
         words.append("cleaned up")
     with suppress(LancekitError):

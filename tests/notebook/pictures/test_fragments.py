@@ -40,11 +40,11 @@ def test_compaction_is_told_as_it_happens():
     ds = _made("compacted")
     before = len(ds.get_fragments())
     said = ds.plot.fragments().alt
-    assert "A compaction: 4 fragments into about 1." in said
+    assert "Compaction: 4 fragments into about 1." in said
     done = ds.optimize.compact_files()
     assert (done.fragments_removed, done.fragments_added) == (4, 1)
     assert len(ds.get_fragments()) == before - 3
-    assert "A compaction: nothing to do." in ds.plot.fragments().alt
+    assert "Compaction: nothing to do." in ds.plot.fragments().alt
 
 
 def test_the_drawing():
@@ -62,7 +62,7 @@ def test_ten_thousand_fragments():
     manifest = replace(ds._snapshot.manifest, fragments=many)
     picture = ds._other(replace(ds._snapshot, manifest=manifest)).plot.fragments()
     assert "10,000 fragments" in picture.alt
-    assert "63 to a column" in " ".join(words(parsed(picture)))
+    assert "a bar is the mean of 63" in " ".join(words(parsed(picture)))
     assert len(picture.svg) < 40_000
 
 

@@ -19,10 +19,10 @@ def ds(tmp_path_factory):
 def test_lanes(ds):
     clone = lk.dataset(f"{ds.uri.removesuffix('lines.lance')}clone.lance")
     assert str(ds.plot.graph(clones=[clone])).splitlines() == [
-        "4 lines, 15 versions of lines.lance; heads first",
+        "4 branches, 15 versions of lines.lance; newest first",
         "  ● clone.lance main:10  head, clone",
         "├╌╯",
-        "● main:10  head, this handle, update, merge of trial:9",
+        "● main:10  head, open here, update, merge of trial:9",
         "● main:9  append",
         "● main:8  update, merge of trial:8",
         "│ ● trial:9  head, append",
@@ -86,7 +86,7 @@ def test_all_forms_say_the_same(ds):
         assert part.replace("▸", "tag") in picture.text
         assert re.sub(r"[:@]", lambda c: f"#{ord(c[0])};", part) in picture.mermaid
     assert "main: 10 versions; tag jan." in picture.alt
-    assert "trial:9 merged by main:10." in picture.alt
+    assert "trial:9 merged into main:10." in picture.alt
     assert picture.figure is None
     assert picture.svg == ds.plot.graph().svg
 
@@ -108,8 +108,8 @@ def test_more_branches_than_are_drawn(tmp_path):
     for i in range(18):
         last = ds.create_branch(f"b{i}", 1)
     picture = last.plot.graph()
-    assert "3 branches more: ds.branches.list()" in picture.text
-    assert "b17:1  head, this handle" in picture.text
+    assert "3 more branches: ds.branches.list()" in picture.text
+    assert "b17:1  head, open here" in picture.text
 
 
 def test_names_of_others():

@@ -16,12 +16,12 @@ def test_what_changed():
     diff = ds.diff(1)
     picture = diff.plot()
     assert picture.alt == (
-        "What changed, main:1 to main:5. Rows: 1 inserted, 4 deleted, 30 updated, 66 unchanged. "
+        "Diff main:1 → main:5. Rows: 1 inserted, 4 deleted, 30 updated, 66 unchanged. "
         "Columns: v in 30 rows, s in 10 rows."
     )
     assert picture.text.splitlines()[4:] == [
         "  2 of 3 columns changed",
-        "  all of them  ▁█▃",
+        "  all columns  ▁█▃",
         "  v  ████████████████████  30",
         "  s  ██████▋               10",
     ]
@@ -40,7 +40,7 @@ def test_a_thousand_columns():
     picture = ds.diff(1).plot()
     assert "306 of 307 columns changed" in picture.text
     assert "294 more: diff.columns" in picture.text
-    assert "4 to a cell" in " ".join(words(parsed(picture)))
+    assert "4 per cell" in " ".join(words(parsed(picture)))
     assert len(picture.svg) < 30_000
 
 

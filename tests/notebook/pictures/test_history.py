@@ -67,7 +67,7 @@ def test_the_users_axes(ds, over):
     assert ds.plot.history(ax=one, over=over).figure is figure
     picture = ds.plot.history(ax=[one, other], show=["bytes", "operations"], over=over)
     assert picture.figure is figure
-    assert one.get_title(loc="left") == "bytes of data files"
+    assert one.get_title(loc="left") == "size of data files"
     assert figure.get_facecolor()[0] < 0.1
     assert "fill: #111111" in picture.svg  # it is theirs: its colours stay
     assert "var(--c0)" not in picture.svg.partition("</style>")[2]

@@ -35,7 +35,10 @@ def test_estimates_are_what_the_filter_does(number):
 def test_exact_and_empty_ones():
     exact = facts_of("x", build_exact([0], _hashes(0, 60)))
     assert (exact.exact, exact.keys, exact.error_rate) == (True, 60, 0)
-    assert "says nothing" in facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"")).words
+    assert (
+        "empty: it may have any key"
+        in facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"")).words
+    )
     full = facts_of("x", BloomKeyFilter(field_ids=(0,), bitmap=b"\xff" * 64))
     assert full.error_rate == 1
     assert "100%" in full.words
@@ -43,18 +46,18 @@ def test_exact_and_empty_ones():
 
 def test_two_commits():
     ds = lk.write_dataset({"id": [0], "v": [0]}, "memory://filters", primary_key="id")
-    assert "none in the newest" in ds.plot.key_filters().alt
+    assert "no key filter in the newest 50 versions" in ds.plot.key_filters().alt
     keyed(ds, range(10, 50))
     keyed(ds, range(1000, 1200))
     picture = ds.plot.key_filters()
     assert "main:2: Bloom filter, about 40 keys" in picture.alt
-    assert "main:3: exact, 200 keys, never errs" in picture.alt
-    assert "in common: certainly no key" in picture.text
+    assert "main:3: exact, 200 keys, no false positives" in picture.alt
+    assert "common keys: none" in picture.text
     assert "common keys: none" in words(parsed(picture))
     same = ds.plot.key_filters(3, ds._snapshot.transaction)
-    assert "certainly 200 keys" in same.alt
+    assert "common keys: 200." in same.alt
     assert "transaction, exact" in words(parsed(same))
-    assert "possibly some keys" in ds.plot.key_filters(2, 2).alt
+    assert "possibly some" in ds.plot.key_filters(2, 2).alt
     assert len(picture.svg) < 50_000
 
 
