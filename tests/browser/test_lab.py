@@ -181,7 +181,7 @@ def test_a_tag_is_written_after_it_was_seen(explorer, notebook, folder):
     press(explorer, "◀")
     says(explorer, "version 5 is shown")
     press(explorer, "change")
-    explorer.get_by_label("do", exact=True).select_option("tag")
+    explorer.get_by_label("action", exact=True).select_option("tag")
     explorer.get_by_label("name", exact=True).fill("from-keys")
     explorer.get_by_role("button", name="preview").focus()
     notebook.page.keyboard.press("Enter")
@@ -201,11 +201,11 @@ def test_rules_are_chosen_looked_at_applied_and_taken_back(notebook, folder):
     prices = lk.dataset(folder / "prices.lance")
     before = prices.to_table().sort_by("id")
     bench = notebook.panel(WORKBENCH)
-    says(bench, "would insert 1, update 2, delete 0")
+    says(bench, "1 to insert, 2 to update, 0 to delete")
     bench.get_by_label("missing rows").select_option("delete")
-    says(bench, "delete 1, leave 0")
+    says(bench, "1 to delete, 0 unchanged")
     bench.get_by_label("new rows").select_option("nothing")
-    says(bench, "would insert 0, update 2, delete 1")
+    says(bench, "0 to insert, 2 to update, 1 to delete")
     assert prices.latest_version == 1
     bench.get_by_role("button", name="apply to main:1").focus()
     notebook.page.keyboard.press("Enter")
@@ -274,7 +274,7 @@ def test_no_view_of_the_explorer_has_a_fault(explorer, notebook, theme, width):
                 explorer.get_by_label("column", exact=True).fill("name")
                 press(explorer, "summarize")
             if view == "change":
-                explorer.get_by_label("do", exact=True).select_option("branch")
+                explorer.get_by_label("action", exact=True).select_option("branch")
                 explorer.get_by_label("name", exact=True).fill("other")
                 press(explorer, "preview")
             says(explorer, said)
@@ -291,7 +291,7 @@ def test_the_explorer_looks_as_it_did(explorer, notebook, tmp_path, theme):
 
 def test_the_workbench_looks_as_it_did(notebook, tmp_path):
     bench = notebook.panel(WORKBENCH)
-    says(bench, "would insert 1, update 2")
+    says(bench, "1 to insert, 2 to update")
     with notebook.looks("light", 1000):
         notebook.page.mouse.move(0, 0)
         compare("workbench-light", bench, tmp_path)

@@ -28,7 +28,7 @@ SAID = (
     ("saved.lance", "main:2", "3 rows", "Schema"),
     ("History of saved.lance", "main: 2 versions"),
     ("Explorer", "versions", "<b>three</b>"),
-    ("Merge plan", "would insert 1", "old → new"),
+    ("Merge plan", "1 to insert", "old → new"),
 )
 VIEW = "application/vnd.jupyter.widget-view+json"
 #: what a site lets through that shows notebooks of others; of the rest, the words stay

@@ -129,11 +129,11 @@ def _tag(reader: Reader, change: Change) -> Plan:
         return tags
 
     way = "create" if old is None else "update"
-    was = () if old is None else (Fact("now at", ref(*old)),)
+    was = () if old is None else (Fact("current version", ref(*old)),)
     return Plan(
         card=Card(
             kind="Tag plan",
-            title=f"{clean(name)} to {ref(*change.place)}",
+            title=f"tag {clean(name)} → {ref(*change.place)}",
             headline=("new tag" if old is None else "moved tag",),
             facts=(*was, Fact("writes", "1 tag file, no version")),
         ),

@@ -145,13 +145,13 @@ class Shell:
         )
         self.back = self._button("◀ page", "previous page", lambda state: state.turn(-1))
         self.on = self._button("page ▶", "next page", lambda state: state.turn(1))
-        self.stop = self._button("stop", "stop reading")
+        self.stop = self._button("cancel", "cancel the read")
         self.stop.on_click(lambda _: self._rendering.stop())
         self.column = self._text("column", "the column to summarize", w.Combobox)
         self.summarize = self._button("summarize", "read the column, show its statistics")
         self.summarize.on_click(lambda _: self._summarize(self.column.value))
         self._observe(self.column, self._summarize)
-        self.kind = self._control(w.Dropdown, "do", "the change to preview", options=CHANGES)
+        self.kind = self._control(w.Dropdown, "action", "the change to preview", options=CHANGES)
         self.name = self._text("name", "the name of the tag or branch")
         self._observe(self.kind, self._kind_changed)
         self._show_name_field(CHANGES[0])
@@ -277,10 +277,10 @@ class Shell:
         try:
             shown, outcome = self._visit.view(state, found, cancelled), "is shown"
         except Exception as error:  # the version's own card is shown already
-            shown, outcome = error, "is shown, but its view failed"
+            shown, outcome = error, "is shown, but this view failed"
         if shown is not None:
             self.pane.value = as_html(shown)
-        self._set_status("stopped" if shown is None else f"version {state.version} {outcome}")
+        self._set_status("cancelled" if shown is None else f"version {state.version} {outcome}")
 
     def _is_settled(self, state: ExplorerState, cancelled: Callable[[], bool]) -> bool:
         """Return True if no newer request comes for a moment: only then are rows read."""

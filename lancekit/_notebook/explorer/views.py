@@ -22,6 +22,7 @@ from lancekit._notebook.cards.common import (
     fragments,
     operation,
     ref,
+    titled,
     when_and_age,
 )
 from lancekit._notebook.cards.dataset import type_of
@@ -99,10 +100,10 @@ def strip(state: ExplorerState) -> str:
 
 def _against(state: ExplorerState, diff: ManifestDiff | None) -> Iterator[tuple[str, str]]:
     if diff is None:
-        gone = ref(*state.pinned) if state.pinned else "the version before"
-        yield "against", f"nothing: {gone} is not there"
+        missing = f"{ref(*state.pinned)} (not found)" if state.pinned else "no previous version"
+        yield "compared with", missing
         return
-    how = "pinned" if state.pinned else "the version before"
+    how = "pinned" if state.pinned else "previous version"
     parts = [
         f"{count(number)} {word}"
         for number, word in (
@@ -112,16 +113,16 @@ def _against(state: ExplorerState, diff: ManifestDiff | None) -> Iterator[tuple[
         )
         if number
     ]
-    files = f"fragments {', '.join(parts)}" if parts else "same fragments"
-    yield "against", f"{ref(*diff.old.place)}, {how}: {files}"
+    files = f"fragments: {', '.join(parts)}" if parts else "same fragments"
+    yield "compared with", f"{ref(*diff.old.place)} ({how}); {files}"
     yield from _schema_facts(diff.schema)
 
 
 def _schema_facts(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
-    yield "columns added", listing(schema.added, NAMES)
-    yield "columns dropped", listing(schema.dropped, NAMES)
-    yield "columns renamed", listing((f"{old} to {new}" for old, new in schema.renamed), NAMES)
-    yield "columns cast", listing((f"{name} to {kind}" for name, _, kind in schema.cast), NAMES)
+    yield "added columns", listing(schema.added, NAMES)
+    yield "dropped columns", listing(schema.dropped, NAMES)
+    yield "renamed columns", listing((f"{old} → {new}" for old, new in schema.renamed), NAMES)
+    yield "cast columns", listing((f"{name} to {kind}" for name, _, kind in schema.cast), NAMES)
 
 
 def _bytes(number: int) -> str:
@@ -138,7 +139,7 @@ def page_card(state: ExplorerState, page: Page) -> Card:
         column, ascending = state.order
         way.append(f"sorted by {clean(column)}, {'lowest' if ascending else 'highest'} first")
     if state.is_plain:
-        way.append("in the order of their files")
+        way.append("in storage order")
     else:
         way.append(f"all {plural(page.rows_read, 'row')} read in {page.seconds:.2f} s")
     line = ", ".join(way)
@@ -147,7 +148,7 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     if page.columns > len(table.columns):
         notes.append(f"{count(len(table.columns))} of {plural(page.columns, 'column')}")
     if state.order and state.start + state.page_rows >= MOST_SORTED < page.total:
-        notes.append(f"sorted rows end at {count(MOST_SORTED)}: add a filter for others")
+        notes.append(f"sorted rows end at {count(MOST_SORTED)}: add a filter to see others")
     return Card(
         kind="Rows",
         title=table.note,
@@ -163,7 +164,7 @@ def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | Non
     return Card(
         kind="Rows",
         title="not read yet",
-        headline=("needs a read of all rows",),
+        headline=("all rows must be read",),
         facts=(*read_facts(found), *facts(("next", "press read"))),
     )
 
@@ -190,7 +191,7 @@ def schema_card(stop: Stop, diff: ManifestDiff | None) -> Card:
     return Card(
         kind="Schema",
         title=plural(len(fields), "column"),
-        headline=(plural(len(marks), "change") if diff and diff.schema else "as before",)
+        headline=(plural(len(marks), "change") if diff and diff.schema else "no changes",)
         if diff
         else (),
         tables=(
@@ -223,11 +224,11 @@ def summary_card(summary: _Summary) -> Card:
         title=clean(summary.column),
         headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} read"),
         facts=facts(
-            ("null", nulls),
+            ("nulls", nulls),
             ("distinct", f"{about}{plural(found.distinct, 'value')}"),
             ("min", "" if found.min is None else cell(found.min)),
             ("max", "" if found.max is None else cell(found.max)),
-            ("frequent", _NOT_COUNTED if top is None else ""),
+            ("frequent values", _NOT_COUNTED if top is None else ""),
             ("not finite", plural(summary.others, "value") if summary.others else ""),
         ),
         tables=tuple(_tables(summary)),
@@ -240,7 +241,7 @@ def _tables(summary: _Summary) -> Iterator[Table]:
         yield _bars("Most frequent values", ("value",), rows, numeric=bool(summary.bins))
     if summary.bins:
         ranges = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
-        yield _bars("Histogram", ("from", "up to"), ranges, numeric=True)
+        yield _bars("Histogram", ("from", "to"), ranges, numeric=True)
 
 
 _NOT_COUNTED = "not counted: too many distinct values, or a type that cannot be counted"
@@ -293,15 +294,15 @@ def compare_card(new: Stop, diff: ManifestDiff) -> Card:
     )
     return Card(
         kind="Compare",
-        title=f"{ref(*old.place)} beside {ref(*new.place)}",
+        title=f"{ref(*old.place)} → {ref(*new.place)}",
         headline=(f"{signed(diff.rows)} rows", _bytes(diff.bytes)),
         facts=facts(*_schema_facts(diff.schema)),
         tables=(
             Table(
-                caption="Side by side",
-                columns=tuple(map(Column, ("fact", ref(*old.place), ref(*new.place), "change"))),
+                caption="Both versions",
+                columns=titled("property", ref(*old.place), ref(*new.place), "change"),
                 rows=tuple(map(Row, sides)),
-                note="rows are not compared yet: press find changed rows",
+                note="rows not compared yet; press find changed rows",
             ),
         ),
     )

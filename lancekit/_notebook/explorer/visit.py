@@ -98,7 +98,7 @@ class Visit:
 
     def _compared(self, state: ExplorerState, stop: Stop, diff: ManifestDiff | None) -> object:
         if diff is None:
-            return unread_card("Compare", "There is no version to compare with: pin another.")
+            return unread_card("Compare", "No version to compare with. Pin another one.")
         if not state.is_confirmed:
             return compare_card(stop, diff)
         rows = stop.handle.diff(diff.old.handle)

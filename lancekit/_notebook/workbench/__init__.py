@@ -47,7 +47,7 @@ class _BranchPanel:
         import ipywidgets
 
         self._bench = bench
-        sides: Mapping[str, Side] = {"none: pick below": "fail", **SIDES}
+        sides: Mapping[str, Side] = {"none (pick below)": "fail", **SIDES}
         self._every = picker("side for all", sides.items(), self._choose_every)
         self._columns = side_by_side()
         self._rows = ipywidgets.VBox()
@@ -100,7 +100,7 @@ class _BranchPanel:
             return "no conflicts"
         left = plan.num_unsettled
         summary = f"{count(total - left)} of {plural(total, 'conflict')} settled"
-        return f"{summary}; pick sides for the others" if left else summary
+        return f"{summary}; pick a side for each other conflict" if left else summary
 
     def _build(self, rows: list[ConflictedRow]) -> None:
         """Build the widgets for a new page of conflicts."""
@@ -226,9 +226,9 @@ class _MergePanel:
         if plan is None:
             return ""
         counts = {
-            "insert": plan.num_inserted_rows,
-            "update": plan.num_updated_rows,
-            "delete": plan.num_deleted_rows,
-            "leave": plan.num_unchanged_rows,
+            "to insert": plan.num_inserted_rows,
+            "to update": plan.num_updated_rows,
+            "to delete": plan.num_deleted_rows,
+            "unchanged": plan.num_unchanged_rows,
         }
-        return "would " + ", ".join(f"{word} {count(number)}" for word, number in counts.items())
+        return ", ".join(f"{count(number)} {word}" for word, number in counts.items())

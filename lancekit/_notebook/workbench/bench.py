@@ -110,7 +110,7 @@ class Bench(Interactive, Generic[C, P, R]):
     @property
     def hindrance(self) -> str:
         """The reason why nothing can be applied now."""
-        return "There is no preview to apply."
+        return "No preview to apply."
 
     def apply(self) -> None:
         """Apply the shown plan; if others committed since, show a new plan instead."""
@@ -124,7 +124,7 @@ class Bench(Interactive, Generic[C, P, R]):
         if self.state.can_undo:
             self._send(lambda state: state.undo())
         else:
-            self._step(lambda state: state.with_notice("There is nothing to undo."))
+            self._step(lambda state: state.with_notice("Nothing to undo."))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no preview is being made; return False after a timeout."""
@@ -170,7 +170,7 @@ class Bench(Interactive, Generic[C, P, R]):
             newer = self._preview(choices)
             return lambda state: state.outdated(newer, notice)
         result, read = self._apply(plan), self._base_version(plan)
-        late = f"Others committed meanwhile: applied to version {result.read_version}."
+        late = f"Others committed first: applied to version {result.read_version}."
         return lambda state: state.applied(result, "" if result.read_version == read else late)
 
     def _undone(self, result: R) -> Event[C, P, R]:

@@ -88,7 +88,7 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
             headline = () if error is None else (" ".join(error_text(error).split()),)
             return Card(kind="Merge plan", title="no plan", headline=headline)
         card = branch_plan_card(plan, now)
-        left = f"{count(plan.num_unsettled)} without a side" if plan.num_unsettled else ""
+        left = f"{count(plan.num_unsettled)} unsettled" if plan.num_unsettled else ""
         return replace(
             card,
             headline=tuple(filter(None, [*card.headline, left])),
@@ -149,12 +149,12 @@ class BranchBench(Bench[Picks, BranchMergePlan, ApplyResult]):
 
 #: by kind of conflict: the changes of both sides in words
 _KINDS = {
-    "update/update": "both changed it",
-    "insert/insert": "both inserted it",
-    "update/delete": "ours changed it, theirs deleted it",
-    "delete/update": "ours deleted it, theirs changed it",
+    "update/update": "updated on both sides",
+    "insert/insert": "inserted on both sides",
+    "update/delete": "updated in ours, deleted in theirs",
+    "delete/update": "deleted in ours, updated in theirs",
 }
-_COLUMNS = ("column", "base", "ours", "theirs", "becomes")
+_COLUMNS = ("column", "base", "ours", "theirs", "result")
 _UNDECIDED = "? pick a side"
 
 

@@ -89,7 +89,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
         problems, differing = source.key_problems(rules.on), drift(source.schema, self.schema)
         about = facts(
             ("null keys", _nulls(problems, state)),
-            ("repeated keys", _repeated(problems, rules)),
+            ("duplicate keys", _repeated(problems, rules)),
             ("schema", _drift_words(differing)),
         )
         tables = (*_repeated_table(problems, rules), *_drift_table(differing, rules))
@@ -157,7 +157,7 @@ class MergeBench(Bench[Rules, MergePlan, MergeResult]):
 def _nulls(problems: KeyProblems, state: _State) -> str:
     if not problems.nulls:
         return ""
-    fate = "is inserted as new" if state.choices.new == "insert" else "is left out"
+    fate = "is inserted as new" if state.choices.new == "insert" else "is skipped"
     rows = f"{plural(problems.nulls, 'source row')} with a null in the key"
     if isinstance(state.error, NullKeyError):
         return f"{rows}, which is not allowed"
@@ -183,7 +183,7 @@ def _repeated_table(problems: KeyProblems, rules: Rules) -> Iterator[Table]:
             caption="Duplicate keys of the source",
             columns=tuple(Column(clean(name)) for name in rules.on),
             rows=tuple(Row(tuple(map(cell, key))) for key in shown),
-            note=f"the first {plural(len(shown), 'duplicate key')}",
+            note=f"first {plural(len(shown), 'duplicate key')}",
         )
 
 
@@ -222,7 +222,7 @@ def _fate(one: _Drift, rules: Rules) -> str:
     if one.source is None:
         kept = "keeps its values" if rules.matched.startswith("update") else ""
         new = "null in new rows" if rules.new == "insert" else ""
-        return ", ".join(filter(None, [kept, new])) or "not touched"
+        return ", ".join(filter(None, [kept, new])) or "unchanged"
     return "cast, if no value is lost" if one.fits else "refused: cast it first"
 
 

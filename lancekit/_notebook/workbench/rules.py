@@ -26,7 +26,7 @@ CHOICES: Mapping[str, Choice] = {
         {
             "update all": "update",
             "update if …": "update if",
-            "leave": "leave",
+            "keep": "leave",
             "delete": "delete",
             "fail": "fail",
         },

@@ -86,13 +86,13 @@ def test_branches_and_tags(shell):
 def test_pinned(shell):
     press(shell, "pin")
     after(shell, slider=8)
-    assert "main:6, pinned" in text(shell.head)
+    assert "main:6 (pinned)" in text(shell.head)
     after(shell, views="compare")
-    assert "main:6 beside main:8" in text(shell.pane)
+    assert "main:6 → main:8" in text(shell.pane)
     press(shell, "compare")
     assert "1 inserted" in text(shell.pane)
     press(shell, "unpin")
-    assert "main:7, the version before" in text(shell.head)
+    assert "main:7 (previous version)" in text(shell.head)
 
 
 def test_rows(shell):
@@ -135,7 +135,7 @@ def test_a_tag_is_confirmed(shell, ds):
     after(shell, views="change", kind="tag", name="good")
     assert shell.pane.layout.display == "none"
     press(shell, shell.change.preview)
-    assert "good to main:6" in text(shell.change.shown)
+    assert "tag good → main:6" in text(shell.change.shown)
     assert "good" not in ds.tags.names()
     press(shell, shell.change.confirm)
     assert ds.tags.get_version("good") == 6
@@ -177,7 +177,7 @@ def test_a_branch_that_is_gone_is_told(shell, ds):
     press(shell, shell._steps[1], "pin")
     after(shell, branch="main")
     assert "main:8" in text(shell.head)
-    assert "nothing: trial:6 is not there" in text(shell.head)
+    assert "trial:6 (not found)" in text(shell.head)
 
 
 def test_what_is_done_while_another_thread_looks_is_not_lost(shell):

@@ -42,16 +42,16 @@ def test_a_stop_and_what_it_is_compared_with(ds):
     assert text.splitlines()[0].startswith("d main:6 · update · 98 rows (±0) × 4 columns · ")  # noqa: RUF001
     assert "versions   1 2 4 [6] 7 8" in " ".join(text.split(" ")).replace("         ", "   ")
     assert "six" in text
-    assert "main:4, the version before: fragments 1 added, 1 changed" in text
-    assert "columns renamed  s to letter" in text
+    assert "main:4 (previous version); fragments: 1 added, 1 changed" in text
+    assert "renamed columns  s → letter" in text
     state = state.pin()
     text = render_text(stop_card("d", state, *told(reader, state), NOW))
     assert "main:6, pinned: fragments same fragments" not in text
-    assert "main:6, pinned: same fragments" in text
+    assert "main:6 (pinned); same fragments" in text
     first = state.pin(on=False)
     first = first.go(1)
     text = render_text(stop_card("d", first, *told(reader, first), NOW))
-    assert "nothing: the version before is not there" in text
+    assert "compared with  no previous version" in text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_rows_say_of_how_many_they_are(ds):
     state = Reader(ds).start(10)
     card = page_card(state, read_page(ds, state.turn(9), never))
     assert card.title == "91 to 99 of 99 rows"
-    assert card.tables[0].caption == "In the order of their files"
+    assert card.tables[0].caption == "In storage order"
     state = state.where("x > 4").sort("x", ascending=False)
     with lk.options(display_columns=2):
         (table,) = page_card(state, read_page(ds, state, never)).tables
@@ -132,7 +132,7 @@ def test_two_stops_side_by_side(ds):
     card = compare_card(*told(reader, state))
     cells = {row.cells[0]: row.cells[1:] for row in card.tables[0].rows}
     assert cells["rows"] == ("99", "100", "+1")
-    assert cells["operation"] == ("(change schema)", "create", "")
+    assert cells["operation"] == ("change schema", "create", "")
 
 
 def test_nothing_hostile_comes_through(tmp_path):

@@ -26,10 +26,10 @@ def test_what_is_read_of_rows_is_read_when_somebody_asks(ds):
 def test_there_may_be_nothing_to_compare_with(ds):
     visit = Visit(ds, 1)
     visit.send(lambda state: state.show("compare"))
-    assert "pin another" in as_html(visit.view(visit.state, visit.stops(visit.state)))
+    assert "Pin another one." in as_html(visit.view(visit.state, visit.stops(visit.state)))
     visit.send(lambda state: state.pin())
     visit.send(lambda state: state.go(8))
-    assert "main:1 beside main:8" in as_html(visit.view(visit.state, visit.stops(visit.state)))
+    assert "main:1 → main:8" in as_html(visit.view(visit.state, visit.stops(visit.state)))
 
 
 def test_others_commit_and_it_is_looked_at_anew(ds):

@@ -41,9 +41,9 @@ def test_clicks_change_what_is_previewed_and_the_code(ds):
     assert "id = 3" in bench.widget.children[3].value
     assert 'role="alert">' in bench.widget.children[3].value
     made["apply"].click()
-    assert "There is no preview to apply." in bench.state.notice
+    assert "No preview to apply." in bench.state.notice
     bench.undo()
-    assert "There is nothing to undo." in bench.state.notice
+    assert "Nothing to undo." in bench.state.notice
     assert "refused: choose which row to keep" in show_text(bench)
     made["duplicate keys"].value = "last"
     assert bench.wait(60)
@@ -107,7 +107,7 @@ def test_who_writes_at_the_last_moment_is_told_of(ds, monkeypatch):
     lk.dataset(ds.uri).delete("id = 8")
     monkeypatch.setattr(bench, "_newer_commits", lambda plan: "")
     bench.apply()
-    assert bench.state.notice == "Others committed meanwhile: applied to version 2."
+    assert bench.state.notice == "Others committed first: applied to version 2."
 
 
 def test_undo_is_refused_by_name_if_others_wrote_since(ds):
