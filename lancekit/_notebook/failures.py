@@ -135,7 +135,7 @@ def _locations(error: BaseException, shell: object) -> list[Fact]:
     first = (cells or frames)[-1]
     facts = [Fact("where", _location(first, shell, error), code=True)]
     if frames[-1] is not first:
-        facts.append(Fact("through", _location(frames[-1], shell, error), code=True))
+        facts.append(Fact("module", _location(frames[-1], shell, error), code=True))
     return facts
 
 
@@ -202,7 +202,7 @@ def _causes(error: BaseException, shell: object) -> list[Fact]:
     chain = list(_chain(error))
     facts = [Fact("cause", _cause(one, shell)) for one in chain[:_CAUSES]]
     if len(chain) > _CAUSES:
-        facts[-1] = Fact("cause", f"a chain of {len(chain) - _CAUSES + 1} more causes")
+        facts[-1] = Fact("cause", f"{len(chain) - _CAUSES + 1} more causes")
     return facts
 
 
@@ -212,11 +212,11 @@ def _cause(error: BaseException, shell: object) -> str:
     if cells:
         text += f" ({_cell_name(cells[-1], shell)}, line {cells[-1][1]})"
     lines = len(_JVM.findall(str(error)))
-    return text + (f" ({plural(lines, 'line')} of the JVM left out)" if lines else "")
+    return text + (f" ({plural(lines, 'line')} of the JVM omitted)" if lines else "")
 
 
 def _traceback_hint(error: BaseException, shell: object) -> Fact:
     frames = sum(len(list(walk_tb(one.__traceback__))) for one in (error, *_chain(error)))
     magics = getattr(getattr(shell, "magics_manager", None), "magics", {})
     loaded = "" if "lance" in magics.get("line", ()) else "%load_ext lancekit, then "
-    return Fact("whole", f"{loaded}%lance tb ({plural(frames, 'frame')})")
+    return Fact("traceback", f"{loaded}%lance tb ({plural(frames, 'frame')})")

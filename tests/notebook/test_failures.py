@@ -16,7 +16,7 @@ from lancekit._notebook import failures
 from lancekit.errors import EngineError, LancekitError, SchemaMismatchError
 from tests.support.shells import ipython
 
-END = ["where", "next", "cause", "cause", "cause", "whole"]
+END = ["where", "next", "cause", "cause", "cause", "traceback"]
 CODE = """\
 def load():
     ds.insert({"nosuch": [1]})
@@ -52,13 +52,13 @@ def test_what_where_and_what_next(shell: Any, capsys: Any) -> None:
     assert said["+"] == "nosuch: int64, not in the dataset."
     assert said["where"] == 'Cell In[1], line 2: ds.insert({"nosuch": [1]})'
     assert said["next"] == error.hint
-    assert said["whole"].startswith("%load_ext lancekit, then %lance tb (")
+    assert said["traceback"].startswith("%load_ext lancekit, then %lance tb (")
     shell.run_line_magic("load_ext", "lancekit")
     _, lines = shown(shell, "%lance tb", capsys)
     assert len(lines) > 12
     assert any(line.startswith("lancekit.errors.SchemaMismatchError: ") for line in lines)
     _, again = shown(shell, CODE, capsys)
-    assert facts(again)["whole"].startswith("%lance tb (")
+    assert facts(again)["traceback"].startswith("%lance tb (")
 
 
 def test_it_is_the_error_of_a_script(shell: Any, capsys: Any) -> None:
@@ -123,7 +123,7 @@ def test_the_jvm_is_folded(shell: Any) -> None:
         (text,) = failures.render(error)
     lines = text.splitlines()
     cause = facts(lines)["cause"]
-    assert cause == "RuntimeError: java.io.IOException: disk (80 lines of the JVM left out)"
+    assert cause == "RuntimeError: java.io.IOException: disk (80 lines of the JVM omitted)"
 
 
 def test_magics_and_modules_on_the_way(shell: Any, capsys: Any, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_magics_and_modules_on_the_way(shell: Any, capsys: Any, tmp_path: Path) 
     )
     _, lines = shown(shell, code, capsys)
     assert facts(lines)["where"].endswith("line 3: h.load(ds)")
-    assert facts(lines)["through"] == "helper_of_mine.py, line 2: ds.to_table(['nosuch'])"
+    assert facts(lines)["module"] == "helper_of_mine.py, line 2: ds.to_table(['nosuch'])"
 
 
 def test_interrupts_say_what_is_there(shell: Any, capsys: Any) -> None:

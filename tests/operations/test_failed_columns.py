@@ -67,7 +67,7 @@ def test_an_interrupted_join_leaves_nothing(tmp_path: Path) -> None:
     before = names(tmp_path)
 
     def interrupt(progress: Progress) -> None:
-        if progress.what == "making columns" and progress.done and not progress.finished:
+        if progress.what == "computing columns" and progress.done and not progress.finished:
             raise KeyboardInterrupt
 
     with lk.options(progress=interrupt), pytest.raises(KeyboardInterrupt):
