@@ -166,7 +166,7 @@ def test_it_is_shown(tmp_path: Path, found: Provenance) -> None:
         late.insert({"x": [3]})
     for value in (ds.versions(), ds.versions()[0], ds.read_transaction(1), caught.value):
         assert told in show_text(value)
-    assert "its text: .source()" in show_text(ds.versions()[0])
+    assert "cell text: .source()" in show_text(ds.versions()[0])
     assert "ds.insert" not in show_text(ds.read_transaction(1))
     assert ds.blame()["_changed_from"].to_pylist() == [told]
     kept = pickle.loads(pickle.dumps(ds.versions()[0]))

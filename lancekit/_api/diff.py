@@ -393,6 +393,7 @@ def _explained(plan: DiffPlan) -> Explanation:
     parts = plan.shared
     apart = [*(pair.new for pair in parts.pairs), *parts.new]
     same, pairs = (plural(len(part), "fragment") for part in (parts.same, parts.pairs))
+    others = plural(len(parts.old) + len(parts.new), "other fragment")
     return explanation(
         plan.new,
         "diff",
@@ -401,10 +402,7 @@ def _explained(plan: DiffPlan) -> Explanation:
         notes=(
             f"{same} identical on both sides, {parts.rows:,} rows: not read" if parts.same else "",
             f"{pairs} with the same row addresses: changed files are read" if parts.pairs else "",
-            f"rows of {len(parts.old)} old and {len(parts.new)} new fragments are matched by "
-            f"{plan.way}"
-            if parts.old or parts.new
-            else "",
+            f"{others}: rows are matched by {plan.way}" if parts.old or parts.new else "",
             ""
             if plan.ancestor
             else "no common version is known: row ids of the two sides mean different rows",

@@ -87,7 +87,7 @@ def test_what_a_person_sees(tmp_path: Path) -> None:
     found = loads(tmp_path / "t", 1, 2, -5, 4).bisect(plausible)
     text = show_text(found, NOW)
     assert text.startswith("bad since main:3 · 4 versions asked")
-    assert fact(found, "good until") == "main:2"
+    assert fact(found, "last good") == "main:2"
     assert fact(found, "message") == "load -5"
     assert fact(found, "undo") == found.undo
     assert "load -5" in show_html(found, NOW)
@@ -167,7 +167,7 @@ def test_a_condition_that_raises(tmp_path: Path) -> None:
     assert doubt.diff.counts.inserted == 3
     text = show_text(doubt, NOW)
     assert "in doubt" in text
-    assert fact(doubt, "or untested") == "4, 5"
+    assert fact(doubt, "also possible") == "main:4 (untested), main:5 (untested)"
     assert "nothing at 4" in fact(doubt, "errors")
     for condition, version in ((raising_at(1), 1), (raising_at(9), 9)):
         with pytest.raises(
@@ -209,7 +209,8 @@ def test_versions_that_are_gone(tmp_path: Path) -> None:
     assert found.first_bad is not None
     assert (found.first_bad.before, found.version, found.first_bad.gone) == (2, 7, (3, 4, 5, 6))
     assert not found.first_bad.is_certain
-    assert fact(found, "or cleaned-up") == "3, 4, 5, 6"
+    gone = ", ".join(f"main:{number} (cleaned up)" for number in (3, 4, 5, 6))
+    assert fact(found, "also possible") == gone
     with pytest.raises(VersionNotFoundError):
         ds.bisect(plausible, 1)
 
@@ -237,7 +238,7 @@ def test_an_answer_that_turns_more_than_once(tmp_path: Path) -> None:
     assert part.version is part.timestamp is part.operation is part.message is None
     with pytest.raises(InvalidArgumentError, match="No version turned bad"):
         _ = part.diff
-    assert show_text(part, NOW).startswith("no version turned bad · 3 versions asked")
+    assert show_text(part, NOW).startswith("no bad version · 3 versions tested")
     silent = ds.bisect(raising_at(2, 3, 5), all=True)
     assert silent.flips == ()
     assert sum(e.good is None for e in silent.evaluations) == 3

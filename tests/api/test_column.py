@@ -34,7 +34,7 @@ def test_what_a_column_is(tmp_path: Path) -> None:
     assert column.storage.bytes == sizes[column.field_id]
     assert (column.storage.files, column.storage.files_read) == (2, 2)
     text = ungrouped(show_text(column))
-    assert "id · int64 · never null · key 1 · " in text
+    assert "id · int64 · not nullable · key 1 · " in text
     assert "id_idx (BTree, 1000 of 2000 rows)" in text
     assert "positive: id >= 0" in text
     assert "unenforced" not in text  # the key is said in words
@@ -137,7 +137,7 @@ def test_a_long_column_is_sampled(tmp_path: Path) -> None:
     assert text.startswith("n · estimated from 1600 of 10000 rows · ≈ 0.0% null · ≥ 1600 distinct")
     assert f"min  ≤ {found.min}" in text
     assert "value  rows read  share" in text
-    assert "from blocks of rows that are spread evenly; statistics(rows=...) reads more" in text
+    assert "sample  evenly spread blocks of rows; .statistics(rows=...) reads more" in text
 
 
 def test_what_a_second_reads_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     file.write_bytes(b"no file" * 100)
     text = show_text(lk.dataset(ds.uri)["n"])
     assert "0 B in 0 of 1 file" in text
-    assert "looked at" in text
+    assert "files read" in text
 
 
 def test_odd_types(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_odd_types(tmp_path: Path) -> None:
             assert "never shown" not in shown
     empty = lk.write_dataset(pa.table({"n": pa.array([], pa.int64())}), tmp_path / "e")
     assert empty["n"].statistics().null_share == 0
-    assert "in no file: all values are null" in repr(empty["n"])
+    assert "files read  none: all values are null" in repr(empty["n"])
 
 
 @pytest.mark.parametrize(

@@ -152,12 +152,12 @@ def test_what_is_shown(ds) -> None:
     ds.constraints.add("not <b>negative</b>", "x >= 0", existing="allow")
     ds.constraints.add("one row each", "count(DISTINCT id) = count(*)", existing="allow")
     ds.update_config({"owner": "ada"})
-    assert "may break it" in repr(ds.constraints)
+    assert "not checked" in repr(ds.constraints)
     assert "<b>neg" not in ds.constraints._repr_html_()
     run = ds.constraints.run()
     assert len(run) == 2
     text = repr(run)
-    assert "tried on main:4 · 0 hold · 2 broken" in text
+    assert "checked on main:4 · 0 passed · 2 failed" in text
     assert "-1" in text
     assert "count(DISTINCT id)" in run._repr_html_()
     assert run._plain() == (
@@ -178,4 +178,4 @@ def test_on_rows_that_do_not_fit(tmp_path, ds) -> None:
     (result,) = run
     assert (result.holds, result.violations) == (None, None)
     assert "no column 'x'" in result.problem
-    assert "not tried: there is no column" in repr(run)
+    assert "not checked: there is no column" in repr(run)

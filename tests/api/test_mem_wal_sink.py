@@ -65,7 +65,7 @@ def test_without_a_key_it_is_there_twice(tmp_path: Path) -> None:
             sink(rows(1), 0)
         assert ids(ds) == [-1, 1, 1]
         assert sink.delivery == "at least once"
-        assert "is there twice" in repr(sink)
+        assert "adds its rows again" in repr(sink)
     ds.merge_mem_wal()
     assert ds.count_rows() == 3
 
@@ -252,7 +252,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_the_card(tmp_path: Path) -> None:
     made(tmp_path / "t", bucket_column=None, num_buckets=None, identity_column="id")
     sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
-    assert "a shard for each value of a column" in repr(sink)
+    assert "one shard for each value of a column" in repr(sink)
     sink(rows(1, 1), 7)
     (shard,) = sink.shards
     card = ungrouped(repr(sink))

@@ -267,7 +267,7 @@ def test_branches_clones_and_what_was_cleaned_up(tmp_path: Path, stable: bool) -
         (3, "died", 2),
         (5, "born", 3),
     ]
-    assert "version 5 or before (4 cleaned up)" in show_text(found, NOW)
+    assert "4 (cleaned up) instead of 5" in show_text(found, NOW)
 
 
 def test_versions_of_pylance(tmp_path: Path) -> None:

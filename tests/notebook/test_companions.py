@@ -125,12 +125,12 @@ def test_what_they_say(ds: Any) -> None:
 
     scan = lines(ds.scanner(["id"], filter="id > 1", limit=7, order_by=["id"]))
     assert scan.startswith("scan of main:3 · 1 column · some rows")
-    assert "where          id > 1" in scan
-    assert "limit          7" in scan
+    assert "where       id > 1" in scan
+    assert "limit       7" in scan
     assert lines(ds.scanner()).startswith("scan of main:3 · 2 columns · all rows")
     merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     assert lines(merge).startswith("merge into main:3 · on id · not run yet")
-    assert "new keys, by the primary key" in lines(merge)
+    assert "key filter  of inserted keys" in lines(merge)
     assert lines(ds.stats).startswith("statistics of main:3 · 2 fragments · 2 small · 0 deleted")
     index = lines(ds.indices["id_idx"])
     assert index.startswith("id_idx · BTree · on id · 3 of 6 rows covered")

@@ -340,7 +340,7 @@ def test_the_card(tmp_path: Path) -> None:
     made = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     plan = made.when_not_matched_by_source_delete().preview({"id": [2, 9], "<b>": ["<i>", "z"]})
     text = show_text(plan)
-    assert "would insert 1 · update 1 · delete 2 · leave 0" in text
+    assert "1 to insert · 1 to update · 2 to delete · 0 unchanged" in text
     assert "→ '<i>'" in text
     assert "plan.apply()" in text
     html = show_html(plan)

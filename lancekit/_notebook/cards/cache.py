@@ -14,19 +14,19 @@ from lancekit._spark.session.info import SessionInfo
 
 def cache_card(info: CacheInfo, _now: datetime) -> Card:
     if not info.limit:
-        return Card(kind="Cache", title="turned off", headline=())
+        return Card(kind="Cache", title="off", headline=())
     rows = tuple(
         Row((kind, size(use.bytes), count(use.entries), count(use.hits), count(use.misses)))
         for kind, use in info.kinds.items()
     )
     titles = ("bytes", "entries", "hits", "misses")
-    columns = (Column("of"), *(Column(title, numeric=True) for title in titles))
+    columns = (Column("kind"), *(Column(title, numeric=True) for title in titles))
     return Card(
         kind="Cache",
         title=f"{size(info.bytes)} of {size(info.limit)}",
         headline=(plural(info.entries, "entry", "entries"), plural(info.hits, "hit")),
-        facts=(Fact("empty it", "lk.clear_cache()", code=True),),
-        tables=(Table(caption="What is remembered", columns=columns, rows=rows),) if rows else (),
+        facts=(Fact("clear", "lk.clear_cache()", code=True),),
+        tables=(Table(caption="Contents", columns=columns, rows=rows),) if rows else (),
     )
 
 
@@ -41,13 +41,13 @@ def session_card(info: SessionInfo, _now: datetime) -> Card:
     if info.state == "none":
         start = Fact("start", "lk.spark_session()", code=True)
         return Card(kind="Spark", title="no session", headline=(), facts=(start,))
-    owner = "started by lancekit" if info.owned else "started elsewhere: lancekit never stops it"
+    owner = "started by lancekit" if info.owned else "started outside of lancekit"
     stop = [Fact("stop", "lk.stop_spark()", code=True)] if info.owned else []
     differences = tuple(
         Row((clean(d.name), clean("not set" if d.actual is None else d.actual), d.advised, d.why))
         for d in info.differences
     )
-    columns = (Column("setting"), Column("is"), Column("better"), Column("why"))
+    columns = tuple(map(Column, ("setting", "current", "recommended", "reason")))
     table = Table(caption="Settings that differ", columns=columns, rows=differences, folded=True)
     return Card(
         kind="Spark",
@@ -57,7 +57,7 @@ def session_card(info: SessionInfo, _now: datetime) -> Card:
         else (info.state, _connection(info), owner),
         facts=(
             *facts(
-                ("tasks at once", count(info.cores) if info.cores else ""),
+                ("parallel tasks", count(info.cores) if info.cores else ""),
                 ("memory", clean(info.driver_memory or "")),
                 ("Java", clean(" at ".join(filter(None, (info.java_version, info.java_home))))),
                 ("Python", clean(info.python or "")),

@@ -35,8 +35,8 @@ TOO_MANY_TAGS = "too many to read for a card"
 #: the largest number of names in one line
 NAMES = 5
 
-#: by engine: where the work runs, in words
-ENGINES = {"local": "in this process", "spark": "on Spark"}
+#: by engine: its name for display
+ENGINES = {"local": "this process", "spark": "Spark"}
 
 #: by operation: its word, and True if it does not change any row
 OPERATIONS: dict[str, tuple[str, bool]] = {
@@ -52,7 +52,7 @@ OPERATIONS: dict[str, tuple[str, bool]] = {
     "Project": ("change schema", True),
     "UpdateConfig": ("change config", True),
     "DataReplacement": ("replace data", False),
-    "UpdateMemWalState": ("flush memory", True),
+    "UpdateMemWalState": ("update MemWAL", True),
     "Clone": ("clone", False),
     "UpdateBases": ("add base paths", True),
 }
@@ -95,9 +95,8 @@ def is_quiet(name: str | None) -> bool:
 
 
 def operation(version: Version) -> str:
-    """Return the word for a version's operation, in brackets if it did not change any row."""
-    word = operation_word(version.operation, first=version.read_version == 0)
-    return f"({word})" if is_quiet(version.operation) else word
+    """Return the word for a version's operation."""
+    return operation_word(version.operation, first=version.read_version == 0)
 
 
 def own_card(value: Interactive, now: datetime) -> Card:
@@ -113,7 +112,7 @@ def origin(version: Version) -> str:
     if not found.source:
         return str(found)
     part = f", cut, of {found.cut} bytes" if found.cut else ""
-    return f"{found}; its text: .source(){part}"
+    return f"{found}; cell text: .source(){part}"
 
 
 def commit_cells(commit: Commit) -> tuple[str, ...]:
@@ -186,7 +185,7 @@ def first_of(most: int, number: int, whole: str = "") -> str:
     """Return the note of a table cut to ``most`` of ``number`` rows; ``whole`` returns all rows."""
     if number <= most:
         return ""
-    return f"the first {count(most)} of {count(number)}{whole and f'; {whole} has all'}"
+    return f"first {count(most)} of {count(number)}{whole and f'; all: {whole}'}"
 
 
 def titled(*titles: str, numeric: Collection[str] = ()) -> tuple[Column, ...]:
@@ -210,7 +209,7 @@ def waiting_facts(waiting: WaitingRows | None) -> tuple[Fact, ...]:
     merges = f"; {waiting.advice}" if waiting.advice else ""
     is_read = waiting.quarantined and not waiting.without_logs
     reads = "; ds.mem_wal_quarantine() reads the quarantine" if is_read else ""
-    return facts(("waiting", f"{waiting.words}{merges}{reads}"))
+    return facts(("unmerged rows", f"{waiting.words}{merges}{reads}"))
 
 
 @dataclass(frozen=True, slots=True)

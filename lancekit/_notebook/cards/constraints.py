@@ -6,13 +6,13 @@ from datetime import datetime
 
 from lancekit._api.constraints import ConstraintResult, ConstraintRun, Constraints, Duplicates
 from lancekit._legible import python_rows, python_value
-from lancekit._notebook.cards.common import NAMES, facts, ref, table
+from lancekit._notebook.cards.common import NAMES, facts, ref, table, titled
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural
 from lancekit.dataset import Constraint
 from lancekit.options import options
 
-_WORDS = {True: "holds", False: "broken", None: "not tried"}
+_WORDS = {True: "passed", False: "failed", None: "not checked"}
 _CELL = 80
 
 
@@ -21,10 +21,10 @@ def constraints_card(constraints: Constraints, _now: datetime) -> Card:
         if constraint.unknown:
             return Row((clean(constraint.name), clean(constraint.unknown), "", ""))
         cells = (clean(constraint.name), clean(constraint.condition), constraint.on_fail)
-        return Row((*cells, "may break it" if constraint.existing == "allow" else ""))
+        return Row((*cells, "not checked" if constraint.existing == "allow" else ""))
 
     listed = constraints.list()
-    columns = (Column("name"), Column("condition"), Column("if broken"), Column("older rows"))
+    columns = titled("name", "condition", "on failure", "existing rows")
     return Card(
         kind="Constraints",
         title=plural(len(listed), "constraint"),
@@ -38,15 +38,15 @@ def constraints_card(constraints: Constraints, _now: datetime) -> Card:
 def constraint_run_card(run: ConstraintRun, _now: datetime) -> Card:
     broken = sum(result.holds is False for result in run.results)
     untried = sum(result.holds is None for result in run.results)
-    columns = (Column("name"), Column("condition"), Column("found"), Column("rows", numeric=True))
+    columns = titled("name", "condition", "result", "violations", numeric=("violations",))
     samples = tuple(_sample(result) for result in run.results if result.holds is False)
     return Card(
         kind="Constraints",
-        title=f"tried on {ref(run.branch, run.version)}",
+        title=f"checked on {ref(run.branch, run.version)}",
         headline=(
-            f"{count(len(run.results) - broken - untried)} hold",
-            f"{count(broken)} broken",
-            *((f"{count(untried)} not tried",) if untried else ()),
+            f"{count(len(run.results) - broken - untried)} passed",
+            f"{count(broken)} failed",
+            *((f"{count(untried)} not checked",) if untried else ()),
         ),
         tables=(
             table(caption="By name", columns=columns, rows=tuple(map(_row, run.results))),
@@ -86,18 +86,18 @@ def duplicates_card(found: Duplicates, _now: datetime) -> Card:
     columns = [list(map(python_value, column)) for column in shown.columns]
     return Card(
         kind="Duplicates",
-        title=f"{plural(found.rows, 'row')} of {count(found.total)}",
-        headline=(plural(found.keys, "key"),),
+        title=f"{count(found.rows)} of {plural(found.total, 'row')}",
+        headline=(plural(found.keys, "duplicate key"),),
         facts=(
             *facts(("key", listing(found.on, NAMES))),
-            *([Fact("all columns", ".to_table()", code=True)] if found.rows else ()),
+            *([Fact("next", ".to_table()", code=True)] if found.rows else ()),
         ),
         tables=(
             table(
-                caption="Rows that share their key",
+                caption="Rows with duplicate keys",
                 columns=tuple(Column(clean(name)) for name in shown.column_names),
                 rows=tuple(Row(tuple(map(cell, values))) for values in zip(*columns, strict=True)),
-                note=f"{count(len(shown))} of {plural(found.rows, 'row')}.",
+                note=f"{count(len(shown))} of {plural(found.rows, 'row')}",
             ),
         )
         if found.rows

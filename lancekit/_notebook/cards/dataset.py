@@ -36,6 +36,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
     tags = tags_by_version(ds.tags, ds.branch)
     at = [] if tags is None else sorted(tags.get(ds.version, []))
     schema = ds._snapshot.manifest.schema
+    key = [field.name for field in schema.primary_key]
     reference = ds.version if ds.branch == MAIN else (ds.branch, ds.version)
     return Card(
         kind="Dataset",
@@ -49,14 +50,14 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
         ),
         facts=(
             *facts(
-                ("place", where.uri),
+                ("location", where.uri),
                 ("committed", f"{moment(version.timestamp)} by {operation(version)}"),
                 ("message", clean(version.message or "")),
                 ("tags", TOO_MANY_TAGS if tags is None else ""),
-                ("key", listing((f.name for f in schema.primary_key), options.display_columns)),
+                ("primary key", listing(key, options.display_columns)),
                 ("fragments", fragments(version)),
-                ("indexes", _indexes(ds.index_columns)),
-                ("shares files of", _bases(ds)),
+                ("indices", _indexes(ds.index_columns)),
+                ("shared files", _bases(ds)),
             ),
             *waiting_facts(
                 None

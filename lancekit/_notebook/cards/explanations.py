@@ -32,14 +32,14 @@ def explanation_card(plan: Explanation, _now: datetime) -> Card:
         kind="Explanation",
         title=f"{clean(plan.operation)} of {ref(plan.branch, plan.version)}",
         headline=(
-            f"would run {ENGINES.get(plan.engine, plan.engine)}",
+            f"engine: {ENGINES.get(plan.engine, plan.engine)}",
             f"reads about {size(plan.reads.bytes)}" if plan.reads else "reads no rows",
             f"commits {', '.join(plan.commits)}" if plan.commits else "commits nothing",
         ),
         facts=(
-            *facts(("because", clean(plan.why))),
+            *facts(("reason", clean(plan.why))),
             *_labelled("plan", _lines(plan.plan) if plan.plan else ()),
-            *facts(("writes", written(plan.writes) or "nothing but metadata" * bool(plan.commits))),
+            *facts(("writes", written(plan.writes) or "only metadata" * bool(plan.commits))),
             *_labelled("note", map(clean, plan.notes)),
         ),
     )
@@ -57,7 +57,7 @@ def read_facts(reads: Reads | None) -> tuple[Fact, ...]:
 
 def _rows(reads: Reads) -> str:
     return (
-        f"{plural(reads.rows, 'row')} of {count(reads.fragments)} "
+        f"{plural(reads.rows, 'row')} in {count(reads.fragments)} "
         f"of {plural(reads.all_fragments, 'fragment')}"
     )
 
@@ -132,9 +132,9 @@ def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
                 ("limit", "" if scan.limit is None else count(scan.limit)),
                 ("offset", count(scan.offset) if scan.offset else ""),
                 ("fragments", f"{count(scanned)} of {count(fragments)}"),
-                ("batches", f"of {plural(scan.request.batch_rows, 'row')} at most"),
+                ("batch size", f"at most {plural(scan.request.batch_rows, 'row')}"),
             ),
-            Fact("what it costs", ".explain()", code=True),
+            Fact("plan", ".explain()", code=True),
             _run(".to_table()"),
         ),
     )
@@ -144,8 +144,8 @@ def scanner_builder_card(builder: ScannerBuilder, _now: datetime) -> Card:
     settings = [(clean(name), shown(value, 200)) for name, value in builder._arguments.items()]
     return Card(
         kind="Scan builder",
-        title=f"scan of {_of(builder._ds._snapshot)}, being set up",
-        headline=(plural(len(settings), "setting"),),
+        title=f"scan of {_of(builder._ds._snapshot)}",
+        headline=(plural(len(settings), "setting"), "not built yet"),
         facts=(*facts(*settings[: options.display_columns]), _run(".to_scanner().to_table()")),
     )
 
@@ -179,9 +179,9 @@ def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
         facts=(
             *facts(
                 ("rules", clean("; ".join(in_words(clauses)))),
-                ("guarded", "new keys, by the primary key" if guarded and clauses.insert else ""),
+                ("key filter", "of inserted keys" if guarded and clauses.insert else ""),
             ),
-            Fact("what it would do", ".preview(rows)", code=True),
+            Fact("preview", ".preview(rows)", code=True),
             _run(".execute(rows)"),
         ),
     )
@@ -200,8 +200,8 @@ def _query(query: SqlQueryBuilder | SqlQuery, kind: str, run: str) -> Card:
     return Card(
         kind=kind,
         title=f"query of {_of(snapshot)}",
-        headline=(f"as {clean(query._table)}", "not run yet"),
-        facts=(Fact("text", clean(query._sql), code=True), _run(run)),
+        headline=(f"table name {clean(query._table)}", "not run yet"),
+        facts=(Fact("statement", clean(query._sql), code=True), _run(run)),
     )
 
 
@@ -209,7 +209,7 @@ def lookup_planner_card(planner: LsmPointLookupPlanner, _now: datetime) -> Card:
     key = [field.name for field in planner._schema.primary_key]
     return Card(
         kind="Planner",
-        title="point lookups in a table and its shards",
+        title="point lookup in a table and its shards",
         headline=(f"by {listing(key, options.display_columns)}",),
         facts=(_run(".plan_lookup(key).to_table()"),),
     )
@@ -218,8 +218,8 @@ def lookup_planner_card(planner: LsmPointLookupPlanner, _now: datetime) -> Card:
 def vector_planner_card(planner: LsmVectorSearchPlanner, _now: datetime) -> Card:
     return Card(
         kind="Planner",
-        title=f"searches in {_of(planner._snapshot)} and its shards",
-        headline=(f"nearest to a vector of {clean(str(planner._nearest['column']))}",),
+        title=f"vector search in {_of(planner._snapshot)} and its shards",
+        headline=(f"column {clean(str(planner._nearest['column']))}",),
         facts=(_run(".plan_search(vector).to_table()"),),
     )
 
@@ -237,18 +237,18 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
         kind="Merge plan",
         title=f"merge into {ref(plan.branch, plan.version)}",
         headline=(
-            f"would insert {count(plan.num_inserted_rows)}",
-            f"update {count(plan.num_updated_rows)}",
-            f"delete {count(plan.num_deleted_rows)}",
-            f"leave {count(plan.num_unchanged_rows)}",
+            f"{count(plan.num_inserted_rows)} to insert",
+            f"{count(plan.num_updated_rows)} to update",
+            f"{count(plan.num_deleted_rows)} to delete",
+            f"{count(plan.num_unchanged_rows)} unchanged",
         ),
         facts=(
             *facts(
-                ("on", listing(plan.on, options.display_columns)),
+                ("merge key", listing(plan.on, options.display_columns)),
                 ("rules", clean("; ".join(plan.rules))),
                 (
-                    "key guard",
-                    "a concurrent merge that inserts one of these keys must start over"
+                    "key filter",
+                    "concurrent merges that insert the same keys must retry"
                     if plan.guarded and plan.num_inserted_rows
                     else "",
                 ),
@@ -256,12 +256,12 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
                 ("ignored", _plan_rows(plan.num_ignored_rows, "source row", "without a match")),
                 (
                     "duplicates",
-                    "dropped, number unknown"
+                    "dropped (number unknown)"
                     if twice is None
                     else _plan_rows(twice, "source row", "left out"),
                 ),
-                ("runs", ENGINES.get(explained.engine, explained.engine)),
-                ("because", clean(explained.why)),
+                ("engine", ENGINES.get(explained.engine, explained.engine)),
+                ("reason", clean(explained.why)),
             ),
             *read_facts(explained.reads),
             *facts(("writes", written(explained.writes))),
@@ -269,8 +269,8 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
         ),
         tables=(
             *_changed(plan),
-            *_sample("Rows that would be inserted", plan.inserted, plan.num_inserted_rows),
-            *_sample("Rows that would be deleted", plan.deleted, plan.num_deleted_rows),
+            *_sample("Rows to insert", plan.inserted, plan.num_inserted_rows),
+            *_sample("Rows to delete", plan.deleted, plan.num_deleted_rows),
         ),
     )
 
@@ -299,12 +299,12 @@ def _changed(plan: MergePlan) -> tuple[Table, ...]:
     hidden = f"; {plural(len(names) - len(wide), 'more column')}" if len(names) > len(wide) else ""
     return (
         Table(
-            caption="Values that would change, old → new",
+            caption="Values to update, old → new",
             columns=_plan_columns([*plan.on, *wide]),
             rows=tuple(
                 _changed_row(key, [cells.get(name) for name in wide]) for key, cells in shown
             ),
-            note=f"{count(len(shown))} of {plural(plan.num_updated_rows, 'updated row')}{hidden}.",
+            note=f"{count(len(shown))} of {plural(plan.num_updated_rows, 'updated row')}{hidden}",
         ),
     )
 
@@ -327,7 +327,7 @@ def _sample(caption: str, rows: pa.Table, number: int) -> tuple[Table, ...]:
             caption=caption,
             columns=_plan_columns(names),
             rows=tuple(Row(tuple(map(_text, row.values()))) for row in python_rows(shown)),
-            note=f"{count(shown.num_rows)} of {plural(number, 'row')}{hidden}.",
+            note=f"{count(shown.num_rows)} of {plural(number, 'row')}{hidden}",
             folded=True,
         ),
     )

@@ -53,13 +53,13 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
         headline=(_ahead(error),),
         facts=(
             *facts(
-                ("what", _sentence(str(context.get("reason") or error.message))),
-                ("who", clean(str(context.get("writer") or ""))),
-                ("from", clean(str(context.get("origin") or ""))),
+                ("reason", _sentence(str(context.get("reason") or error.message))),
+                ("writer", clean(str(context.get("writer") or ""))),
+                ("origin", clean(str(context.get("origin") or ""))),
                 ("message", clean(str(context.get("message") or ""))),
-                ("when", when_and_age(context.get("timestamp"), now)),
+                ("committed", when_and_age(context.get("timestamp"), now)),
                 *((label, show(evidence)) for label, show in _WHERE.items()),
-                ("yours", _based_on(context)),
+                ("read version", _read_version(context)),
                 ("next", "" if code else error.hint),
             ),
             *((Fact("next", code, code=True),) if code else ()),
@@ -73,18 +73,18 @@ def _title(context: _Context) -> str:
         return "another writer committed first"
     words[0] = clean(str(context.get("doing") or words[0]))
     place = ref(context.get("branch"), context["version"])
-    return f"your {words[0]} met the {words[1]} of {place}"
+    return f"your {words[0]} conflicts with the {words[1]} of {place}"
 
 
 def _ahead(error: CommitConflictError) -> str:
     if attempts := error.context.get("attempts"):
-        return f"given up after {plural(attempts, 'attempt')}"
-    return "can be retried on the newest version" if error.retryable else "cannot land as it is"
+        return f"failed after {plural(attempts, 'attempt')}"
+    return "can be retried on the newest version" if error.retryable else "cannot be retried"
 
 
-def _based_on(context: Mapping[str, object]) -> str:
+def _read_version(context: _Context) -> str:
     version = context.get("read_version")
-    return "" if version is None else f"based on version {version}"
+    return "" if version is None else ref(context.get("branch"), version)
 
 
 def _sentence(text: str) -> str:
@@ -105,7 +105,7 @@ def _keys(evidence: _Context) -> str:
     hashes: Sequence[int] = evidence.get("keys", ())
     if not hashes:
         return ""
-    sure = "both have them" if evidence.get("keys_certain") else "both may have them"
+    sure = "in both commits" if evidence.get("keys_certain") else "possibly in both commits"
     return f"{sure}: hashes {listing((f'{h:016x}' for h in hashes), NAMES)}"
 
 

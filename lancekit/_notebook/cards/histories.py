@@ -25,6 +25,8 @@ from lancekit._notebook.render.words import cell, clean, count, key_text, listin
 from lancekit.options import options
 
 _COLUMNS = (*COMMIT_COLUMNS, *titled("row", "change", "column", "before", "after"))
+#: by kind of change: its word; the oldest readable version shows a row without its first commit
+_KINDS = {"born": "inserted", "died": "deleted", "found": "first seen"}
 
 
 def row_history_card(history: RowHistory, _now: datetime) -> Card:
@@ -39,7 +41,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
         kind="Row history",
         title=key_text(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
         headline=(plural(len(history), "change"), clean(history.branch)),
-        facts=facts(("gaps", listing(map(_gap, unsure), options.display_columns))),
+        facts=facts(("also possible", listing(map(_gap, unsure), options.display_columns))),
         tables=(
             table(
                 caption="Newest first",
@@ -53,7 +55,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
 
 def _gap(change: RowChange) -> str:
     ends = count((change.before or 0) + 1), count(change.version - 1)
-    return f"version {change.version} or before ({' to '.join(dict.fromkeys(ends))} cleaned up)"
+    return f"{' to '.join(dict.fromkeys(ends))} (cleaned up) instead of {change.version}"
 
 
 def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
@@ -61,7 +63,7 @@ def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
     facts_: tuple[str, ...] = (
         *commit_cells(change),
         key_text(change.key) if named else "",
-        change.kind,
+        _KINDS.get(change.kind, change.kind),
     )
     cells = list(change.cells.items()) or [("", (None, None))]
     for name, (before, after) in cells[:most]:
@@ -70,12 +72,12 @@ def _rows(change: RowChange, most: int, *, named: bool) -> Iterator[Row]:
         yield Row((*facts_, clean(name), *(ends if name else ("", ""))))
         facts_ = ("",) * len(facts_)  # only the first row of a change has the commit's cells
     if more := len(cells) - most if len(cells) > most else 0:
-        yield Row((*facts_, f"{plural(more, 'more column')}: cells has all", "", ""))
+        yield Row((*facts_, f"{plural(more, 'more column')}; all: .cells", "", ""))
 
 
 # ---- the card of a bisection: the commit at which the condition changed, and how to undo it
 
-_FLIPS = (*COMMIT_COLUMNS, *titled("turned"))
+_FLIPS = (*COMMIT_COLUMNS, *titled("result"))
 
 
 def bisection_card(found: Bisection, now: datetime) -> Card:
@@ -83,19 +85,17 @@ def bisection_card(found: Bisection, now: datetime) -> Card:
     raised = [e for e in found.evaluations if e.good is None]
     return Card(
         kind="Bisection",
-        title="no version turned bad"
-        if flip is None
-        else f"bad since {ref(found.branch, flip.version)}",
+        title="no bad version" if flip is None else f"bad since {ref(found.branch, flip.version)}",
         headline=(
-            plural(len(found.evaluations), "version") + " asked",
-            *(("in doubt",) if flip is not None and not flip.is_certain else ()),
+            plural(len(found.evaluations), "version") + " tested",
+            *(("uncertain",) if flip is not None and not flip.is_certain else ()),
         ),
         facts=(
             *(() if flip is None else _facts(found, flip, now)),
             *facts(
                 ("errors", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
             ),
-            *(() if flip is None else (Fact("see", "found.diff", code=True),)),
+            *(() if flip is None else (Fact("next", "bisection.diff", code=True),)),
             *(() if flip is None else (Fact("undo", flip.undo, code=True),)),
         ),
         tables=() if len(found.flips) < 2 else (_table(found),),
@@ -103,23 +103,24 @@ def bisection_card(found: Bisection, now: datetime) -> Card:
 
 
 def _facts(found: Bisection, flip: Flip, now: datetime) -> tuple[Fact, ...]:
+    others = [f"{ref(found.branch, number)} (cleaned up)" for number in flip.gone]
+    others += [f"{ref(found.branch, number)} (untested)" for number in flip.untested]
     return facts(
-        ("good until", ref(found.branch, flip.before)),
+        ("last good", ref(found.branch, flip.before)),
         ("committed", when_and_age(flip.timestamp, now)),
         ("operation", operation_word(flip.operation, first=flip.version == 1)),
         ("message", clean(flip.message or "")),
-        ("or cleaned-up", listing(map(count, flip.gone), NAMES)),
-        ("or untested", listing(map(count, flip.untested), NAMES)),
+        ("also possible", listing(others, NAMES)),
     )
 
 
 def _table(found: Bisection) -> Table:
     shown = found.flips[: options.display_rows]
     return table(
-        caption="Every change of the answer",
+        caption="Changes of the result",
         columns=_FLIPS,
         rows=tuple(Row((*commit_cells(flip), "good" if flip.good else "bad")) for flip in shown),
-        note=f"{count(len(found.flips) - len(shown))} more: found.flips"
+        note=f"{count(len(found.flips) - len(shown))} more: bisection.flips"
         if len(found.flips) > len(shown)
         else "",
     )
@@ -157,7 +158,7 @@ def _row(change: ColumnChange) -> Row:
     return Row(
         (
             *commit_cells(change),
-            change.kind,
+            _KINDS.get(change.kind, change.kind),
             _column_text(change.old_name, change.old_type),
             _column_text(change.name, change.type),
             *_statistics(change),
@@ -180,7 +181,7 @@ def _statistics(change: ColumnChange) -> tuple[str, ...]:
 # ---- the cards of a diff, with some of the rows, and of a feed of changes, with its commits
 
 _CELLS = titled("change", "row", "column", "before", "after")
-_STEPS = titled("version", "committed", "inserted", "deleted", "updated", "to look at")
+_STEPS = titled("version", "committed", "inserted", "deleted", "updated", "to compare")
 
 
 def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
@@ -190,14 +191,14 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
         return Card(
             kind="Diff",
             title=_title(diff),
-            headline=(f"not compared yet: {plural(rows, 'row')} to look at",),
+            headline=(f"{plural(rows, 'row')} to compare (not run yet)",),
             facts=(
-                *facts(*_how(diff), *(("", note) for note in explained.notes)),
-                Fact("next", "d.counts, d.sample(), d.to_table()", code=True),
+                *facts(*_how(diff), *(("note", note) for note in explained.notes)),
+                Fact("next", "diff.counts, diff.sample(), diff.to_table()", code=True),
             ),
         )
     counts = diff.counts
-    changed = {name: cells for name, cells in diff.columns.items() if cells}
+    changed = [f"{clean(name)} {count(cells)}" for name, cells in diff.columns.items() if cells]
     shown = [row for one in diff.sample(options.display_rows) for row in _cells(one)]
     total = counts.inserted + counts.deleted + counts.updated
     return Card(
@@ -211,15 +212,15 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
         ),
         facts=facts(
             *_how(diff),
-            ("cells", listing((f"{clean(n)} {count(c)}" for n, c in changed.items()), NAMES)),
-            ("ambiguous", count(counts.ambiguous) if counts.ambiguous else ""),
+            ("changed cells", listing(changed, NAMES)),
+            ("ambiguous rows", count(counts.ambiguous) if counts.ambiguous else ""),
         ),
         tables=(
             table(
                 caption="Changed rows",
                 columns=_CELLS,
                 rows=tuple(shown[: options.display_rows]),
-                note=f"of {plural(total, 'row')}: to_table()" if total else "",
+                note=f"all {plural(total, 'row')}: diff.to_table()" if total else "",
             ),
         ),
     )
@@ -227,17 +228,17 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
 
 def feed_card(feed: ChangeFeed, _now: datetime) -> Card:
     """Return the card of a feed; it lists the steps only if they fit on one page."""
-    versions = feed.versions
+    versions, branch = feed.versions, feed._since.location.name
     page, number = options.display_rows, len(versions) - 1
     shown = feed.steps[-page:] if 0 < number <= page or feed.is_listed else []
-    gaps = (f"{count(old)} to {count(new)}" for old, new in feed.gaps)
+    gaps = (f"versions {count(old + 1)} to {count(new - 1)}" for old, new in feed.gaps)
     older = number - len(shown)
     return Card(
         kind="Changes",
-        title=f"version {count(versions[0])} to version {count(versions[-1])}",
+        title=f"changes {ref(branch, versions[0])} → {ref(branch, versions[-1])}",
         headline=(plural(number, "step"),),
         facts=(
-            *facts(("gaps", listing(gaps, NAMES))),
+            *facts(("cleaned up", listing(gaps, NAMES))),
             Fact("next", "feed.to_table(), feed.steps", code=True),
         ),
         tables=(
@@ -261,17 +262,19 @@ def _step(step: ChangeStep) -> Row:
 
 
 def _title(diff: DatasetDiff) -> str:
-    return f"{ref(*diff.old)} to {ref(*diff.new)}"
+    return f"diff {ref(*diff.old)} → {ref(*diff.new)}"
 
 
 def _how(diff: DatasetDiff) -> Iterator[tuple[str, str]]:
     key = f" ({listing(map(clean, diff.key), NAMES)})" if diff.key else ""
-    yield "rows told by", diff.matched_by + key
+    yield "matched by", diff.matched_by.replace("whole rows", "all columns") + key
     schema = diff.schema
-    yield "columns added", listing(map(clean, schema.added), NAMES)
-    yield "dropped", listing(map(clean, schema.dropped), NAMES)
-    yield "renamed", listing((f"{clean(a)} to {clean(b)}" for a, b in schema.renamed), NAMES)
-    yield "cast", listing((f"{clean(n)} to {clean(str(k))}" for n, _, k in schema.cast), NAMES)
+    yield "added columns", listing(map(clean, schema.added), NAMES)
+    yield "dropped columns", listing(map(clean, schema.dropped), NAMES)
+    renamed = (f"{clean(old)} → {clean(new)}" for old, new in schema.renamed)
+    yield "renamed columns", listing(renamed, NAMES)
+    cast = (f"{clean(name)} to {clean(str(kind))}" for name, _, kind in schema.cast)
+    yield "cast columns", listing(cast, NAMES)
 
 
 def _cells(row: ChangedRow) -> Iterator[Row]:

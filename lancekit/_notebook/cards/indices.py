@@ -21,11 +21,11 @@ from lancekit._operations.index.describe import IndexCoverage, IndexDescription,
 from lancekit.options import options
 
 _COLUMNS = titled(
-    *("index", "type", "column", "rows", "covered", "size", "made of", "updated"),
-    numeric=("rows", "covered", "size", "made of"),
+    *("index", "type", "column", "rows", "covered", "size", "segments", "updated"),
+    numeric=("rows", "covered", "size", "segments"),
 )
 _MISSING = titled(
-    *("not in", "rows", "fragments", "since version", "by", "when"),
+    *("index", "rows", "fragments", "since version", "operation", "committed"),
     numeric=("rows", "fragments", "since version"),
 )
 
@@ -49,7 +49,7 @@ def indices_card(indices: TableIndices, now: datetime) -> Card:
             note=first_of(most, len(found), "dict(ds.indices)"),
         ),
         table(
-            caption="Rows that are looked at beside them",
+            caption="Rows without an index entry",
             columns=_MISSING,
             rows=tuple(_missing(part, names, now) for part, names in islice(missing.items(), most)),
             note=first_of(most, len(missing), "dict(ds.indices)"),
@@ -58,13 +58,13 @@ def indices_card(indices: TableIndices, now: datetime) -> Card:
     return Card(
         kind="Indices",
         title=plural(len(found), "index", "indices"),
-        headline=(f"{count(len(behind))} behind",)
+        headline=(f"{count(len(behind))} out of date",)
         if behind
         else ("all rows covered",)
         if found
         else ('ds.create_scalar_index(column, "BTREE")',),
         facts=tuple(
-            Fact("bring up to date", call, code=True)
+            Fact("update", call, code=True)
             for call in (("ds.optimize.optimize_indices()",) if len(calls) > 1 else calls)
         ),
         tables=tuple(each for each in tables if each.rows),
@@ -82,7 +82,7 @@ def _row(index: IndexCoverage, now: datetime) -> Row:
             f"{count(of.num_rows_indexed)} of {count(index.num_rows)}",
             _percent(index.share),
             "" if of.total_size_bytes is None else size(of.total_size_bytes),
-            plural(len(of.segments), "segment") if len(of.segments) > 1 else "",
+            count(len(of.segments)) if len(of.segments) > 1 else "",
             when_and_age(max(times, default=None), now),
         )
     )
@@ -104,7 +104,7 @@ def _missing(part: Uncovered, names: list[str], now: datetime) -> Row:
             count(part.num_rows),
             count(len(part.fragments)),
             str(part.version) if part.version is not None else "",
-            operation_word(part.operation, first=False) if known else "longer ago",
+            operation_word(part.operation, first=False) if known else "older",
             when_and_age(part.timestamp, now),
         )
     )
@@ -121,7 +121,7 @@ def index_card(index: IndexDescription, _now: datetime) -> Card:
             f"{plural(index.num_rows_indexed, 'row')} covered",
             "size not recorded" if known is None else size(known),
         ),
-        facts=facts(("made of", plural(len(index.segments), "segment"))),
+        facts=facts(("segments", count(len(index.segments)))),
     )
 
 
@@ -142,6 +142,6 @@ def coverage_card(index: IndexCoverage, _now: datetime) -> Card:
         ),
         facts=(
             *facts(("not covered", listing(missing, NAMES))),
-            *((Fact("bring up to date", index.mended_by, code=True),) if index.mended_by else ()),
+            *((Fact("update", index.mended_by, code=True),) if index.mended_by else ()),
         ),
     )

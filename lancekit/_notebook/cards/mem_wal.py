@@ -32,7 +32,7 @@ from lancekit._operations.unmerged.waiting_rows import merge_call
 from lancekit._shards.schema import TOMBSTONE
 from lancekit.options import options
 
-_OF_SHARDS = ("epoch", "to be merged", "rows", "merged up to", "entries in the log")
+_OF_SHARDS = ("epoch", "to merge", "rows", "last merged", "log entries")
 _SHARDS = titled("shard", *_OF_SHARDS, numeric=_OF_SHARDS)
 _QUARANTINED = titled(
     "row", "key", "reason", "shard", "generation", "since", numeric=("row", "generation")
@@ -42,7 +42,7 @@ _SET_ASIDE = titled(
 )
 #: the largest number of characters of a row's key
 _VALUES = 60
-_OF_SINK = ("epoch", "rows", "log written up to")
+_OF_SINK = ("epoch", "rows", "log position")
 _SINK_SHARDS = titled("shard", *_OF_SINK, numeric=_OF_SINK)
 
 
@@ -58,7 +58,7 @@ def shards_card(shards: Shards, _now: datetime) -> Card:
     return Card(
         kind="Shards",
         title=plural(len(shards), "shard"),
-        headline=(f"{plural(waiting, 'generation')} to be merged",) if shards else (),
+        headline=(f"{plural(waiting, 'generation')} to merge",) if shards else (),
         facts=facts(("next", _merge_call(shards))),
         tables=(rows,) if shards else (),
     )
@@ -101,8 +101,8 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
         headline=(*changed_rows(result), f"{result.duration:.2f} s"),
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
-            ("merged elsewhere", plural(skipped, "generation") if skipped else ""),
-            ("quarantine", f"{plural(aside, 'row')} set aside" if aside else ""),
+            ("merged earlier", plural(skipped, "generation") if skipped else ""),
+            ("quarantined", plural(aside, "row") if aside else ""),
             *(_done(result) if result.commits else ()),
         )
         + waiting_facts(result.waiting),
@@ -111,9 +111,10 @@ def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
 
 def _done(result: MemWalMergeResult) -> tuple[tuple[str, str], ...]:
     return (
-        ("commits", f"{count(result.commits)}, in {plural(result.attempts, 'attempt')}"),
-        ("ran", ENGINES.get(result.engine, result.engine)),
-        ("then", "ds.cleanup_mem_wal() removes files that are not needed any more"),
+        ("commits", count(result.commits)),
+        ("attempts", count(result.attempts) if result.attempts > result.commits else ""),
+        ("engine", ENGINES.get(result.engine, result.engine)),
+        ("cleanup", "ds.cleanup_mem_wal() removes the merged files"),
     )
 
 
@@ -131,15 +132,19 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
         title=f"removed {plural(result.files_removed, 'file')}",
         headline=(size(result.bytes_removed),),
         facts=facts(
-            ("generations", count(result.generations_removed)),
-            ("entries of logs", count(result.log_entries_removed)),
-            ("manifests", count(result.manifests_removed)),
-            ("quarantine", f"{plural(tables, 'table')} without rows that wait" if tables else ""),
+            ("generations", _unless_0(result.generations_removed)),
+            ("log entries", _unless_0(result.log_entries_removed)),
+            ("manifests", _unless_0(result.manifests_removed)),
+            ("quarantine", plural(tables, "empty table") if tables else ""),
         ),
     )
 
 
-_AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows, and its put_back() the newest ones back"
+def _unless_0(number: int) -> str:
+    return count(number) if number else ""
+
+
+_AFTER_REPAIR = "ds.mem_wal_set_aside() shows the rows; its put_back() restores the newest ones"
 
 
 def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
@@ -153,7 +158,7 @@ def mem_wal_repair_card(result: MemWalRepair, _now: datetime) -> Card:
         facts=facts(
             *((one.called, clean(one.words)) for one in result[:most]),
             ("next", _AFTER_REPAIR if any(one.file and one.rows != 0 for one in result) else ""),
-            ("and more", f"{more}: the result of repair_mem_wal() is a list" if more else ""),
+            ("more", f"{more}; the result of repair_mem_wal() is a list of all" if more else ""),
         ),
     )
 
@@ -173,7 +178,7 @@ def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Car
         title=f"{plural(len(quarantine), 'row')} in quarantine",
         headline=(),
         facts=facts(
-            ("read by", "quarantine.to_pandas(): no version and no log has these rows"),
+            ("rows", "quarantine.to_pandas(); no version and no log has these rows"),
             ("next", how),
         )
         if rows
@@ -197,8 +202,8 @@ def mem_wal_set_aside_card(aside: MemWalSetAside, _now: datetime) -> Card:
         title=f"{plural(len(aside), 'row')} moved aside by a repair",
         headline=(),
         facts=facts(
-            ("not readable", clean(listing(unread, most))),
-            ("next", "aside.put_back() puts the newest rows back" if rows else ""),
+            ("unreadable", clean(listing(unread, most))),
+            ("next", "aside.put_back() restores the newest rows" if rows else ""),
         ),
         tables=(listed,) if rows else (),
     )
@@ -239,21 +244,21 @@ def _quarantined(number: int, row: Mapping[str, Any], key: Sequence[str]) -> Row
 
 def shard_writer_card(writer: ShardWriter, _now: datetime) -> Card:
     done, memory = writer.stats(), writer.memory()
-    failed = done["memtable_flush_failures"]
-    entries = plural(done["wal_flush_count"], "entry", "entries")
+    flushed, failed = done["memtable_flush_count"], done["memtable_flush_failures"]
+    puts, entries = done["put_count"], plural(done["wal_flush_count"], "entry", "entries")
     return Card(
         kind="Shard writer",
         title=clean(writer.shard_id),
         headline=(clean(writer.state), f"epoch {writer.epoch}"),
         facts=facts(
-            ("log", f"written, and seen, up to entry {count(writer.position)}"),
+            ("log position", f"entry {count(writer.position)}"),
             ("not logged", _amount(memory.pending_rows, memory.pending_bytes)),
-            ("in memory", _amount(memory.rows, memory.bytes)),
-            ("generation", f"{count(memory.generation)} comes next"),
-            ("not written", plural(memory.frozen, "generation") if memory.frozen else ""),
-            ("written", plural(done["memtable_flush_count"], "generation")),
+            ("memtable", _amount(memory.rows, memory.bytes)),
+            ("next generation", count(memory.generation)),
+            ("not flushed", plural(memory.frozen, "generation") if memory.frozen else ""),
+            ("flushed", plural(flushed, "generation") if flushed else ""),
             ("failed", plural(failed, "flush", "flushes") if failed else ""),
-            ("puts", f"{count(done['put_count'])}, in {entries} of the log"),
+            ("puts", f"{count(puts)} in {entries} of the log" if puts else ""),
         ),
     )
 
@@ -265,7 +270,7 @@ def _amount(rows: int, taken: int) -> str:
 def mem_wal_sink_card(sink: MemWalSink, _now: datetime) -> Card:
     shards, most = sink.shards, options.display_rows
     rows = sum(one.rows for one in shards.values())
-    last = "" if sink.last_batch is None else f", the last one number {count(sink.last_batch)}"
+    last = "" if sink.last_batch is None else f", newest number {count(sink.last_batch)}"
     return Card(
         kind="MemWAL sink",
         title=clean(sink.query),
@@ -273,8 +278,8 @@ def mem_wal_sink_card(sink: MemWalSink, _now: datetime) -> Card:
         facts=facts(
             ("table", clean(place(sink.uri))),
             ("branch", clean(sink.branch or "")),
-            ("why", f"a batch that is given again {_again(sink)}"),
-            ("rows go to", _given(sink.sharding)),
+            ("repeated batch", _repeated(sink)),
+            ("sharding", _sharding(sink.sharding)),
             ("batches", f"{count(sink.batches)}{last}" if sink.batches else ""),
         ),
         tables=(
@@ -293,16 +298,16 @@ def mem_wal_sink_card(sink: MemWalSink, _now: datetime) -> Card:
     )
 
 
-def _again(sink: MemWalSink) -> str:
+def _repeated(sink: MemWalSink) -> str:
     if sink.key:
-        return f"takes its own place, by the primary key ({listing(map(clean, sink.key), NAMES)})"
-    return "is there twice, for the table has no primary key"
+        return f"replaces its rows by primary key ({listing(map(clean, sink.key), NAMES)})"
+    return "adds its rows again, since the table has no primary key"
 
 
-def _given(spec: ShardingSpec) -> str:
+def _sharding(spec: ShardingSpec) -> str:
     ways = {
         "bucket": "{num_buckets} shards, by the bucket of a column",
-        "identity": "a shard for each value of a column",
+        "identity": "one shard for each value of a column",
         "unsharded": "one shard",
     }
     known = (field for field in spec.fields if field.transform in ways)

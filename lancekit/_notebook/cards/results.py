@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import pyarrow as pa
@@ -44,41 +44,41 @@ def _seconds(duration: float) -> str:
 
 
 def _attempts(number: int) -> str:
-    if number == 1:
-        return "1: no other writer was in the way"
-    return f"{count(number)}: other writers landed first and the work was done again"
+    """Return the number of attempts; ``""`` for one, which says nothing."""
+    return "" if number == 1 else f"{count(number)} (other writers committed first)"
 
 
 _GUARDS = {
-    "exact": "inserted keys are guarded exactly: a concurrent merge of one of them must start over",
-    "bloom": "inserted keys are guarded by a bloom filter: a concurrent merge of one of them must "
-    "start over, and now and then one of another key",
-    None: "inserted keys are not guarded: the merge was not on the primary key",
-    "": "nothing was inserted, so no key has to be guarded",
+    "exact": "exact: concurrent merges that insert the same keys must retry",
+    "bloom": "Bloom: concurrent merges that insert the same keys must retry, rarely others too",
+    None: "none: the merge key is not the primary key",
+    "": "",
 }
 
 
 def merge_card(result: MergeResult, _now: datetime) -> Card:
+    parts = {how: getattr(result, f"fragments_{how}") for how in ("added", "changed", "removed")}
     return Card(
         kind="Merge",
         title=f"merged into {ref(result.branch, result.version)}",
         headline=(*changed_rows(result), _seconds(result.duration)),
         facts=(
             *facts(
-                ("on", listing(result.on, options.display_columns)),
-                ("key guard", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
-                ("read", f"version {result.read_version}"),
+                ("merge key", listing(result.on, options.display_columns)),
+                ("key filter", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
+                ("read version", ref(result.branch, result.read_version)),
                 *_how_it_ran(result),
-                ("written", f"{size(result.bytes_written)} of rows"),
-                (
-                    "fragments",
-                    f"{count(result.fragments_added)} added, {count(result.fragments_changed)} "
-                    f"changed, {count(result.fragments_removed)} removed",
-                ),
+                ("new data", size(result.bytes_written) if result.bytes_written else ""),
+                ("fragments", _amounts(parts)),
             ),
             *_undo(result),
         ),
     )
+
+
+def _amounts(numbers: Mapping[str, int]) -> str:
+    """Return numbers with their words, without zeros."""
+    return ", ".join(f"{count(number)} {word}" for word, number in numbers.items() if number)
 
 
 def delete_card(result: DeleteResult, _now: datetime) -> Card:
@@ -106,25 +106,25 @@ def _how_it_ran(
     result: CompactionMetrics | DeleteResult | MergeResult | UpdateResult,
 ) -> Iterator[tuple[str, str]]:
     yield "attempts", _attempts(result.attempts)
-    yield "ran", ENGINES.get(result.engine, result.engine)
+    yield "engine", ENGINES.get(result.engine, result.engine)
 
 
 def apply_card(result: ApplyResult, _now: datetime) -> Card:
     landed = result.version != result.read_version
+    base = ref(*result.base) if result.base[1] else "no base"
     title = f"{_VERBS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
     return Card(
         kind="Changes",
-        title=title if landed else f"nothing to do for {ref(result.branch, result.version)}",
+        title=title if landed else f"no changes to {ref(result.branch, result.version)}",
         headline=(*changed_rows(result), _seconds(result.duration)),
         facts=(
             *facts(
-                ("changes of", ref(*result.theirs)),
-                ("since", _since(result.base)),
-                ("how", result.how),
+                ("changes", f"{base} → {ref(*result.theirs)}"),
+                ("method", result.how if landed else ""),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
                 _cells(result),
                 *_columns(result),
-                ("read", f"version {result.read_version}"),
+                ("read version", ref(result.branch, result.read_version) if landed else ""),
                 ("attempts", _attempts(result.attempts)),
             ),
             *(_undo(result) if landed else ()),
@@ -135,18 +135,18 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
 def _cells(found: ApplyResult | BranchMergePlan) -> tuple[str, str]:
     """Return the number of changed values in updated rows, if counted already: reads no rows."""
     number = found.get("num_changed_cells")
-    return "cells changed", count(number) if number else ""
+    return "changed cells", count(number) if number else ""
 
 
 def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
     """Yield labels and names of added, dropped, renamed, cast and altered columns."""
     renamed = (f"{clean(old)} → {clean(new)}" for old, new in found.columns_renamed)
     for label, names in (
-        ("columns added", map(clean, found.columns_added)),
-        ("columns dropped", map(clean, found.columns_dropped)),
-        ("columns renamed", renamed),
-        ("columns cast", map(clean, found.columns_cast)),
-        ("columns altered", map(clean, found.columns_altered)),
+        ("added columns", map(clean, found.columns_added)),
+        ("dropped columns", map(clean, found.columns_dropped)),
+        ("renamed columns", renamed),
+        ("cast columns", map(clean, found.columns_cast)),
+        ("altered columns", map(clean, found.columns_altered)),
     ):
         yield label, listing(names, NAMES)
 
@@ -154,7 +154,7 @@ def _columns(found: ApplyResult | BranchMergePlan) -> Iterator[tuple[str, str]]:
 _VERBS = {
     "apply": "applied to",
     "revert": "reverted on",
-    "cherry-pick": "picked onto",
+    "cherry-pick": "cherry-picked onto",
     "merge": "merged into",
     "rebase": "rebased",
 }
@@ -176,7 +176,7 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
-                ("since", _since(plan.base)),
+                ("merge base", _base(plan.base)),
                 ("conflicts", listing(clashes, NAMES)),
                 _column_conflicts(plan.conflicts),
                 _cells(plan),
@@ -190,54 +190,52 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
 def _column_conflicts(conflicts: Conflicts) -> tuple[str, str]:
     """Return label and text of the columns in conflict: each side's change, and the chosen side."""
     found = (
-        f"{clean(one.column)} {clean(one.ours)} / {clean(one.theirs)}"
+        f"{clean(one.column)}: ours {clean(one.ours)}, theirs {clean(one.theirs)}"
         + (f" → {one.side}" if one.side else "")
         for one in conflicts.by_column
     )
-    return "columns (ours / theirs)", listing(found, NAMES)
+    return "column conflicts", listing(found, NAMES)
 
 
-def _since(base: tuple[str, int]) -> str:
-    """Return the merge base in words; version 0 stands for no base."""
+def _base(base: tuple[str, int]) -> str:
+    """Return the merge base; version 0 stands for no base."""
     if base[1] > 0:
         return ref(*base)
-    return (
-        "no base: inserts rows that only theirs has, rows that differ are conflicts, and no row is "
-        "deleted"
-    )
+    return "none: rows that differ are conflicts, and no row is deleted"
 
 
 def comparison_card(found: BranchComparison, _now: datetime) -> Card:
     """Return the card of a branch comparison; it reads no rows."""
-    ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
-    way = "fast-forward" if found.is_fast_forward else "row by row"
+    ends = (("theirs", found.theirs), ("ours", found.ours), ("merge base", found.base))
+    way = "fast-forward" if found.is_fast_forward else "three-way"
+    diffs = ("theirs_diff.counts", "ours_diff.counts", "conflicts")
     return Card(
         kind="Branches",
-        title=" beside ".join(clean(name) for name, _ in (found.theirs, found.ours)),
+        title=" compared with ".join(clean(name) for name, _ in (found.theirs, found.ours)),
         headline=(f"{count(found.ahead)} ahead", f"{count(found.behind)} behind"),
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
-                ("a merge", way if found.ahead else "has nothing to do"),
+                ("merge", way if found.ahead else "nothing to do"),
                 ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
             ),
-            Fact("next", "theirs_diff.counts, ours_diff.counts, conflicts", code=True),
+            Fact("next", ", ".join(f"comparison.{name}" for name in diffs), code=True),
         ),
     )
 
 
 def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
     """Return the card of conflicts; it does not read the conflicting rows."""
-    ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("since", conflicts.base))
+    ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("merge base", conflicts.base))
     return Card(
         kind="Conflicts",
-        title=plural(len(conflicts), "row"),
+        title=plural(len(conflicts), "conflicting row"),
         headline=tuple(f"{count(n)} {kind}" for kind, n in conflicts.counts.items()),
         facts=(
             *facts(
                 *((name, ref(*end)) for name, end in ends),
                 _column_conflicts(conflicts),
-                ("rows told by", listing(map(clean, conflicts.key), NAMES)),
+                ("matched by", listing(map(clean, conflicts.key), NAMES)),
             ),
             Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
         ),
@@ -246,24 +244,26 @@ def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
 
 def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:
     left = [
-        f"{plural(len(ids), 'fragment')} that index {clean(name)} covers"
+        f"{plural(len(ids), 'fragment')} covered by index {clean(name)}"
         for name, ids in result.left_to_indices.items()
     ]
+    old, new = result.fragments_removed, result.fragments_added
+    done = (
+        ("files", f"{count(result.files_removed)} replaced by {count(result.files_added)}"),
+        ("size", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
+        ("old files", "kept for older versions until cleanup_old_versions() removes them"),
+        *_how_it_ran(result),
+    )
+    gone = plural(result.deleted_rows_removed, "deleted row")
     return Card(
         kind="Compaction",
-        title=f"{plural(result.fragments_removed, 'fragment')} into {result.fragments_added}",
+        title=f"{plural(old, 'fragment')} into {count(new)}" if old else "nothing to compact",
         headline=(
             ref(result.branch, result.version),
-            f"{plural(result.deleted_rows_removed, 'deleted row')} gone",
+            *([f"{gone} removed"] if result.deleted_rows_removed else []),
             _seconds(result.duration),
         ),
-        facts=facts(
-            ("files", f"{count(result.files_removed)} replaced by {count(result.files_added)}"),
-            ("bytes", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
-            ("left alone", ", ".join(left)),
-            *_how_it_ran(result),
-            ("old files", "stay for older versions until cleanup_old_versions() removes them"),
-        ),
+        facts=facts(*(done if old else ()), ("skipped", ", ".join(left))),
     )
 
 
@@ -277,11 +277,9 @@ def deepen_card(result: DeepenResult, _now: datetime) -> Card:
             _seconds(result.duration),
         ),
         facts=facts(
-            ("found", f"{plural(result.files_found, 'file')} that an earlier attempt had copied")
-            if result.files_found
-            else ("", ""),
+            ("copied earlier", plural(result.files_found, "file") if result.files_found else ""),
             ("attempts", _attempts(result.attempts)),
-            ("older versions", "go on reading where they did"),
+            ("older versions", "still read the shared files"),
         ),
     )
 
@@ -289,7 +287,7 @@ def deepen_card(result: DeepenResult, _now: datetime) -> Card:
 def cleanup_card(result: CleanupStats, _now: datetime) -> Card:
     return Card(
         kind="Cleanup",
-        title=plural(result.old_versions, "old version"),
+        title=f"removed {plural(result.old_versions, 'old version')}",
         headline=(size(result.bytes_removed),),
         facts=_cleaned(result),
     )
@@ -298,17 +296,18 @@ def cleanup_card(result: CleanupStats, _now: datetime) -> Card:
 def cleanup_plan_card(result: CleanupExplanation, _now: datetime) -> Card:
     stats = result.stats
     branches = (
-        f"{clean(b.name)} (version {b.referenced_version})" for b in result.referenced_branches
+        f"branch {clean(b.name)} (version {b.referenced_version})"
+        for b in result.referenced_branches
     )
     return Card(
         kind="Cleanup plan",
-        title=f"{plural(stats.old_versions, 'old version')} would go",
-        headline=(size(stats.bytes_removed), f"seen from version {result.read_version}"),
+        title=f"{plural(stats.old_versions, 'old version')} to remove",
+        headline=(size(stats.bytes_removed), f"planned at version {result.read_version}"),
         facts=(
             *_cleaned(stats),
             *facts(
-                ("kept for branches", listing(branches, NAMES)),
-                ("notes", listing(result.warnings, NAMES)),
+                ("kept for", listing(branches, NAMES)),
+                ("note", listing(result.warnings, NAMES)),
             ),
         ),
     )
@@ -322,12 +321,11 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
         "index": stats.index_files_removed,
         "temporary": stats.temporary_files_removed,
     }
-    listed = ", ".join(f"{count(number)} {kind}" for kind, number in files.items() if number)
     failed = plural(stats.failed_deletes, "file")
     return facts(
-        ("files", listed or "none"),
-        ("could not be removed", failed if stats.failed_deletes else ""),
-        ("left alone", listing(stats.left_alone, NAMES)),
+        ("files", _amounts(files)),
+        ("not removed", failed if stats.failed_deletes else ""),
+        ("kept", listing(stats.left_alone, NAMES)),
     )
 
 
@@ -357,7 +355,7 @@ def named_versions(history: History, after: int) -> tuple[int, str]:
 def _named(version: Version) -> str:
     message = f": {version.message}" if version.message else ""
     return (
-        f"{version.version} ({operation(version).strip('()')} by "
+        f"{version.version} ({operation(version)} by "
         f"{version.writer or 'an unnamed writer'}{message})"
     )
 
@@ -377,11 +375,11 @@ def sql_card(result: SqlResult, _now: datetime) -> Card:
         title=total,
         headline=(
             plural(len(result.schema), "column"),
-            f"worked out {ENGINES.get(result.engine, result.engine)}",
+            f"engine: {ENGINES.get(result.engine, result.engine)}",
         ),
         facts=(
-            *facts(("because", clean(result.why)), *map(_read, result.reads)),
-            Fact("next", "to_table(), to_pandas(), to_spark()", code=True),
+            *facts(("reason", clean(result.why)), *map(_read, result.reads)),
+            Fact("next", ".to_table(), .to_pandas(), .to_spark()", code=True),
         ),
         tables=() if rows is None else (_rows(rows, result.num_rows),),
     )
@@ -412,7 +410,7 @@ def _rows(rows: pa.Table, total: int | None) -> Table:
     columns = [list(map(python_value, shown.column(at))) for at in range(width)]
     more = rows.num_columns - width
     hidden = f"; {plural(more, 'more column')}" if more > 0 else ""
-    of = "the first" if total is None else f"{count(shown.num_rows)} of"
+    of = "first" if total is None else f"{count(shown.num_rows)} of"
     many = shown.num_rows if total is None else total
     return Table(
         caption="Rows",
@@ -426,5 +424,5 @@ def _rows(rows: pa.Table, total: int | None) -> Table:
             Row(tuple(cell(column[at], _VALUE) for column in columns))
             for at in range(shown.num_rows)
         ),
-        note=f"{of} {plural(many, 'row')}{hidden}.",
+        note=f"{of} {plural(many, 'row')}{hidden}",
     )

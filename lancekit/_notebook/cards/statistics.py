@@ -30,9 +30,9 @@ def stats_card(stats: LanceStats, _now: datetime) -> Card:
             plural(found["num_deleted_rows"], "deleted row"),
         ),
         facts=(
-            Fact("bytes of fields", ".data_stats()", code=True),
+            Fact("field sizes", ".data_stats()", code=True),
             *(
-                Fact("of an index", f".index_stats({name!r})", code=True)
+                Fact("index", f".index_stats({name!r})", code=True)
                 for name in sorted({clean(index.name) for index in snapshot.indices})[:NAMES]
             ),
         ),
@@ -73,7 +73,7 @@ def scan_statistics_card(found: ScanStatistics, _now: datetime) -> Card:
     return Card(
         kind="Scan statistics",
         title=f"{size(found.bytes_read)} read",
-        headline=(plural(found.requests, "request"), f"{plural(found.iops, 'range')} of bytes"),
+        headline=(plural(found.requests, "request"), plural(found.iops, "byte range")),
     )
 
 
@@ -124,14 +124,14 @@ def column_card(column: DatasetColumn, _now: datetime) -> Card:
         title=clean(column.path),
         headline=(
             clean(str(column.type)),
-            "may be null" if column.nullable else "never null",
+            "nullable" if column.nullable else "not nullable",
             *([f"key {key}"] if key else []),
             _size(column.storage),
         ),
         facts=(
             *facts(
-                ("stored as", listing(column.storage.encodings, NAMES)),
-                ("looked at", _looked_at(column.storage)),
+                ("encoding", listing(column.storage.encodings, NAMES)),
+                ("files read", _files_read(column.storage)),
                 ("field", f"id {count(column.field_id)}"),
                 ("indices", listing((_index(one, rows) for one in column.indices), NAMES)),
                 (
@@ -157,12 +157,12 @@ def _size(storage: ColumnStorage) -> str:
     return f"{size(storage.bytes)} in {storage.files_read} of {plural(storage.files, 'file')}"
 
 
-def _looked_at(storage: ColumnStorage) -> str:
+def _files_read(storage: ColumnStorage) -> str:
     if storage.problem:
         return storage.problem
     files = plural(storage.files, "file")
     if not storage.files:
-        return "in no file: all values are null"
+        return "none: all values are null"
     return "" if storage.files_read == storage.files else f"{storage.files_read} of {files}"
 
 
@@ -187,10 +187,8 @@ def summary_card(found: ColumnSummary, _now: datetime) -> Card:
             ("max", "" if found.max is None else f"{most}{cell(found.max)}"),
             ("nulls", about + count(round(found.null_share * found.rows)) if found.nulls else ""),
             (
-                "",
-                ""
-                if whole
-                else "from blocks of rows that are spread evenly; statistics(rows=...) reads more",
+                "sample",
+                "" if whole else "evenly spread blocks of rows; .statistics(rows=...) reads more",
             ),
         ),
         tables=tuple(one for one in (_most_frequent(found), _histogram(found)) if one.rows),

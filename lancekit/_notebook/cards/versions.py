@@ -59,7 +59,7 @@ from lancekit._provenance import PREFIX
 from lancekit.options import options
 
 _COLUMNS = titled(
-    *("version", "committed", "age", "operation", "rows", "change", "message", "from", "tags"),
+    *("version", "committed", "age", "operation", "rows", "change", "message", "origin", "tags"),
     numeric=("version", "rows", "change"),
 )
 
@@ -75,7 +75,7 @@ def history_card(history: History, now: datetime) -> Card:
     return Card(
         kind="History",
         title=all_of if own == len(whole) else f"{count(own)} of {all_of}",
-        headline=(clean(history.branch), f"oldest still there: {count(whole[0])}"),
+        headline=(f"{ref(history.branch, whole[0])} to {ref(history.branch, whole[-1])}",),
         facts=facts(("tags", TOO_MANY_TAGS if tags is None else "")),
         tables=(
             table(
@@ -109,7 +109,7 @@ def _line(
             age(version.timestamp, now),
             operation(version),
             count(version.num_rows),
-            "not known" if change is None else signed(change),
+            "unknown" if change is None else signed(change),
             clean(version.message or ""),
             str(version.provenance or ""),
             listing(sorted(tags.get(version.version, [])), NAMES),
@@ -133,8 +133,8 @@ def version_card(version: Version, now: datetime) -> Card:
             *facts(
                 ("message", clean(version.message or "")),
                 ("writer", clean(version.writer or "")),
-                ("from", origin(version)),
-                ("made from", f"version {count(parent)}" if parent else ""),
+                ("origin", origin(version)),
+                ("read version", count(parent) if parent else ""),
                 ("columns", count(version.num_columns)),
                 ("fragments", fragments(version)),
             ),
@@ -202,7 +202,7 @@ def refs_card(
 # ---- the cards of a transaction, and of a delta between two versions
 
 _ROWS = ("get_inserted_rows()", "get_updated_rows()", "get_deleted_row_ids()")
-_COMMITS = titled("version", "operation", "what", "message", numeric=("version",))
+_COMMITS = titled("version", "operation", "changes", "message", numeric=("version",))
 
 
 def transaction_card(transaction: Transaction, _now: datetime) -> Card:
@@ -214,10 +214,10 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
     return Card(
         kind="Transaction",
         title=_word(transaction),
-        headline=(f"worked out on version {transaction.read_version}",),
+        headline=(f"read version {transaction.read_version}",),
         facts=facts(
             ("message", clean(transaction.transaction_properties.get(COMMIT_MESSAGE, ""))),
-            ("from", str(transaction.provenance or "")),
+            ("origin", str(transaction.provenance or "")),
             *_parts(transaction.operation),
             ("properties", _pairs(properties)),
             ("uuid", clean(transaction.uuid)),
@@ -226,12 +226,12 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
 
 
 def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
-    number = delta.end_version - delta.begin_version
+    number, branch = delta.end_version - delta.begin_version, delta._dataset._location.name
     shown = delta.commits(newest=options.display_rows)
     older = number - len(shown)
     return Card(
         kind="Delta",
-        title=f"version {delta.begin_version} to {delta.end_version}",
+        title=f"delta {ref(branch, delta.begin_version)} → {ref(branch, delta.end_version)}",
         headline=(plural(number, "commit"),),
         facts=(Fact("rows", ", ".join(_ROWS), code=True),),
         tables=(
@@ -299,9 +299,9 @@ def _bases(bases: Sequence[BasePath]) -> str:
 
 def _changes(update: UpdateMap) -> str:
     changed = {k: v for k, v in update.updates.items() if v is not None}
-    gone = [k for k, v in update.updates.items() if v is None]
-    parts = [_pairs(changed), f"without {listing(gone, NAMES)}" if gone else ""]
-    return ("all of it: " if update.replace else "") + "; ".join(filter(None, parts))
+    removed = [k for k, v in update.updates.items() if v is None]
+    parts = [_pairs(changed), f"removed {listing(removed, NAMES)}" if removed else ""]
+    return ("replaced by " if update.replace else "") + "; ".join(filter(None, parts))
 
 
 def _pairs(values: Mapping[str, str]) -> str:
@@ -314,8 +314,8 @@ def _fields(updates: Mapping[int, UpdateMap]) -> str:
 
 def _keys(keys: KeyFilter) -> str:
     if isinstance(keys, ExactKeySet):
-        return f"{count(len(keys.hashes))}, each by its hash"
-    return "in a Bloom filter"
+        return f"exact, {plural(len(keys.hashes), 'key')}"
+    return "Bloom"
 
 
 def _generations(merged: Sequence[CompactedSsTable]) -> str:
@@ -343,19 +343,19 @@ _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "initial_bases": ("base paths", _bases),
     "new_bases": ("base paths", _bases),
     "new_indices": ("indices", _indices),
-    "removed_indices": ("without", _indices),
+    "removed_indices": ("removed indices", _indices),
     "groups": ("compacted", _groups),
     "version": ("restored", lambda version: f"version {version}"),
     "num_fragments": ("reserved", lambda number: plural(number, "fragment id")),
     "fields_modified": ("rewritten", _ids("field")),
-    "inserted_rows": ("new keys", _keys),
+    "inserted_rows": ("key filter", _keys),
     "config_updates": ("config", _changes),
     "table_metadata_updates": ("table metadata", _changes),
     "schema_metadata_updates": ("schema metadata", _changes),
     "field_metadata_updates": ("field metadata", _fields),
     "replacements": ("replaced", _replaced),
     "compacted_sstables": ("merged", _generations),
-    "ref_version": ("from", lambda version: f"version {version}"),
-    "ref_path": ("of", lambda path: clean(place(path))),
+    "ref_version": ("source version", str),
+    "ref_path": ("source", lambda path: clean(place(path))),
     "branch_name": ("branch", clean),
 }

@@ -266,7 +266,7 @@ def test_every_row_is_there_after_the_advice(tmp_path: Path) -> None:
 
 def fact(of: Any) -> str:
     """Return what the card of a table or a result says of rows that wait."""
-    (found,) = re.findall(r"(?:waiting|next) +(.*)", str(of)) or [""]
+    (found,) = re.findall(r"(?:unmerged rows|next) +(.*)", str(of)) or [""]
     return str(found)
 
 
