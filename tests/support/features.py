@@ -63,7 +63,7 @@ FEATURES = (
             f"{_HTML}::test_no_output_is_too_large",
             "tests/notebook/render/test_controls.py::test_a_page_says_which_rows_of_how_many_it_has",
         ),
-        "gallery.md#a-result",
+        "gallery.md#an-sql-result",
     ),
     Feature(
         "Saved notebooks",
@@ -75,7 +75,7 @@ FEATURES = (
             "tests/browser/test_saved.py",
             "tests/browser/test_lab.py::test_a_widget_that_is_gone_leaves_its_card",
         ),
-        "gallery.md#a-merge-before-it-is-done",
+        "gallery.md#a-merge-plan",
     ),
     Feature(
         "Accessibility",
@@ -107,19 +107,19 @@ FEATURES = (
         "Difference of two versions",
         "`ds.diff` shows inserted, deleted and updated rows, cell by cell, and reads on demand",
         ("tests/operations/lineage/test_diff.py", "tests/api/test_changes.py"),
-        "gallery.md#a-difference",
+        "gallery.md#a-diff",
     ),
     Feature(
         "Difference of two schemas",
         "errors show only the difference, and the cast that resolves it",
         ("tests/api/test_column_history.py", "tests/pipeline/test_casts.py"),
-        "gallery.md#what-became-of-a-column",
+        "gallery.md#a-column-history",
     ),
     Feature(
         "Result of a merge",
         "inserted, updated and deleted rows, attempts, bytes, and the call that undoes the merge",
         (f"{_CARDS}::test_merge_result", f"{_CARDS}::test_the_undo_line_works"),
-        "gallery.md#a-merge-done",
+        "gallery.md#a-merge-result",
     ),
     Feature(
         "Preview of a merge",
@@ -143,7 +143,7 @@ FEATURES = (
         "Plans of calls",
         "`explain` shows the plan of every operation and scan, and suggests an index",
         ("tests/operations/test_explain.py", "tests/operations/test_advice.py"),
-        "gallery.md#what-a-call-would-do",
+        "gallery.md#an-explanation",
     ),
     Feature(
         "Conflicts between writers",
@@ -158,7 +158,7 @@ FEATURES = (
             f"{_CARDS}::test_the_last_conflict_shows_when_all_attempts_met_one",
             "tests/commit/test_commit_protocol.py",
         ),
-        "gallery.md#a-merge-done",
+        "gallery.md#a-merge-result",
     ),
     Feature(
         "Branches and tags",
@@ -170,13 +170,13 @@ FEATURES = (
         "Graph of branches",
         "`ds.plot.graph()` draws the branches as SVG, text or Mermaid",
         ("tests/notebook/pictures/test_graph.py",),
-        "gallery.md#the-graph-of-branches",
+        "gallery.md#graph-of-branches",
     ),
     Feature(
         "Merges of branches",
         "`compare`, `merge`, `rebase` and `cherry_pick`, with conflicts resolved by row and column",
         (f"{_CARDS}::test_changes_of_two_sides", "tests/operations/lineage/test_branch_merge.py"),
-        "gallery.md#a-merge-of-branches-before-it-is-done",
+        "gallery.md#a-branch-merge-plan",
     ),
     Feature(
         "Time travel",
@@ -201,7 +201,7 @@ FEATURES = (
         "Preview of cleanup and restore",
         "the plan shows the files to delete, and why others stay",
         ("tests/operations/test_cleanup.py", "tests/operations/test_restore.py"),
-        "gallery.md#a-cleanup-before-it-is-done",
+        "gallery.md#a-cleanup-plan",
     ),
     Feature(
         "Files of clones",

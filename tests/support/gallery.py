@@ -1,6 +1,6 @@
 """Every card and picture, each with the code that ends in it: makes docs/gallery.md.
 
-``python -m tests.support.gallery`` writes the page anew.
+``python -m tests.support.gallery`` writes the page.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ ds""",
         ),
         ("The history", "ds.versions()"),
         ("A version", "ds.versions()[1]"),
-        ("What a version did", "ds.read_transaction(3)"),
+        ("A transaction", "ds.read_transaction(3)"),
         ("Tags", "ds.tags"),
     ),
     "Changing rows": (
         (
-            "A merge, before it is done",
+            "A merge plan",
             """\
 corrections = ds.to_pandas(filter="carrier = 'HA'", limit=5)
 corrections["dep_delay"] += 5
@@ -67,22 +67,22 @@ rows = pd.concat([corrections, march.head(3)], ignore_index=True)
 merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
 merge.preview(rows)""",
         ),
-        ("A merge, done", "merge.execute(rows)"),
+        ("A merge result", "merge.execute(rows)"),
         (
             "An update",
             """ds.update({"dep_delay": "0.0"}, where="carrier = 'HA' AND dep_delay < 0")""",
         ),
         ("A delete", """ds.delete("dest = 'LEX'")"""),
-        ("What a call would do", """ds.explain.delete("origin = 'JFK'")"""),
+        ("An explanation", """ds.explain.delete("origin = 'JFK'")"""),
     ),
-    "Questions about time": (
-        ("A difference", """ds.diff("winter")"""),
-        ("Changes, as rows", "ds.changes(4)"),
-        ("Which version broke it", """ds.bisect("month < 3")"""),
-        ("What became of a row", """ds.row_history({"id": int(corrections["id"][0])})"""),
-        ("What became of a column", """ds.column_history("dep_delay")"""),
-        ("Its values at a version", """ds.column_history("dep_delay")[0].statistics"""),
-        ("Rows between two versions", "ds.delta(compared_against=3)"),
+    "History and diffs": (
+        ("A diff", """ds.diff("winter")"""),
+        ("A change feed", "ds.changes(4)"),
+        ("A bisection", """ds.bisect("month < 3")"""),
+        ("A row history", """ds.row_history({"id": int(corrections["id"][0])})"""),
+        ("A column history", """ds.column_history("dep_delay")"""),
+        ("Column values at a version", """ds.column_history("dep_delay")[0].statistics"""),
+        ("A delta", "ds.delta(compared_against=3)"),
     ),
     "Branches": (
         (
@@ -93,36 +93,36 @@ trial.update({"dep_delay": "60.0"}, where="id < 3")
 ds.update({"dep_delay": "90.0"}, where="id = 1")
 ds.branches""",
         ),
-        ("Two branches beside each other", """ds.branches.compare("trial")"""),
+        ("A comparison of branches", """ds.branches.compare("trial")"""),
         (
-            "A merge of branches, before it is done",
+            "A branch merge plan",
             """plan = ds.branches.merge("trial", dry_run=True)
 plan""",
         ),
         ("Conflicts", "plan.conflicts"),
-        ("A merge of branches by clicks", "plan.interactive()"),
-        ("A merge of branches, done", """ds.branches.merge("trial", conflicts="ours")"""),
+        ("A branch merge by clicks", "plan.interactive()"),
+        ("A branch merge result", """ds.branches.merge("trial", conflicts="ours")"""),
         ("A clone", """ds.shallow_clone("clone.lance", "winter")"""),
-        ("A clone made whole", """lk.dataset("clone.lance").deepen()"""),
+        ("A deepened clone", """lk.dataset("clone.lance").deepen()"""),
     ),
     "Columns": (
         ("A column", """ds["dep_delay"]"""),
-        ("What its values are like", """ds["dep_delay"].statistics()"""),
+        ("Column statistics", """ds["dep_delay"].statistics()"""),
     ),
     "Pictures": (
-        ("The history, drawn", 'lk.dataset("flights.lance").plot.history()'),
-        ("The graph of branches", "ds.plot.graph()"),
-        ("The map of fragments", "ds.plot.fragments()"),
-        ("What a merge guards", "ds.plot.key_filters()"),
-        ("Columns, then and now", """ds.plot.columns(ds.versions()[0].version)"""),
-        ("A difference, drawn", """ds.diff("winter").plot()"""),
+        ("Picture of the history", 'lk.dataset("flights.lance").plot.history()'),
+        ("Graph of branches", "ds.plot.graph()"),
+        ("Map of fragments", "ds.plot.fragments()"),
+        ("Key filters", "ds.plot.key_filters()"),
+        ("Columns of two versions", """ds.plot.columns(ds.versions()[0].version)"""),
+        ("Picture of a diff", """ds.diff("winter").plot()"""),
     ),
     "Conflicts and constraints": (
         (
             "A conflict",
             """\
 late = lk.dataset("flights.lance")
-lk.write_dataset(ds.to_table(), ds, mode="overwrite", commit_message="made anew")
+lk.write_dataset(ds.to_table(), ds, mode="overwrite", commit_message="rewritten")
 try:
     late.insert(march.head(2))
 except lk.errors.CommitConflictError as error:
@@ -134,9 +134,9 @@ conflict""",
             """ds.constraints.add("delays are plausible", "dep_delay >= -120")
 ds.constraints""",
         ),
-        ("Constraints, tried", "ds.constraints.run()"),
+        ("A constraint check", "ds.constraints.run()"),
     ),
-    "Upkeep": (
+    "Maintenance": (
         (
             "Indices",
             """ds.create_scalar_index("id", "BTREE")
@@ -145,47 +145,47 @@ ds.indices""",
         ),
         ("A compaction", "ds.optimize.compact_files()"),
         (
-            "A cleanup, before it is done",
+            "A cleanup plan",
             """how = {"retain_versions": 10, "error_if_tagged_old_versions": False}
 ds.explain.cleanup_old_versions(**how)""",
         ),
-        ("A cleanup, done", "ds.cleanup_old_versions(**how)"),
-        ("What is remembered", "lk.cache_info()"),
+        ("A cleanup result", "ds.cleanup_old_versions(**how)"),
+        ("The cache", "lk.cache_info()"),
         ("The Spark session", "lk.session_info()"),
     ),
-    "What a dataset gives away": (
+    "Builders and statistics": (
         ("A scanner", """ds.scanner(["origin", "dep_delay"], filter="dep_delay > 60", limit=10)"""),
-        ("A scanner, step by step", """lk.ScannerBuilder(ds).columns(["origin"]).limit(10)"""),
+        ("A scanner builder", """lk.ScannerBuilder(ds).columns(["origin"]).limit(10)"""),
         (
-            "What a scan read",
+            "Scan statistics",
             """\
 found = list[lk.ScanStatistics]()
 _ = ds.scanner(filter="id = 7", scan_stats_callback=found.append).to_table()
 found[0]""",
         ),
-        ("A merge, as it is put together", """ds.merge_insert("id").when_matched_update_all()"""),
+        ("A merge builder", """ds.merge_insert("id").when_matched_update_all()"""),
         ("A fragment", "ds.get_fragments()[0]"),
-        ("What a dataset holds", "ds.stats"),
-        ("Bytes by column", "ds.stats.data_stats()"),
-        ("An index, described", "ds.describe_indices()[0]"),
-        ("What an index covers", """ds.indices["id_idx"]"""),
-        ("SQL, as it is put together", """ds.sql("SELECT count(*) FROM dataset")"""),
-        ("SQL, ready", """ds.sql("SELECT count(*) FROM dataset").build()"""),
-        ("A session of pylance's code", "ds.session()"),
+        ("Dataset statistics", "ds.stats"),
+        ("Column sizes", "ds.stats.data_stats()"),
+        ("An index description", "ds.describe_indices()[0]"),
+        ("Index coverage", """ds.indices["id_idx"]"""),
+        ("An SQL builder", """ds.sql("SELECT count(*) FROM dataset")"""),
+        ("An SQL query", """ds.sql("SELECT count(*) FROM dataset").build()"""),
+        ("A pylance session", "ds.session()"),
     ),
-    "Widgets, as they are saved": (
+    "Widgets": (
         ("The explorer", "ds.explore()"),
         ("A merge by clicks", """ds.merge_insert("id").interactive(rows)"""),
     ),
     "SQL": (
         (
-            "A result",
+            "An SQL result",
             """\
 query = "SELECT origin, avg(dep_delay) AS delay FROM flights GROUP BY 1 ORDER BY 1"
 lk.sql(query, flights=ds)""",
         ),
     ),
-    "Small writes": (
+    "Write-ahead logs": (
         (
             "Shards",
             """\
@@ -194,7 +194,7 @@ ds.mem_wal_upsert(march.iloc[100:200], flush=True)
 ds.mem_wal_shards()""",
         ),
         (
-            "A writer",
+            "A shard writer",
             """writer = ds.mem_wal_writer(ds.mem_wal_shards()[0].shard_id)
 writer""",
         ),
@@ -203,10 +203,10 @@ writer""",
             """writer.close()
 lk.mem_wal_sink("flights.lance", query="gallery")""",
         ),
-        ("A scanner of shards", """ds.lsm_scanner().filter("id > 10")"""),
-        ("A merge of shards", "ds.merge_mem_wal()"),
-        ("Shards, drawn", "ds.plot.mem_wal()"),
-        ("Their cleanup", "ds.cleanup_mem_wal(grace=timedelta(0))"),
+        ("A shard scanner", """ds.lsm_scanner().filter("id > 10")"""),
+        ("A shard merge", "ds.merge_mem_wal()"),
+        ("Picture of shards", "ds.plot.mem_wal()"),
+        ("A shard cleanup", "ds.cleanup_mem_wal(grace=timedelta(0))"),
     ),
 }
 
@@ -236,9 +236,9 @@ def page() -> str:
     lines = [
         "# Gallery",
         "",
-        "What stands at the end of a cell, for everything that has a card or a picture: no row is",
-        "read for a card, and each is there as text as well. This page is made by running the code",
-        "on it, after these lines:",
+        "Every card and picture that a notebook shows when a cell ends in one of these objects.",
+        "Cards read no rows, and each has a version as text. This page is generated: its code was",
+        "run in this order, after these lines:",
         "",
         f"```python\n{_BEFORE}```",
         "",
