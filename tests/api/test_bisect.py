@@ -86,12 +86,12 @@ def test_the_line_that_takes_it_back_and_nothing_else(tmp_path: Path, how: dict[
 def test_what_a_person_sees(tmp_path: Path) -> None:
     found = loads(tmp_path / "t", 1, 2, -5, 4).bisect(plausible)
     text = show_text(found, NOW)
-    assert text.startswith("bad since main:3 · 4 versions asked")
+    assert text.startswith("bad since main:3 · 4 versions tested")
     assert fact(found, "last good") == "main:2"
     assert fact(found, "message") == "load -5"
     assert fact(found, "undo") == found.undo
     assert "load -5" in show_html(found, NOW)
-    assert "Every change" not in text
+    assert "Changes of the result" not in text
     assert repr(found) == show_text(found)
 
 
@@ -166,7 +166,7 @@ def test_a_condition_that_raises(tmp_path: Path) -> None:
     assert Evaluation(4, None, "KeyError: 'nothing at 4'") in raised
     assert doubt.diff.counts.inserted == 3
     text = show_text(doubt, NOW)
-    assert "in doubt" in text
+    assert "uncertain" in text
     assert fact(doubt, "also possible") == "main:4 (untested), main:5 (untested)"
     assert "nothing at 4" in fact(doubt, "errors")
     for condition, version in ((raising_at(1), 1), (raising_at(9), 9)):
@@ -231,7 +231,7 @@ def test_an_answer_that_turns_more_than_once(tmp_path: Path) -> None:
     assert found.version == 2
     assert [f.operation for f in found.flips] == ["Append", "Delete", "Append", "Delete"]
     text = show_text(found, NOW)
-    assert "Every change of the answer" in text
+    assert "Changes of the result" in text
     # an end may be anything
     part = ds.bisect(plausible, 2, 4, all=True)
     assert [(f.version, f.good) for f in part.flips] == [(4, True)]

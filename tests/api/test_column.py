@@ -135,7 +135,7 @@ def test_a_long_column_is_sampled(tmp_path: Path) -> None:
     assert all(300 < one.rows < 500 for one in found.histogram)
     text = ungrouped(show_text(found))
     assert text.startswith("n · estimated from 1600 of 10000 rows · ≈ 0.0% null · ≥ 1600 distinct")
-    assert f"min  ≤ {found.min}" in text
+    assert f"min     ≤ {found.min}" in text
     assert "value  rows read  share" in text
     assert "sample  evenly spread blocks of rows; .statistics(rows=...) reads more" in text
 
