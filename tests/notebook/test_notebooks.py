@@ -220,7 +220,7 @@ def test_it_shows_what_it_should(executed):
         "deleted 8255 rows · main:13 · ",
         "merged into main:14 · 1 inserted · 10 updated · 0 deleted · ",
         "merged into main:15 · 0 inserted · 12069 updated · 0 deleted · ",
-        "3 versions · experiment:13 to experiment:15",
+        "3 versions · experiment:1 to experiment:3",
         "1 branch",
         "mine.lance · main:2 · 4637 rows × 19 columns · ",  # noqa: RUF001
         "flights.lance · main:15 · 328522 rows × 19 columns · ",  # noqa: RUF001
