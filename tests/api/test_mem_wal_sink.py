@@ -257,7 +257,7 @@ def test_the_card(tmp_path: Path) -> None:
     (shard,) = sink.shards
     card = ungrouped(repr(sink))
     assert card.startswith("orders · exactly once · 2 rows put")
-    for said in ("by the primary key (id)", "1, the last one number 7", shard):
+    for said in ("by primary key (id)", "1, newest number 7", shard):
         assert said in card
     assert shard in (sink._repr_html_() or "")
 
