@@ -231,7 +231,7 @@ def test_files_of_which_no_row_can_be_read(tmp_path: Path) -> None:
     aside = ds.mem_wal_set_aside()
     assert [*aside.unreadable] == [moved.file]
     assert f"{moved.file} cannot be read: " in aside._plain()
-    assert "not readable" in repr(aside)
+    assert "unreadable  " in repr(aside)
     assert (len(aside), aside.put_back()) == (0, MemWalPutBack())
     assert ds.mem_wal_set_aside().unreadable
     aside.discard()
