@@ -79,7 +79,7 @@ def take(
 def filter(  # noqa: A001  # Arrow's name
     rows: _Rows, mask: pa.Array | pa.ChunkedArray | NDArray[np.bool_]
 ) -> _Rows:
-    """Return the rows for which a mask, an Arrow or NumPy array, is true."""
+    """Return the rows that a mask, an Arrow or NumPy array, selects."""
     if isinstance(mask, np.ndarray):
         mask = booleans_of(mask)
     found: Any = _at_offset_0(rows)

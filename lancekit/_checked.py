@@ -371,7 +371,7 @@ def checked(function: F) -> F:
             explain(stop, since)
             raise
 
-    # with the function's globals, by which doctest identifies its module
+    # with the function's globals, which identify its module for doctest
     wrapper = FunctionType(
         call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
     )

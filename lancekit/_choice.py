@@ -11,7 +11,7 @@ from lancekit.errors import InvalidArgumentError
 def check_choice(
     argument: str, value: object, choices: Iterable[str], *, or_else: str = "", **context: str
 ) -> None:
-    """Raise unless a value is one of some texts.
+    """Raise an error unless a value is among the allowed texts.
 
     Parameters
     ----------

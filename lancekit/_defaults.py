@@ -31,5 +31,5 @@ PUT_TIMEOUT = timedelta(minutes=2)
 #: approximate rows that one commit merges; at least one generation
 ROWS_PER_COMMIT = 1_000_000
 
-#: time for which readers can read shard files after planning
+#: how long readers can read shard files after planning
 GRACE = timedelta(hours=1)

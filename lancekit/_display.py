@@ -26,7 +26,7 @@ def render_failure(error: BaseException) -> list[str]:
 
 
 def interactive(kind: str, *args: object, **kwargs: object) -> object:
-    """Return an interactive widget of a kind."""
+    """Return an interactive widget of the given kind."""
     return hooks.interactive(kind, *args, **kwargs)  # type: ignore[misc]
 
 

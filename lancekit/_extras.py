@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Extra -> the packages of that extra in pyproject.toml, for those that messages name.
+#: the packages of each extra in pyproject.toml, for the extras that messages name
 PACKAGES = {
     "connect": ("pyspark[connect]>=4.2,<5",),
     "fast": ("numba>=0.61",),

@@ -16,7 +16,7 @@ class Hooks:
     card: Callable[..., dict[str, str]] | None = None
     #: ``failure(error)`` returns the lines that IPython prints for an error
     failure: Callable[[BaseException], list[str]] | None = None
-    #: ``interactive(kind, ...)`` returns a widget; the kinds are those of `lancekit._wiring`
+    #: ``interactive(kind, ...)`` returns a widget; `lancekit._wiring` lists the kinds
     interactive: Callable[..., Any] | None = None
     #: ``picture(kind, subject, **how)`` returns a picture of the subject
     picture: Callable[..., Any] | None = None

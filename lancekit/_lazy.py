@@ -14,7 +14,7 @@ __all__ = ["cached_property", "door", "loaded"]
 def loaded(name: str) -> Any:
     """Return an attribute of a lancekit module, which is imported if necessary.
 
-    Used by tables that name objects instead of importing all of them.
+    Used by tables that name objects instead of importing each.
 
     Examples
     --------

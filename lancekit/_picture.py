@@ -21,7 +21,7 @@ _WITHOUT = "Install matplotlib, or print the picture as text."
 
 
 def draw(kind: str, subject: object, **how: object) -> Picture:
-    """Return a picture of a kind; a hook draws it."""
+    """Return a picture of the given kind; a hook draws it."""
     picture: Picture = hooks.picture(kind, subject, **how)  # type: ignore[misc]
     return picture
 
@@ -47,7 +47,7 @@ class Picture:
     Attributes
     ----------
     alt
-        What the drawing shows, in one or a few sentences.
+        A description of the drawing, in one or a few sentences.
     text
         The same facts as lines for terminals, logs and screen readers.
     figure

@@ -70,7 +70,7 @@ _LINES = 200
 
 
 class LancekitError(Displayed, Exception):
-    """Base class: ``str(error)`` is what happened, then what to do next.
+    """Base class: ``str(error)`` states the problem, then the next step.
 
     The text is safe to print (`lancekit._legible`), whatever names and values it contains; the
     facts in ``context`` are unchanged.  IPython and notebooks show a short card instead of the
@@ -83,7 +83,7 @@ class LancekitError(Displayed, Exception):
     details
         Further lines.
     hint
-        The next step, as a full sentence; empty if there is none.
+        The next step, as a full sentence; empty without one.
     **context
         The facts of the failure by name, for handlers: ``error.context["version"]``.
 

@@ -289,7 +289,7 @@ class Tracker:
 def tracking(
     what: str, total: int | None = None, *, total_rows: int | None = None
 ) -> Iterator[Tracker]:
-    """Track an operation; an operation within another shows no bar of its own.
+    """Track an operation; an operation within another shows no separate bar.
 
     If the block raises, its work in other threads ends at the next `step`.
 
@@ -349,12 +349,12 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
     rows
         Rows since the last call.
     kept
-        Those of `rows` whose results are from an earlier attempt.
+        The number of `rows` with results from an earlier attempt.
 
     Raises
     ------
     Stopped
-        The operation was interrupted, or other work of it has failed.
+        The operation was interrupted, or its other work has failed.
     """
     tracker = _current.get()
     if tracker is not None:

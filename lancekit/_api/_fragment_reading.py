@@ -57,7 +57,7 @@ class ReadingFragment(OneFragment):
         return self.source.fragment
 
     def count_rows(self, filter: object = None) -> int:  # noqa: A002
-        """Count the fragment's rows, or those that match a filter."""
+        """Count the fragment's rows, or only the rows that match a filter."""
         if filter is None:
             return self.metadata.num_rows
         return self.scanner(columns=[], filter=filter).count_rows()

@@ -159,7 +159,7 @@ class Lineage(Handle):
         Raises
         ------
         InvalidArgumentError
-            The good version is bad, the bad one is good, or the condition raises for one of them.
+            The good version is bad, the bad version is good, or the condition raises an error.
             Or the versions are of different branches, or in the wrong order.
         InvalidTypeError
             The condition is no function, or it returns neither True nor False.

@@ -226,8 +226,8 @@ class MemWalUpkeep(Handle):
         after the remaining entries.
         - A damaged generation: it is rewritten, if its data file or the log has all of its rows.
         Otherwise the shard's manifest drops it, and its rows in the log are copied, too.
-        - A damaged manifest, or one that contradicts the log: the newest sound manifest replaces
-        it, and the log has all later rows.  Without any manifest the shard begins again, and its
+        - A manifest that is damaged or contradicts the log: the newest sound manifest replaces it,
+        and the log has all later rows.  Without any manifest the shard begins again, and its
         entries and generations are copied.
         - A damaged table of the quarantine: it is rewritten or emptied, in one commit; the handle
         moves.  With `shards` the quarantine is not checked.

@@ -34,10 +34,10 @@ class Positions(Handle):
         Parameters
         ----------
         indices
-            Positions from 0 on; duplicates are allowed.
+            Positions from 0 on.  Duplicates are allowed.
         columns
-            As in `scanner`; but a path ``s.x`` returns the column ``s`` with only ``x`` in it.
-            Hidden columns such as ``_rowid`` are returned as often as they are named, others once.
+            As in `scanner`, except that a path ``s.x`` returns column ``s`` with only ``x``.  A
+            repeated hidden column such as ``_rowid`` is returned repeatedly, other columns once.
 
         Returns
         -------
@@ -79,7 +79,7 @@ class Positions(Handle):
         columns
             As in `take`.
         ignore_deletions
-            A hint: it changes no result, because deletions are only read for rows that were found.
+            A hint: it changes no result.  Deletions are only read for rows that were found.
         with_row_id, with_row_address
             Append ``_rowid`` or ``_rowaddr``.
 

@@ -138,7 +138,7 @@ class Scans(Handle):
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
     def count_rows(self, filter: object = None, **kwargs: object) -> int:  # noqa: A002
-        """Count the rows, or those that match a filter; without a filter nothing is read.
+        """Count the rows, or the rows that match a filter; without a filter nothing is read.
 
         With ``include_mem_wal=True`` unmerged rows of shards are counted, too.  Otherwise a hint
         mentions them: in a notebook as output, elsewhere in the log ``lancekit`` (level INFO).

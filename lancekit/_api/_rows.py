@@ -38,7 +38,7 @@ class Rows(Handle):
         Parameters
         ----------
         predicate
-            SQL text or a pyarrow expression; rows for which it is null stay.
+            SQL text or a pyarrow expression; rows where it is null stay.
         conflict_retries, retry_timeout
             How often and how long to retry while other writers change the same rows.
 
@@ -76,7 +76,7 @@ class Rows(Handle):
             An SQL expression for each column to change.  All expressions use the old values of the
             row, so ``{"a": "b", "b": "a"}`` swaps two columns.
         where
-            SQL text or a pyarrow expression; all rows by default.  Rows for which it is null stay.
+            SQL text or a pyarrow expression; all rows by default.  Rows where it is null stay.
         conflict_retries, retry_timeout
             How often and how long to retry while other writers change the same rows.
         data_storage_version

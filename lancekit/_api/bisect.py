@@ -91,7 +91,7 @@ class Bisection(Displayed):
     branch
         The branch of the versions.
     flips
-        The changes of the result, oldest first: one change, or with ``all=True`` all of them.
+        The changes of the result, oldest first: one change, or with ``all=True`` all changes.
     evaluations
         The results of the condition in evaluation order, one for each tested version.
     """

@@ -29,7 +29,7 @@ _THRESHOLDS = "lance-encoding:blob-{}-size-threshold"
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A blob to write: bytes, or the URI of a file with its bytes (or of a range of them)."""
+    """A blob to write: bytes, or the URI and optionally the byte range of a file with its bytes."""
 
     data: bytes | None = None
     uri: str | None = None

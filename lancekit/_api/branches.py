@@ -428,7 +428,7 @@ class BranchComparison(Displayed):
 
     @property
     def base(self) -> tuple[str, int]:
-        """The newest common version, or the named one; version 0 means that there is none."""
+        """The newest common version, or the named one; version 0 if the sides share no version."""
         return self._change.base.reference
 
     @cached_property

@@ -192,7 +192,7 @@ class Constraints(Displayed):
         self._configure({added.key: added.encoded()})
 
     def drop(self, name: str) -> None:
-        """Remove a constraint, also one that this release cannot read, and move the handle.
+        """Remove a constraint, even if this release cannot read it, and move the handle.
 
         Raises
         ------

@@ -229,7 +229,7 @@ class DatasetDiff(Displayed):
         return self._rows.sample(check_count("n", n))
 
     def explain(self) -> Explanation:
-        """Describe how the sides are compared, and what is skipped; no rows are read."""
+        """Describe the comparison of the sides, and the skipped fragments; no rows are read."""
         return _explained(self._plan)
 
     def plot(self, *, ax: object = None) -> Picture:
@@ -271,7 +271,7 @@ class DatasetDiff(Displayed):
             A handle on a version that descends from the old side, or shares a key with it.
         conflicts
             The resolution for rows that both sides changed: ``"fail"`` raises, ``"ours"`` keeps the
-            values of the handle's version, ``"theirs"`` takes those of the new side.  A function
+            values of the handle's version, ``"theirs"`` takes the new side's values.  A function
             receives `Conflicts`, and returns the resulting rows, each with its key.
         by
             ``"cell"``: changes of different columns of a row are merged; ``"row"``: they conflict.

@@ -120,7 +120,7 @@ def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, Bl
 
 
 def _blob_paths(field: pa.Field) -> Iterator[tuple[str, ...]]:
-    """Yield the field names from a field to each blob description; ``()`` if it is one itself."""
+    """Yield the names from a field to each blob description; ``()`` for a description itself."""
     if not pa.types.is_struct(field.type):
         return
     if is_blob(texts(field.metadata)):

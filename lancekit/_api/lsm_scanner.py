@@ -221,7 +221,7 @@ class LsmScanner(Displayed):
         return spark_engine().frame(self._scan(self._read()), None)
 
     def explain(self) -> Explanation:
-        """Describe what the scan would read, and where."""
+        """Describe the columns, fragments and generations that the scan would read."""
         of = self._read()
         found = explain_scan(of.base, self._scan(of))
         return replace(found, notes=(of.describe, *found.notes))

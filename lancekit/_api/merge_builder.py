@@ -90,7 +90,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
         """Replace matched rows by source rows.
 
-        ``condition`` is SQL over ``source.`` and ``target.`` columns.  Matched rows for which it is
+        ``condition`` is SQL over ``source.`` and ``target.`` columns.  Matched rows where it is
         not true are not changed, and their source rows are not inserted.
         """
         return self._with(matched="update", condition=_sql("condition", condition))

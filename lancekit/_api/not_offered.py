@@ -106,7 +106,7 @@ def missing(owner: str, name: str) -> AttributeError:
         return AttributeError(f"{what} has no attribute {name!r}")
     return NotOfferedAttributeError(
         f"{owner}.{name} is not supported: {reason}.",
-        hint="docs/pylance-coverage.md lists what is supported.",
+        hint="docs/pylance-coverage.md lists the supported calls.",
         attribute=name,
     )
 

@@ -43,7 +43,7 @@ class _ExplainedScan:
     _order: Sequence[ColumnOrdering]
 
     def explain(self) -> Explanation:
-        """Describe what the scan would read, and where; indices are queried, no rows are read.
+        """Describe the reads of the scan; indices are queried, no rows are read.
 
         Examples
         --------

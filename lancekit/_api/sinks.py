@@ -103,7 +103,7 @@ def mem_wal_sink(
     Returns
     -------
     MemWalSink
-        Call it with the rows of a batch, and the batch number if there is one.
+        Call it with the rows of a batch, and optionally the batch number.
 
     Raises
     ------
@@ -331,7 +331,7 @@ _MODES = ("append", "merge")
 def stream_sink(arguments: StreamArguments) -> StreamSink:
     """Return a function for ``foreachBatch`` that writes each batch of a stream exactly once.
 
-    A batch is one commit, which also records its number in the table's config, under
+    Each batch makes one commit, which also records its number in the table's config, under
     ``lancekit.stream.<query>``.  If Spark repeats a batch, after a crash or a restart from the
     checkpoint, the record identifies it, and the batch is skipped.  Later writes and cleanups do
     not matter.  With `lancekit.options.provenance` the commit records the place of this call.

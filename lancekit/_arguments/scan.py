@@ -196,7 +196,7 @@ class ScanArguments(_BlobForm, _DatasetRows):
     """The arguments of reads of a dataset."""
 
     def over(self, defaults: Mapping[str, object]) -> ScanArguments:
-        """Return the arguments, with defaults for those that are not set."""
+        """Return the arguments, with defaults for unset arguments."""
         return scan_arguments({**defaults, **self.given}) if defaults else self
 
 

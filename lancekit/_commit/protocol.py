@@ -174,7 +174,7 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
             break
         unit = unit or 1.1 * (clock.elapsed() - started)
         # Most of a change is done before its commit, so the next race is usually won.  A pause of
-        # several attempts cost four writers a quarter of their rate, and twelve half of it.
+        # several attempts cost four writers a quarter of their rate, and twelve writers half.
         pause = min(unit * clock.random.uniform(0, 2.0 ** (attempt - 1)), _LONGEST_PAUSE)
         if clock.elapsed() - started + pause > timeout.total_seconds():
             raise _lost(read, pending, attempt + 1, timeout)

@@ -214,7 +214,7 @@ def put_first_manifest(
 ) -> Snapshot:
     """Put the first manifest of a dataset, a branch or a clone.
 
-    Raises DatasetExistsError: there is one already.
+    Raises DatasetExistsError: the dataset, branch or clone exists already.
     """
     staged = StagedTransaction(location.store)
     landed = put_version(location, built, naming, transaction, staged)

@@ -1,7 +1,7 @@
 """Adapting an operation to versions that landed since it was read (docs/format/operations.md, 3.2).
 
 This module does what rules allow as `REBASED`: it merges deletions, narrows new indices, and keeps
-the newest generations.  It reads only what the other transactions changed, so that its cost does
+the newest generations.  It reads only the changes of the other transactions, so that its cost does
 not grow with the table.
 """
 
@@ -186,7 +186,7 @@ def write_deletions(
 ) -> DeletionFile:
     """Write the complete set of a fragment's deleted offsets under a fresh name.
 
-    With ``checked``, the name contains a checksum of the file, for which the format has no field.
+    With ``checked``, the name contains a checksum of the file: the format has no field for it.
     """
     kind = kind or choose_kind(deleted)
     data = encode_deletions(deleted, kind)

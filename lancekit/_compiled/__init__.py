@@ -6,5 +6,5 @@ whenever a kernel reports a fault: only the NumPy function raises errors about d
 
 ``kernel`` declares and calls kernels; `hooks` list their modules; ``state`` decides when this
 process loads them.  ``store`` is the file of machine code for this processor, ``linking`` maps it
-into memory, and ``build`` compiles it in a separate process, the only one that imports Numba.
+into memory, and ``build`` compiles it in a separate process: no other process imports Numba.
 """

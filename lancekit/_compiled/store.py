@@ -192,7 +192,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
 # ---- processor identity, because the code is compiled for one kind of processor
 
 _CPUINFO = Path("/proc/cpuinfo")
-#: lines of it that differ between kinds of processors and never change at run time
+#: lines that differ between kinds of processors and never change at run time
 _FACTS = frozenset(
     {
         *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),

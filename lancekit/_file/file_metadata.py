@@ -69,7 +69,7 @@ class LanceColumnMetadata:
 class LanceFileMetadata:
     """Version, schema and storage of a data file; ``str`` shows the encoding of every column.
 
-    The version numbers are those of the footer: 0 and 3 in files of version 2.0, 0 and 2 in legacy
+    The version numbers come from the footer: 0 and 3 in files of version 2.0, 0 and 2 in legacy
     files, whose version is 0.1 in tables.
     """
 
@@ -209,7 +209,7 @@ def _describe(
     if name == "blob":
         return f"blobs, descriptors in {_describe(encoding.blob.inner_layout)}"
     if name == "constant":
-        # a value outside of the message has a buffer of its own, in front of two of levels
+        # a value outside of the message has a separate buffer, in front of two of levels
         return "one value" if layout.HasField("inline_value") or buffers % 2 else "nulls only"
     if name not in _LAYOUTS:
         return str(name)

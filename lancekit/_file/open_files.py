@@ -82,7 +82,7 @@ class OpenFiles:
 
             return FileReader.open(store.open(name, size), compared=compared and may_cache)
         self._last_used = monotonic()
-        # the page memory limits what a page may decode to
+        # the page memory limits the decoded size of a page
         key = identity, options.page_memory_bytes, compared
         with self._lock:
             cached = self._cached.get(key)
@@ -113,7 +113,7 @@ class OpenFiles:
             while self._columns > _MOST_COLUMNS:
                 self._evict(next(iter(self._cached)))
             self._opened += 1
-            # the scan over all files runs as often as half of them change: constant amortised cost
+            # the scan over all files runs when half the files changed: constant amortised cost
             if 2 * self._opened >= len(self._cached):
                 self._opened = 0
                 self._evict_much_read()

@@ -400,7 +400,7 @@ def _encode_groups(
 def _encode_plain(
     arrays: Sequence[pa.Array], encode: Callable[[pa.Array], Iterable[Encoded]], large: bool
 ) -> list[Encoded | None]:
-    """Encode arrays of equal width and length; ``None`` for those that another encoding suits."""
+    """Encode arrays of equal width and length; ``None`` for arrays that suit another encoding."""
     width, rows = byte_width(arrays[0].type) or 0, len(arrays[0])
     table: Bytes = np.empty((len(arrays), rows * width), np.uint8)
     for line, array in zip(table, arrays, strict=True):

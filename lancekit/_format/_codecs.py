@@ -1,7 +1,7 @@
 """Codecs between the fields of a dataclass and the fields of a protobuf message.
 
 A `Part` is a frozen dataclass whose fields declare their codecs.  Encoding, decoding and checking
-are one loop each, and no message needs code of its own.
+are one loop each, and no message needs separate code.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def messages(
 def one_message(
     kind: type[T], from_pb: Callable[[M], T], to_pb: Callable[[T], M], expected: str
 ) -> Codec:
-    """Return the codec of one message with conversion functions of its own."""
+    """Return the codec of one message with its own conversion functions."""
     return Codec(
         lambda message, name: from_pb(getattr(message, name)),
         lambda message, name, value: getattr(message, name).CopyFrom(to_pb(value)),

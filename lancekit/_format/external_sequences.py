@@ -1,7 +1,7 @@
 """Row ids and row versions that are stored outside of the manifest (docs/format/table.md, 2.5).
 
 They are a column of one of the fragment's data files, as pylance 14 writes long ones, or a part of
-a file, which no release writes.  Commits keep both as they are.
+a file, which no release writes.  Commits keep both unchanged.
 """
 
 from __future__ import annotations

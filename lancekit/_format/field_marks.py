@@ -84,7 +84,7 @@ def holds_blobs(metadata: Metadata) -> bool:
 
 
 def is_packed(metadata: Metadata) -> bool:
-    """Return True if a struct is one column for all releases (``true``, case-insensitive)."""
+    """Return True if all releases read a struct as one column (``true``, case-insensitive)."""
     return any(metadata.get(mark, "").lower() == "true" for mark in PACKED)
 
 

@@ -25,7 +25,7 @@ FROM_CONTENT = (
 )
 
 
-#: flags on top of which this release can commit, and flags that it can only read
+#: flags of tables that this release can commit to, and flags of tables that it can only read
 _WRITABLE = FROM_CONTENT | STABLE_ROW_IDS | MIXED_FILE_VERSIONS | MANAGED_BLOBS
 _READABLE = _WRITABLE | 128 | 1024 | 32768
 

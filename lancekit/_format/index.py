@@ -334,7 +334,7 @@ def parse_index_section(data: bytes, where: str) -> tuple[IndexMetadata, ...]:
 
 
 def fragment_reuse_of(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
-    """Return the entry of the fragment reuse index, if there is one."""
+    """Return the entry of the fragment reuse index, or ``None``."""
     return next((index for index in indices if index.name == FRAGMENT_REUSE), None)
 
 

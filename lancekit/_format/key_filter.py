@@ -1,6 +1,6 @@
 """Key-existence filters: the keys that a merge-insert added, for conflict detection.
 
-A filter has the XXH64 hashes of the inserted keys, either all of them (``ExactKeySet``) or as a
+A filter has the XXH64 hashes of the inserted keys, either as a set (``ExactKeySet``) or as a
 split-block Bloom filter (``BloomKeyFilter``).  A conflict test has no false negatives: it may
 report a common key that does not exist, but it never misses one.
 
@@ -158,11 +158,11 @@ def choose_filter(
 ) -> KeyFilter:
     """Build the kind of filter with the fewest false conflicts that all writers notice.
 
-    The reference compares only Bloom filters of its own parameters, by any common bit.  With few
+    The reference compares only Bloom filters with its own parameters, by any common bit.  With few
     keys this rarely errs; with 150 keys on both sides it nearly always does.  So few keys become
     such a Bloom filter.  More keys become an exact set, which other writers compare without error,
     and very many a Bloom filter again.  Key types that the reference is blind to never get a Bloom
-    filter of its own parameters, but a filter that makes it re-execute.
+    filter with its own parameters, but a filter that makes it re-execute.
 
     Examples
     --------

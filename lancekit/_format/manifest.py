@@ -155,7 +155,7 @@ class Manifest:
         return "2.2" if v2 else self.storage_version
 
     def max_field_id(self) -> int:
-        """Return the highest field id that is or was in use, or -1 if there is none.
+        """Return the highest field id that is or was in use, or -1 without fields.
 
         Files keep the values of a dropped field under its id.
         """

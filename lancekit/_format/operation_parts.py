@@ -95,7 +95,7 @@ def _accept_mode(value: object, what: str) -> UpdateMode:
 
 def _get_mode(message: object, name: str) -> UpdateMode:
     stored: int = getattr(message, name)
-    # an unknown newer mode counts as new columns, for which all conflict rules also compare fields
+    # an unknown newer mode counts as new columns, so all conflict rules also compare fields
     return _MODES[min(stored, len(_MODES) - 1)]
 
 

@@ -19,7 +19,7 @@ _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^.`]+))(\.(?=.)|$)", re.DOTALL)
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Split a path into names; a text that is not a path is one name.
+    """Split a path into names; a text that is not a path counts as one name.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def by_first(paths: Iterable[Sequence[str]]) -> dict[str, list[Sequence[str]]]:
 
 
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
-    """Reduce a field to the fields at paths below it; an empty path keeps all of it.
+    """Reduce a field to the fields at paths below it; an empty path keeps the whole field.
 
     The schema's order is kept; packed structs and blobs stay whole.  Paths also lead through lists
     and maps, by the names of their parts.

@@ -185,7 +185,7 @@ class LanceSchema:
         return name in self.by_name
 
     def field(self, name: str) -> LanceField:
-        """Return a top-level field; raise ``ColumnNotFoundError`` if there is none."""
+        """Return a top-level field; raise ``ColumnNotFoundError`` if it does not exist."""
         found = self.by_name.get(name)
         if found is None:
             raise column_not_found(name, self.names)

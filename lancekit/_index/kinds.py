@@ -29,11 +29,11 @@ class IndexKind:
     written, newest: the index version that is written, and the newest that is supported.
     files: the names of its files, each with its columns.
     settings: the keys of the schema's metadata that change how its files are read.
-    exact: whether it returns exactly the matching rows; else they must be filtered again.
-    zones: whether it indexes ranges of rows of a fragment. Other kinds index single rows, by stable
+    exact: True if it returns exactly the matching rows. Others must filter its rows again.
+    zones: True if it indexes ranges of rows of a fragment. Other kinds index single rows, by stable
         row id if the table has them, else by address.
-    addresses_from: the version from which on it uses addresses even if there are stable row ids.
-    fits: returns whether it can index a type.
+    addresses_from: the version from which on it uses addresses despite stable row ids.
+    fits: returns True for a type that it can index.
     """
 
     name: str
@@ -50,7 +50,7 @@ class IndexKind:
 
     @property
     def type_url(self) -> str:
-        """The type URL of its details, as it is written."""
+        """The type URL of its details in new manifests."""
         return f"/{self.details}"
 
     def describes(self, index: IndexMetadata) -> bool:
@@ -64,7 +64,7 @@ class IndexKind:
         return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
 
     def __reduce__(self) -> tuple[Callable[[str], IndexKind], tuple[str]]:
-        # a worker must get the kind of its own modules: kinds are compared by `is`
+        # a worker must get its own modules' kind: kinds are compared by `is`
         return _of_details, (self.details,)
 
 
@@ -240,6 +240,6 @@ def kept_up_as(index: IndexMetadata) -> IndexKind | None:
 def first_of(
     kind: IndexKind, indices: Iterable[IndexMetadata], field_id: int
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments of the first index of a kind on a column; empty if there is none."""
+    """Return the segments of a column's first index of the given kind, or ``()``."""
     found = [index for index in indices if index.fields == (field_id,) and kind.describes(index)]
     return tuple(index for index in found if index.name == found[0].name)

@@ -42,7 +42,7 @@ class Cacheable(Protocol):
         """The size of the value in bytes."""
 
     def owned(self) -> Self:
-        """Return a copy in memory of its own, not a view of the file's."""
+        """Return a copy in separate memory, not a view of the file's memory."""
 
 
 class IndexFileReader:

@@ -142,7 +142,7 @@ def merge_computed(
     clauses: MergeClauses,
     policy: RetryPolicy,
 ) -> tuple[Snapshot, MergeResult]:
-    """Merge rows that are computed from the target version.  Errors are those of `merge_rows`.
+    """Merge rows that are computed from the target version.  Raises the errors of `merge_rows`.
 
     rows_of: computes the rows of a version; called again for a newer version after a conflict.
     snapshot, clauses, policy: as in `merge_rows`.

@@ -75,7 +75,7 @@ def replace_columns(
     """Replace the values of columns in all rows; their types and positions stay.
 
     snapshot: the version to change, which may not be the newest.
-    new: the values; a stream can be read only once, so a replacement from one is never retried.
+    new: the values.  A stream can be read only once, so a replacement from one is never retried.
     policy: how often to retry when other writers changed the same fragments.
 
     Raises ColumnNotFoundError: a column does not exist.
@@ -210,8 +210,8 @@ def update_in_fragment(
     Returns
     -------
     tuple
-        The fragment, in which the new file replaces older files for these columns; the columns'
-        field ids; and the offsets of the rows that have a match.
+        The fragment, the columns' field ids, and the offsets of the rows with a match.  The new
+        file in the fragment replaces older files for these columns.
     """
     schema = snapshot.manifest.schema
     check_join_keys(schema, table.schema, left_on, right_on)

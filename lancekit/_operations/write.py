@@ -168,7 +168,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
 def plan_write(
     schema: pa.Schema, target: BranchLocation | Snapshot, settings: WriteSettings
 ) -> WritePlan:
-    """Plan to write rows of a schema; errors are those of `write_rows`, except of values."""
+    """Plan to write rows of a schema; raise the errors of `write_rows`, except of values."""
     location = target.location if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(location)
     if current is None:

@@ -120,7 +120,7 @@ def extended(
     """Add the new fragments of moved rows to the coverage of indices by row id.
 
     rewritten: the ids of the fields whose values changed with the move.
-    origins: the fragments that the rows came from; an index must have covered all of them.
+    origins: the fragments that the rows came from; an index must have covered them all.
     new: the fragments that contain the rows now.
     """
 

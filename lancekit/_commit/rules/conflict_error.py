@@ -134,7 +134,7 @@ def judge_gap(mine: Pending, read: Manifest, now: Manifest) -> Verdict:
 
 
 def _differences(read: Manifest, now: Manifest) -> Iterable[ops.Operation]:
-    """Yield operations that would change the settings of one manifest to those of another."""
+    """Yield operations that would give one manifest the settings of another."""
     fields = {field.id: field.metadata for field in now.schema.walk()}
     yield ops.Project(schema=now.schema)
     yield ops.UpdateConfig(

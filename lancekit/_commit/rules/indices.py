@@ -24,7 +24,7 @@ def same_indices(mine: ops.CreateIndex, theirs: ops.CreateIndex, _context: Conte
     """Lands unless both changed the same index; dropping it twice is no conflict.
 
     Must be done again if both add segments of one name, or if one adds a segment while the other
-    removes that index.  The same holds if one of them replaces a segment that both remove.
+    removes that index.  The same holds if one side replaces a segment that both remove.
     """
     added, their_added = _names(mine.new_indices), _names(theirs.new_indices)
     removed, their_removed = _names(mine.removed_indices), _names(theirs.removed_indices)

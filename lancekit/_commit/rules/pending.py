@@ -32,15 +32,15 @@ class Pending:
     can both land.  By its `uuid`, a writer recognises its own commit.
 
     An update or a merge with `next_row_id` takes over rows unchanged, with their ids and recorded
-    versions: the ids below that number are assigned.  `covers` has the fragments that indices cover
-    then.  A merge with `moves_rows` also brings rows, deletes rows, and omits fragments; it must be
-    committed strictly.  A rewrite with `reuse` does not remap indices, and records the new row
-    addresses in that entry.  `bases` are base paths that come with the change.
+    versions: the ids below that number are assigned.  Then `covers` has the fragments that indices
+    cover.  A merge with `moves_rows` also brings rows, deletes rows, and omits fragments; it must
+    be committed strictly.  A rewrite with `reuse` does not remap indices, and records the new row
+    addresses in that entry.  The base paths `bases` come with the change.
 
     `doing` is the name of the user's call, if the operation's name differs.  A change with a `mark`
-    lands at most once.  `implied` are marks of other series whose changes it includes; they are put
-    unless a later mark exists.  `based_on` is a prefix of config keys that the change depends on:
-    if another writer changed one of them, it must be made again.
+    lands at most once.  The marks `implied` are of other series whose changes it includes; they are
+    put unless a later mark exists.  The change depends on the config keys with the prefix
+    `based_on`: it must be made again if another writer changed such a key.
     """
 
     operation: Operation
@@ -98,7 +98,7 @@ class BatchMarker:
 
     key: the config key of the series, whose value is its newest number.
     number: this change's number.
-    origin: the source of the numbers, if it is known: another source counts from the start.
+    origin: the source of the numbers, if known.  Another source counts from the start.
     """
 
     key: str

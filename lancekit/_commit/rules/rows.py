@@ -37,7 +37,7 @@ def retryable(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -
 
 
 def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) -> Verdict:
-    """Can never land; the evidence names what the other change replaced."""
+    """Can never land; the evidence names the columns or state that the other change replaced."""
     if isinstance(theirs, ops.Project):
         fields = changed_fields(context.read.schema, theirs.schema)
         named = context.named(fields) or "no column of that version"

@@ -1,4 +1,4 @@
-"""The table of conflict rules, for an operation and one that was committed since it was read.
+"""The table of conflict rules, for an operation and another committed since its read version.
 
 `RULES[mine][theirs]` is a pure function over both operations; `verdict` has its results.
 The page `docs/conflicts.md` is generated from this table (`document`).
@@ -58,7 +58,7 @@ def _row(exceptions: Mapping[type, Rule]) -> Mapping[type, Rule]:
 
 
 #: Part of many rows: replacing the whole table excludes nearly every earlier change.  A row without
-#: this part lands over both, or has rules of its own for them.
+#: this part lands over both, or has separate rules for them.
 _REPLACED: Mapping[type, Rule] = {ops.Overwrite: incompatible, ops.Restore: incompatible}
 _LOG_CHANGED: Mapping[type, Rule] = {ops.UpdateMemWalState: incompatible}
 

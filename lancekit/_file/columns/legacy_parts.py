@@ -62,7 +62,7 @@ class LegacyPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Nulls:
-    """Only nulls, of which only the number is stored."""
+    """A column part of nulls only; the file stores only their number."""
 
     pages: _Pages
     kind: pa.DataType

@@ -178,7 +178,7 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
 
 
 def forbidden_nulls(values: pa.Array | pa.ChunkedArray, field: pa.Field) -> str:
-    """Describe the nulls in values whose field allows none; return "" if there are none."""
+    """Describe the nulls in values whose field allows none; return "" without nulls."""
     count = 0 if field.nullable else ak.null_count(values)
     if count:
         return f"{count} null{'s'[: count > 1]}"

@@ -71,7 +71,7 @@ def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
 
 
 def is_costly(stored: StoredPage) -> bool:
-    """Return True if most time is spent in few long Arrow calls, for which threads help.
+    """Return True if most time is spent in few long Arrow calls, which threads speed up.
 
     Unpacking bits is not costly: threads would mostly wait for the interpreter's lock between its
     many short steps.
@@ -91,7 +91,7 @@ def is_costly(stored: StoredPage) -> bool:
 def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
     """Decode pieces, given as (cost, function), and return the results in order.
 
-    Costly pieces run in threads if there are enough of them.  All callers in a process share the
+    Costly pieces run in threads if there are enough.  All callers in a process share the
     threads, so that callers in their own threads do not multiply them.
 
     Raises LancekitError: the first error in the order of ``work``; pieces that have not begun by

@@ -251,7 +251,7 @@ def open_container(source: RandomAccess, *, compared: bool = False) -> Container
     verify = options.verify_checksums
     # data that is compared with checksums comes from the file, not from the cache
     identity = None if verify else source.identity
-    memory = options.page_memory_bytes  # limits what a page may decode to
+    memory = options.page_memory_bytes  # limits the decoded size of a page
     key = None if identity is None else (identity, memory, compared)
     frame = remembered(
         "files", key, lambda: _read_frame(source, key is not None), _Frame.bytes_held

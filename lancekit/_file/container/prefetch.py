@@ -69,7 +69,7 @@ class PrefetchedSource(SourceWrapper):
         return self._source.read(start, length) if found is None else found
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return ranges from the buffer if it has all of them, or read them."""
+        """Return ranges from the buffer if it has them all, or read them."""
         found = [self._find(start, length) for start, length in ranges]
         buffered = [data for data in found if data is not None]
         return buffered if len(buffered) == len(ranges) else self._source.read_many(ranges)

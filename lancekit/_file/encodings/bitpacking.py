@@ -41,7 +41,7 @@ from lancekit._format.pb import encodings_v21_pb2 as pb
 if TYPE_CHECKING:
     from lancekit._file.encodings.request import EncodedValues, Part
 
-#: Maximum runs of equal widths, per width, for which blocks are unpacked without a copy.
+#: Maximum runs of equal widths, per width, up to which blocks are unpacked without a copy.
 _RUNS = 4
 
 #: Below one requested value in this many, each value is unpacked on its own.

@@ -115,7 +115,7 @@ def located(counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def narrowed(values: DecodedValues, rows: Ints | None) -> DecodedValues:
-    """Select rows from the values of many chunks; all of them if `rows` is ``None``."""
+    """Select rows from the values of many chunks; all rows if `rows` is ``None``."""
     return values if rows is None else select(values, rows)
 
 

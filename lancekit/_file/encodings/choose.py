@@ -90,7 +90,7 @@ def mini_values(values: pa.Array, valid: Bytes | None, request: EncodingRequest)
 def long_values(
     values: pa.Array, valid: Bytes | None, request: EncodingRequest
 ) -> EncodedValues | None:
-    """Encode strings of which some are long; return ``None`` if chunks do not suit them."""
+    """Encode strings that include long ones; return ``None`` if chunks do not suit them."""
     offsets, data = string_buffers(values)
     coded = _dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)

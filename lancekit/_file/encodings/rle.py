@@ -238,7 +238,7 @@ _LONG = 64
 def repeat(
     values: Values, lengths: Values, runs: Values, counts: Values, clip: int, out: Values
 ) -> int:
-    """Repeat values; each chunk has ``runs`` of them and ``counts`` repeated values.
+    """Repeat values; each chunk has ``runs`` values, which become ``counts`` values.
 
     With ``clip`` the runs of a chunk may exceed its count.  ``out`` has room for eight more values.
     """

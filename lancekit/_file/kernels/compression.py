@@ -43,7 +43,7 @@ _WHAT = "compressed bytes"
 def decompress(scheme: str, data: Buffer, most: int | None = None) -> Bytes:
     """Decompress one unit with scheme ``lz4`` or ``zstd``; ``none`` returns the data.
 
-    The result must have at most `most` bytes, or fit the page's memory limit if `most` is None.
+    The result must have at most `most` bytes, or fit the page's memory limit if `most` is ``None``.
     """
     try:
         return _decompress(scheme, data, most)

@@ -131,7 +131,7 @@ def step_through(
 
 
 class SymbolEncoder:
-    r"""Encoder with up to 255 symbols of 1 to 8 bytes, none of which contains a NUL byte.
+    r"""Encoder with up to 255 symbols of 1 to 8 bytes without NUL bytes.
 
     Bytes past the end of a string read as NUL during encoding, so no symbol matches across it.
 
@@ -266,8 +266,8 @@ def _bytes_left(offsets: Offsets, size: int) -> Bytes:
 def train(data: Bytes, offsets: Offsets) -> SymbolEncoder:
     """Train a symbol table on a sample spread over the strings.
 
-    Every round encodes the sample.  The codes and pairs of codes that cover most of it become the
-    next symbols.
+    Every round encodes the sample.  The codes and pairs of codes that cover most of the sample
+    become the next symbols.
     """
     sample, borders = _sample(data, offsets)
     symbols: list[bytes] = []

@@ -140,7 +140,7 @@ def lists_over(
     """Build lists of type ``kind`` over chunked items.
 
     The lists are divided at the chunk borders of the items, which avoids copies.  A list that
-    crosses a border becomes a chunk of its own.
+    crosses a border becomes a separate chunk.
     """
     stops = np.cumsum(lengths)
     borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))

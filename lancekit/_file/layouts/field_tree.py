@@ -55,7 +55,7 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
-        """True if the node has a column of its own."""
+        """True if the node is stored as a separate column."""
         return not self.children
 
     def walk(self) -> Iterator[Node]:
@@ -157,7 +157,7 @@ class Leaf:
 class PageDecoder(Protocol):
     """Decoder of one 2.1+ page; it keeps data for later reads, such as the chunks' positions.
 
-    With lists, rows are those of the outermost list; otherwise rows are entries.
+    With lists, rows are the rows of the outermost list; otherwise rows are entries.
     """
 
     def leaf(self, rows: Rows) -> Leaf:

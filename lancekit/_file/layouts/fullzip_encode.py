@@ -44,7 +44,7 @@ def may_be_zipped(values: pa.Array) -> bool:
 
 
 def full_zip(page: Shredded, request: EncodingRequest) -> Encoded:
-    """Encode a page of values for which `may_be_zipped` is True."""
+    """Encode a page of values that `may_be_zipped` accepts."""
     values = page.values
     if is_variable(values.type):
         return _variable_page(page, *single_strings(values, page.valid, request))

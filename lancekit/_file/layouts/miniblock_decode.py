@@ -284,7 +284,7 @@ class MiniBlockPages:
             self._check_visible(levels, parts.counts, counts)
         cut = chunks.cut(wanted) if self._layers.lists else np.zeros(len(wanted), bool)
         first = chunks.rows[wanted]
-        # a row that starts in an unread chunk counts as one that starts with this chunk
+        # a row that starts in an unread chunk counts as starting with this chunk
         starting = starts_of(chunks.rows[wanted + 1] - first + cut)
         if isinstance(rows, range):
             before = int(first[0] - cut[0])

@@ -247,7 +247,7 @@ class _Entries:
         return codes if self.slots is None else codes[self.slots]
 
     def _stop(self, flags: NDArray[np.bool_] | None) -> None:
-        """Stop the entries of flagged slots; none of them has stopped before."""
+        """Stop the entries of flagged slots, which have not stopped before."""
         self._stops += 1
         if flags is None:
             return
@@ -370,7 +370,7 @@ _FEW_LEVELS = 512
 
 
 def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> int | None:
-    """Return the maximum values of a chunk, a power of two, for which its levels fit, too.
+    """Return the maximum values of a chunk, a power of two, so that its levels fit, too.
 
     ``None`` if even the smallest chunk would have too many levels, of null or empty lists.  A
     ``crowded`` chunk may have as many levels as its 16-bit count can state, if their bytes fit.

@@ -58,8 +58,8 @@ class MemWalDetails(Part):
     num_shards: planned number of shards; 0 if open.
     specs: sharding specifications.
     maintained: names of the indices of generations, unless `maintain_all` is set.
-    compacted, caught_up: merged generation of each shard, and each index's coverage of it (see
-        `merged` and `catch_up`).
+    compacted, caught_up: merged generation of each shard, and the generation that each index covers
+        (see `merged` and `catch_up`).
     defaults: writer settings, as text.
     """
 

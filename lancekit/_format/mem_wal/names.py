@@ -36,7 +36,7 @@ _GENERATION = re.compile(r"[0-9a-f]{8}_gen_([0-9]+)")
 
 
 def mem_wal_entry(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
-    """Return the index entry of the shards, if there is one."""
+    """Return the index entry of the shards, or ``None``."""
     return next((index for index in indices if index.name == MEM_WAL), None)
 
 

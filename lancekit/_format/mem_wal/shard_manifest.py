@@ -61,11 +61,11 @@ class ShardManifest(Part):
 
     shard: the shard's id.
     version: from 1, without gaps.
-    spec_id: the sharding spec that assigns rows to it; 0 if there is none.
-    writer_epoch: fencing epoch of the current writer; entries and manifests of earlier epochs are
+    spec_id: the sharding spec that assigns rows to it, or 0 without a spec.
+    writer_epoch: fencing epoch of the current writer.  Entries and manifests of earlier epochs are
         void.
     replay_after: the last log entry whose rows are all in the generations.
-    last_seen: a log entry that exists; later ones may exist, too.
+    last_seen: a log entry that exists.  Later entries may exist, too.
     current_generation: the number of the next generation.
     sstables: generations that are flushed and not drained.
     field_values: values of the sharding fields for all rows of the shard.
@@ -103,7 +103,7 @@ def parse_shard_manifest(data: bytes | pa.Buffer, where: str) -> ShardManifest:
     """Parse a shard manifest.
 
     Raises CorruptFileError: the bytes are damaged or empty, the checksum is wrong, or a generation
-        is outside of the list of generations; the error names `where`.
+        is outside of the list of generations.  The error names `where`.
     """
     data, checksum = bytes(data), b""
     if data[-_CHECKSUM.size :].startswith(_CHECKSUM_TAG):

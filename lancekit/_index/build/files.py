@@ -1,4 +1,4 @@
-"""The files of a segment, written to a folder of its own (docs/format/indices.md, 5)."""
+"""The files of a segment, written to a separate folder (docs/format/indices.md, 5)."""
 
 from __future__ import annotations
 

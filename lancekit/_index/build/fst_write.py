@@ -50,12 +50,12 @@ def fst_bytes(data: Bytes, offsets: Places, numbers: Words) -> bytes:
 class _Layout:
     """The layout of nodes in the file.
 
-    counts, owners, places: the number of steps of each node; the node of each step, and its index
-        in the node.
-    is_one, is_next: whether a node has a form of one step, and whether it has the shorter one.
+    counts: the number of steps of each node.
+    owners, places: the node of each step, and the step's index in the node.
+    is_one, is_next: flags of nodes with a form of one step, and with the shorter of these forms.
     wide, out: the bytes of each delta and of each output of a node.
     starts, ends: the start and the end of each node.
-    deltas: the distance of each step's target before the start of its node; 0 for the empty node.
+    deltas: the distance of each step's target before the start of its node, 0 for the empty node.
     """
 
     counts: Places
@@ -148,7 +148,7 @@ def _body(nodes: _FstNodes) -> tuple[bytes, int]:
 
 
 def _has_count(counts: Places) -> Flags:
-    """Return a mask of the nodes with several steps whose count has a byte of its own."""
+    """Return a mask of the nodes with several steps whose count has a separate byte."""
     found: Flags = (counts == 0) | (counts > _COUNTED)
     return found
 
@@ -184,8 +184,8 @@ class _FstNodes:
     """Nodes, each after all nodes that it leads to; the root is the last.
 
     is_final, finals: whether a key ends at a node, and the output that is added then.
-    starts: the start of each node's steps, which ascend by their inputs, and the end of the last.
-    inputs, targets, outputs: the byte, the target node and the output of each step; target -1 is
+    starts: the start of each node's steps, and the end of the last.  Steps ascend by their inputs.
+    inputs, targets, outputs: the byte, the target node and the output of each step.  Target -1 is
         the final node without steps.
     """
 
@@ -202,10 +202,10 @@ class _Trie:
     """A trie of keys: a node for each distinct prefix, in the order of the keys.
 
     depths, parents, inputs: the length of the prefix, the node without its last byte, and that
-        byte; 0 for the root, which is the first node.
-    heights, sizes: the bytes to the end of the longest key below, and the number of nodes below,
-        including the node.
-    least: the least number of the keys with the prefix; 0 for the root.
+        byte.  All are 0 for the root, which is the first node.
+    heights, sizes: the bytes to the end of the longest key below, and the number of nodes below.
+        The node itself counts.
+    least: the least number of the keys with the prefix, or 0 for the root.
     ends: the node of each key.
     """
 
@@ -362,7 +362,7 @@ def _mixed(words: Words) -> Words:
 
 
 def _are_equal(nodes: _FstNodes, first: Places) -> bool:
-    """Return True if each node equals the one that replaces it."""
+    """Return True if each node equals its replacement."""
     ours = np.flatnonzero(first != np.arange(len(first)))
     theirs = first[ours]
     sizes = np.diff(nodes.starts)

@@ -181,7 +181,7 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
 
     names: of all files in the folder `STAGING`.
 
-    Raises InvalidArgumentError: there is none, or their settings differ.
+    Raises InvalidArgumentError: there are no partitions, or their settings differ.
     """
     parts = [
         TextRows(

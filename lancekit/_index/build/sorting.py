@@ -159,7 +159,7 @@ def text_order(values: pa.Array) -> Places | None:
     words = np.ndarray((len(raw) - _WORD + 1,), ">u8", raw, strides=(1,))
     starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
 
-    # a rank is the number of smaller values; tied values have the rank of the first of them
+    # a rank is the number of smaller values; tied values have the rank of the first tied value
     ranks = np.zeros(len(values), np.uint64)
     tied, groups, at = np.arange(len(values)), np.zeros(len(values), np.uint64), 0
     while len(tied):

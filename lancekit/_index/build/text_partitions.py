@@ -186,7 +186,7 @@ class _StoredPartition:
 def read_partitions(
     metadata: IndexFileReader, opened: Iterable[StoredPartition]
 ) -> tuple[TextPartition, ...]:
-    """Return stored partitions to be written again; those of another form are decoded.
+    """Return stored partitions to be written again; partitions of another form are decoded.
 
     Raises CorruptFileError, UnsupportedFeatureError: as `read_whole`.
     """
@@ -199,7 +199,7 @@ def read_partitions(
 
 
 def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
-    """Merge a last, new partition with earlier ones that are not much larger.
+    """Merge a last, new partition with earlier partitions of less than twice its rows.
 
     So each document is rewritten only a few times, however often new ones are added, and there are
     few partitions.

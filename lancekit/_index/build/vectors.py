@@ -62,7 +62,7 @@ class VectorRows:
         centroids: Vectors | None = None,
         words: Vectors | None = None,
     ) -> VectorRows:
-        """Assign vectors to partitions, by centroids that are given or trained on a sample of them.
+        """Assign vectors to partitions, by centroids that are given or trained on a sample.
 
         Without `partitions`, their number follows from the number of rows. Nulls, vectors with a
         NaN or an infinite number, and for cosine also zero vectors, are left out.
@@ -182,7 +182,7 @@ class VectorRows:
         return replace(self, loss=loss, rows=rows, owners=owners, stored=stored)
 
     def files(self) -> Iterator[NewFile]:
-        """Yield the files to write; there are none before the first vector."""
+        """Yield the files to write; no file before the first vector."""
         count = len(self.centroids)
         if not count:
             return  # without vectors there are only settings, which the manifest has
@@ -313,7 +313,7 @@ def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
 
 
 def _without_place(codes: Codes) -> dict[str, object]:
-    """Return the settings of codes, without those that differ from file to file."""
+    """Return the settings of codes, without file-specific settings."""
     return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
 
 

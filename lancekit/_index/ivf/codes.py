@@ -133,7 +133,7 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """Scalar quantization: each number is one of 256 steps between two bounds, as is the query."""
+    """Scalar quantization: numbers of vectors and queries become one of 256 steps in a range."""
 
     metric: str
     settings: Mapping[str, object]

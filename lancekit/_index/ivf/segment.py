@@ -40,7 +40,7 @@ class _CachedPartition:
         return array_bytes(self.ids, self.ready.stored, *([] if lengths is None else [lengths]))
 
     def owned(self) -> _CachedPartition:
-        """Return a copy in memory of its own."""
+        """Return a copy in separate memory."""
         return _CachedPartition(self.ids.copy(), self.ready.owned())
 
 

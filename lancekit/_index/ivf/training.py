@@ -94,7 +94,7 @@ def trained_words(
     """Return a codebook for the parts of vectors, shape (parts, words, numbers).
 
     It is trained on residuals: vectors minus their centroids. For dot products, it is trained on
-    the vectors. Words are repeated if there are more of them than vectors.
+    the vectors. Words are repeated if they outnumber the vectors.
     """
     rng = np.random.default_rng(0)
     count = 1 << settings.bits

@@ -30,9 +30,9 @@ class ColumnCondition:
     column: the column's path.
     type: the type of the values that `matches` takes.
     matches: returns a mask of the values that meet the condition, by the filter's own kernels, so
-        that an index finds the same rows as a scan. A value for which the condition is null does
-        not meet it.
-    interval_set: intervals outside of which no value meets the condition, ``None`` for no bounds.
+        that an index finds the same rows as a scan. A value that makes the condition null does not
+        meet it.
+    interval_set: intervals that contain all values that meet the condition, ``None`` for no bounds.
         Nulls are in no interval: `of_null` says if they meet the condition.
     runs: texts that every value that meets the condition contains.
     items: for a column of lists: conditions on lists of one item. A list meets the condition if

@@ -140,7 +140,7 @@ class Reuse:
         return rows, kept
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return the fragments that an index covers now, given those that it was built on."""
+        """Return the fragments that an index covers now, from the fragments of its build."""
         for step in self._steps:
             fragments = step.covered(fragments)
         return fragments

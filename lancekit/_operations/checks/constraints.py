@@ -52,7 +52,7 @@ class Outcome:
 
 
 def condition_of(snapshot: Snapshot, text: str) -> Condition:
-    """Bind a condition to the schema of a version; errors are those of `parse_condition`."""
+    """Bind a condition to the schema of a version; raise the errors of `parse_condition`."""
     return parse_condition(text, blob_view(snapshot.manifest.schema).to_arrow())
 
 
@@ -73,7 +73,7 @@ def holds(snapshot: Snapshot, condition: str | Condition) -> bool:
 
 
 def evaluate(snapshot: Snapshot, condition: str | Condition) -> Outcome:
-    """Evaluate a condition on all rows of a version; errors are those of `holds`."""
+    """Evaluate a condition on all rows of a version; raise the errors of `holds`."""
     bound = condition_of(snapshot, condition) if isinstance(condition, str) else condition
     sources = tuple(fragment_sources(snapshot, blob_view(snapshot.manifest.schema)))
     return _evaluate_rows(sources, bound) if bound.of_rows else _evaluate_table(sources, bound)

@@ -371,8 +371,8 @@ def _ends_at_free_name(
 ) -> bool:
     """Return True if renames pass a field's new name on in a chain that ends at a free name.
 
-    The owner of the name takes a free name, or the name of a field for which the same is true.  In
-    a renumbered schema the owner is missing instead, or fields swap their names.
+    The owner of the name takes a free name, or the name of a field that is renamed in the same way.
+    In a renumbered schema the owner is missing instead, or fields swap their names.
     """
     for _ in named:
         other = after.get(owner)

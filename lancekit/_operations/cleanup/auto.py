@@ -165,7 +165,7 @@ _PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoCleanup:
-    """Settings of automatic cleanup: the interval in versions, and what to remove."""
+    """Settings of automatic cleanup: the interval in versions, and the limits of the removal."""
 
     interval: int
     older_than: timedelta | None = None
@@ -199,7 +199,7 @@ class AutoCleanup:
 def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     """Commit an operation after a check of the table's constraints, then clean up if it is due.
 
-    Arguments, results and errors are those of `lancekit._commit.protocol.commit`, with the errors
+    Arguments, results and errors are as in `lancekit._commit.protocol.commit`, with the errors
     of `Audit` and `check_shards`.  A failed cleanup is only a warning: the version has landed.
     """
     audits: list[Audit] = []  # one for all attempts, if the table has constraints
@@ -238,7 +238,7 @@ def create(
 ) -> Snapshot:
     """Create a dataset; settings of automatic cleanup that come with it count as consent.
 
-    Arguments, results and errors are those of `lancekit._commit.put_version.create_first_version`.
+    Arguments, results and errors are as in `lancekit._commit.put_version.create_first_version`.
     """
     created = create_first_version(location, operation, pending, storage_version, **settings)
     if _PREFIX + "interval" in created.manifest.config:

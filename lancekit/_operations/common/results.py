@@ -53,8 +53,8 @@ class CountsOfCells(Counts):
         """Number of values that changed in updated rows.
 
         Values of new columns do not count, nor do values that a cast converts.  After a
-        fast-forward the first access reads and compares the rows.  ``None`` in a copy that was
-        sent to another process before the values were counted.
+        fast-forward the first access reads and compares the rows.  A copy that was sent to another
+        process before the values were counted has ``None``.
         """
         if callable(self._cells):
             self["num_changed_cells"] = self._cells()
@@ -80,8 +80,8 @@ class _Landed(Counts):
 class DeleteResult(_Landed):
     """Result of a delete: the number of rows, and the committed version.
 
-    `duration` is in seconds, and `engine` is the engine that ran the work.  `attempts` is more than
-    1 if the delete was retried after a conflict.  `location` is the branch of the version.
+    The `duration` is in seconds.  The `engine` ran the work.  More than 1 for `attempts` means that
+    the delete was retried after a conflict.  The `location` is the branch of the version.
     """
 
     _keys = ("num_deleted_rows",)
@@ -92,10 +92,10 @@ class DeleteResult(_Landed):
 class MergeResult(_Landed):
     """Result of a merge-insert.
 
-    `num_skipped_rows` counts source rows that were skipped because another source row has their
-    key; ``None`` if Spark's join skipped them, which does not count.  `match` describes how keys
-    were matched.  `key_guard` is the guard of inserted keys against a concurrent merge:
-    ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
+    Source rows are skipped if another source row has their key.  Their number is
+    `num_skipped_rows`, or ``None`` if Spark's join skipped them, which does not count.  The plan
+    `match` describes how keys were matched.  The `key_guard` of inserted keys against a concurrent
+    merge is ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -125,10 +125,10 @@ class MergedShard:
 class MemWalMergeResult(_Landed):
     """Result of a merge of generations into the table.
 
-    `num_quarantined_rows` counts rows that were set aside, because the table refuses them, or
-    because they follow a refused row with the same key.  `num_skipped_generations` counts
-    generations that another process merged meanwhile.  `commits` counts the new versions; without
-    any, `version` is `read_version`.  `waiting` counts the rows that are still in no version.
+    Quarantined rows were set aside, because the table refuses them, or because they follow a
+    refused row with the same key.  Skipped generations were merged by another process meanwhile.
+    The number of new versions is `commits`.  Without any, `version` is `read_version`.  The
+    `waiting` rows are still in no version.
     """
 
     _keys = (
@@ -183,14 +183,14 @@ class MergedChanges(CountsOfCells):
 class ApplyResult(MergedChanges):
     """Result of applying the changes of another side: of a diff, a version or a branch.
 
-    `doing` is the call.  `theirs` is the (branch, version) whose changes were applied, and `base`
-    the (branch, version) that they are relative to.  `num_conflicts` counts rows that both sides
-    changed and that were resolved.  `columns_added`, `columns_dropped` and `columns_cast` name
-    columns of the target, and `columns_renamed` has pairs of old and new name.  `columns_altered`
-    names columns with changed nullability or metadata.  Values of new columns do not make a row
-    updated.  `num_changed_cells` counts the values that changed in updated rows.  `how` is
-    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``; in the last case, `version` is
-    `read_version`.  A merge may commit a version that changes no row, to record what it contains.
+    The call is `doing`.  The changes of `theirs` relative to `base` were applied, which are pairs
+    of branch and version.  The number of rows that both sides changed, and that were resolved, is
+    `num_conflicts`.  The columns added, dropped, cast and altered are columns of the target.  The
+    renamed columns are pairs of old and new name.  Altered columns have changed nullability or
+    metadata.  Values of new columns do not make a row updated.  The number of changed values in
+    updated rows is `num_changed_cells`.  The kind `how` is ``"three-way"``, ``"fast-forward"`` or
+    ``"nothing to do"``.  In the last case, `version` is `read_version`.  A merge may commit a
+    version that changes no row, to record the versions that it contains.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -206,9 +206,9 @@ class ApplyResult(MergedChanges):
 class CompactionMetrics(Displayed):
     """Result of a compaction: counts of fragments and files, and the committed version.
 
-    `files_removed` includes deletion files.  The files themselves stay until a cleanup.
-    `left_to_indices` lists, for each index, the fragments that were not compacted because the index
-    covers them.  `version` equals `read_version` if there was nothing to do.
+    The count `files_removed` includes deletion files.  The files themselves stay until a cleanup.
+    The fragments `left_to_indices`, by index, were not compacted because the index covers them.
+    If there was nothing to do, `version` equals `read_version`.
     """
 
     fragments_removed: int

@@ -230,7 +230,7 @@ def _constraint_notes(snapshot: Snapshot) -> Iterator[str]:
 
 # ---- the stored size of columns, estimated from metadata
 
-#: number of layouts for which a file is opened; for further layouts, columns count as equal in size
+#: number of layouts with an opened file; in further layouts, columns count as equal in size
 _OPENED = 8
 
 

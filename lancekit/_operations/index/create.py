@@ -153,7 +153,7 @@ def _engine(snapshot: Snapshot, request: IndexRequest) -> Choice:
 
 
 def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:
-    """Return the default name of a column's index of a kind, numbered if others have the name."""
+    """Return the default name of an index of the given kind, numbered if others have the name."""
     others = {
         index.name
         for index in snapshot.indices
@@ -287,7 +287,7 @@ class _Groups:
 
     A part of an older version is reused if the files of its fragments did not change.
 
-    written: the UUIDs of all written segments, to remove those that no version refers to.
+    written: the UUIDs of all written segments, to remove unreferenced segments.
     """
 
     runner: Runner

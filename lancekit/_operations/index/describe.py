@@ -77,7 +77,7 @@ class IndexDescription(Displayed):
         The ids of the indexed columns, and their paths.
     details
         The parameters of a vector or full-text index, named as in pylance; empty for other kinds.
-        Stop words are not part of them: the manifest does not store the words.
+        Stop words are left out: the manifest does not store the words.
     total_size_bytes
         ``None`` if the manifest lacks the size of a segment.
     """

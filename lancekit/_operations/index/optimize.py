@@ -83,7 +83,7 @@ class IndexUpkeep(IndexTarget):
     fresh: the fragments that no segment covers; all fragments if the index is rebuilt.
     joined: the segments that the new one replaces.
     rebuild: the index is rebuilt from all rows, without its old segments.
-    behind: the replaced segments that may refer to rows as they were before a change.
+    behind: the replaced segments that may refer to rows from before a change.
     reuse: the moves of rows by compactions that did not remap indices.
     """
 
@@ -189,7 +189,7 @@ def _upkeep_of(
     behind = [index for index in segments if reuse is not None and reuse.behind(index)]
     if snapshot.manifest.has_stable_row_ids and not kind.zones:
         behind = [*behind, *_stale(snapshot, segments, fresh)]
-        if fresh and request.merge:  # as in the reference: 0 leaves all segments as they are
+        if fresh and request.merge:  # as in the reference: 0 leaves all segments unchanged
             behind += [index for index in segments if _has_deleted_rows(snapshot, index)]
     # a segment that waits for its first vectors has no files; beside others, readers miss them
     waiting = [index for index in segments if not index.files and not index.fragment_ids]

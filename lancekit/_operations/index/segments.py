@@ -233,7 +233,7 @@ def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None
 
 
 def live_fragments(index: IndexMetadata, snapshot: Snapshot) -> list[int]:
-    """Return the existing fragments that a segment covers; empty if it has no list of them."""
+    """Return the existing fragments that a segment covers; empty if it does not list them."""
     covered = covered_fragments(index, snapshot) or BitMap()
     return [int(id_) for id_ in snapshot.manifest.fragments.ids if int(id_) in covered]
 

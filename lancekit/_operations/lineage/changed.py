@@ -24,7 +24,7 @@ Files: TypeAlias = Literal["link", "reference"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a merge matches rows and settles conflicts; `doing` names the call, such as "merge".
+    """Settings of a merge: row matching and conflicts; `doing` names the call, such as "merge".
 
     `files` applies to a fast-forward.  `base` is the merge base that the user named, if any.
     """

@@ -213,7 +213,7 @@ class Track:
 def tracks(
     versions: Versions, pairs: Sequence[Pairs], fields: Sequence[Sequence[LanceField]] | None = None
 ) -> list[Track]:
-    """Return a track for each column: columns of the target in order, then those of the source.
+    """Return a track for each column: columns of the target in order, then of the source.
 
     Two columns are the same if both come from one column of a merge base.  Columns that no merge
     base has are the same if their names are equal.

@@ -83,7 +83,7 @@ def _set_to(schema: LanceSchema) -> str:
 
 
 def has_key(field: LanceField | None) -> bool:
-    """Return True if a column, or a part of it, is in the primary key."""
+    """Return True if a column, or one of its parts, is in the primary key."""
     return field is not None and any(part.key_position is not None for part in field.walk())
 
 

@@ -341,7 +341,7 @@ def _type_changes(
 
 
 def _nulls_in_key(column: MergedColumn, side: str, values: Values) -> int:
-    """Count the nulls that the other side wrote into a key column of a side, or a part of it."""
+    """Count the nulls that the other side wrote into a side's key column, or into its parts."""
     of_key = (chain for chain in column.chains() if has_key(chain[-1].on(side)))
     return sum(values.nulls.get(counted_as(chain), 0) for chain in of_key)
 

@@ -34,7 +34,7 @@ def pairs_of_sides(
     """Pair each column of one side with its column on another side, through merge bases.
 
     The first base that has the column decides; columns without a base are matched by name.
-    ``pairs`` has for each base the column pairs of the other side, then those of this side.
+    ``pairs`` has for each base the column pairs of the other side, then of this side.
     """
     found = (_pairs_through(*both) for both in pairs)
     return [

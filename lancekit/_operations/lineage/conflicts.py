@@ -190,7 +190,7 @@ def pair_with_conflicts(
         at = int([*found.alone.new, *found.repeated.new][0])
         told = {name: python_value(rows[name][at]) for name in key}
         raise InvalidArgumentError(
-            f"The row with {literals(told)} matches no conflict, or one that another row matches.",
+            f"The row with {literals(told)} matches no conflict, or the conflict of another row.",
             hint=hint,
             row=told,
         )

@@ -169,7 +169,7 @@ class _Traces:
         """Return `ids` without restored columns: only the first merge of the base counts."""
         key = _cache_key(base, side)
         if key not in self._direct_ids:
-            # stops the recursion if a version that stands in for another leads back to itself
+            # stops the recursion if a version that replaces another leads back to itself
             self._direct_ids[key] = {}
             try:
                 self._direct_ids[key] = self._followed(base, side)

@@ -47,7 +47,7 @@ _WITHOUT_A_BASE = (
 def merge_base(theirs: Snapshot, ours: Snapshot) -> Changed:
     """Return the changes of the source since the merge base: the newest version that both contain.
 
-    Raises VersionNotFoundError: the merge base is gone, or there is none (a damaged branch file).
+    Raises VersionNotFoundError: the merge base is gone, or unknown (a damaged branch file).
     """
     graph = CommitGraph(ours.location)
     if graph.is_merged(theirs, ours):

@@ -65,7 +65,7 @@ class MergedColumn:
 
     @property
     def is_of_one_side(self) -> bool:
-        """True if a side lacks the column, or a part of it."""
+        """True if a side lacks the column, or one of its parts."""
         lacks = self.theirs is None or self.ours is None
         return lacks or any(part.is_of_one_side for part in self.parts)
 

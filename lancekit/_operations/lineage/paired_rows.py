@@ -37,7 +37,7 @@ class Lookup:
         return cls(joined[order], others[order])
 
     def among(self, keys: Addresses, *, invert: bool = False) -> Lookup:
-        """Return those of some keys, or of all others."""
+        """Return the entries with some keys, or with all other keys."""
         at = np.isin(self.keys, keys, invert=invert)
         return Lookup(self.keys[at], self.values[at])
 
@@ -55,7 +55,7 @@ class Lookup:
 class PairedRows:
     """A map from row addresses of one version to the same rows of another version.
 
-    fragments: fragment ids, for fragments with the same rows at the same offsets.
+    fragments: ids of fragments with the same rows at the same offsets.
     elsewhere: rows at other addresses, or with other values.
     alone: rows that the other version lacks.
     """
@@ -95,7 +95,7 @@ def rows_met(
     """Return the pairs of rows that both sides inserted since one base, matched in another base.
 
     theirs, ours: the rows that each side inserted.
-    others: for each other base, the maps from the source to the base, and on to the target.
+    others: for each other base, a map to the base, and a map on to the target.
     """
     pairs = [np.empty((0, 2), np.uint64)]
     for to_base, to_ours in others:
@@ -113,11 +113,11 @@ def check_paired(theirs: Snapshot, ours: Snapshot, pairs: Met) -> None:
             raise InvalidArgumentError(
                 f"{theirs.called} and {ours.called} have several merge bases, which match their "
                 "rows differently.",
-                hint="Pass one of them, base=(branch, version), or match rows by columns: on=.",
+                hint="Pass one base, base=(branch, version), or match rows by columns: on=.",
             )
 
 
-# ---- keys that stand more than once in a merge base, or on a side
+# ---- keys that occur more than once in a merge base, or on a side
 
 
 def with_keys_once(
@@ -125,16 +125,16 @@ def with_keys_once(
 ) -> Since:
     """Return changes in which each side has at most one row of a repeated key that both changed.
 
-    Nothing tells which row of such a key became which.  So the changed rows of the merge base count
-    as deleted by both sides, and the row of each side as inserted: two that differ are a conflict.
+    The rows of such a key cannot be told apart.  So the changed rows of the merge base count as
+    deleted by both sides.  The row of each side counts as inserted: two different rows conflict.
     A row that one side alone has counts as updated there.
 
     between: the comparison of theirs with ours.
     new_columns: whether theirs has columns that the base lacks, and whether ours has some.
     bases: all merge bases.
 
-    Raises InvalidArgumentError: a side has several rows of such a key, or gave one another key; or
-        has new columns, and the other side alone replaced rows; or there are several merge bases.
+    Raises InvalidArgumentError: there are several merge bases, or several rows of such a key on a
+        side, or a changed key.  Or a side has new columns, and the other side alone replaced rows.
     """
     plans, both = (since.to_theirs, since.to_ours), (since.changes, since.mine)
     if any(found.is_empty for found in both) and not any(new_columns):
@@ -153,7 +153,7 @@ def with_keys_once(
         chosen = np.intersect1d(base(apart[0]).keys, base(apart[1]).keys)
     if not len(np.concatenate([chosen, *came])):
         return since
-    # keys that came on one side, and of which the other side changed rows, too
+    # keys that are new on one side, and whose rows the other side changed, too
     changed = [np.append(found.deleted, found.updated[0]) for found in both]
     for at, (found, side) in enumerate(zip(both, sides, strict=True)):
         keys, lost = came[1 - at], base(both[1 - at].deleted).keys
@@ -161,7 +161,7 @@ def with_keys_once(
         if new_columns[at] and not np.isin(np.intersect1d(keys, lost), own).all():
             raise _repeated(since, bases)
         chosen = np.append(chosen, np.intersect1d(keys, own))
-    # their rows: those that a side changed, and what each side has instead
+    # the rows of these keys: changed rows of the base, and the rows of each side instead
     olds, news = base(np.union1d(*changed)).among(chosen), list[Lookup]()
     for plan, found, side in zip(plans, both, sides, strict=True):
         there = PairedRows.to_new(plan, found).find(olds.values)
@@ -198,11 +198,11 @@ def _by_key(plan: DiffPlan, seeds: Seeds, rows: Addresses, *, new: bool) -> Look
 def _repeated(since: Since, bases: Sequence[Snapshot]) -> InvalidArgumentError:
     theirs, ours = since.to_theirs, since.to_ours
     key, number = list(theirs.key or ours.key), since.changes.ambiguous + since.mine.ambiguous
-    several = f"; or name one merge base: {named_bases(bases)}" if len(bases) > 1 else ""
+    several = f"; or name one merge base, {named_bases(bases)}" if len(bases) > 1 else ""
     return InvalidArgumentError(
         f"Rows of {theirs.new.called} and {ours.new.called} share their key ({', '.join(key)}) "
-        "with other rows, and nothing tells which of them are the same.",
+        "with other rows, so rows of the two versions cannot be matched.",
         hint=f"ds.duplicates({key!r}) shows such rows of a version. Leave at most one row of each "
-        f"such key on both sides; or name columns in `on` whose values stand once{several}.",
+        f"such key on both sides; or name columns in `on` with unique values{several}.",
         ambiguous=number,
     )

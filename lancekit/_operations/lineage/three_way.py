@@ -207,7 +207,7 @@ class _RowMerge:
         columns = self.between.columns
         #: columns that both sides have
         self.shared = np.array([p.old is not None and not p.is_lacked for p in columns])
-        #: structs of which a side has parts that the other side lacks
+        #: structs with parts that only one side has
         self.unlike_parts = [at for at, pair in enumerate(columns) if common_parts(pair) != pair]
 
     def run(self) -> ThreeWay:

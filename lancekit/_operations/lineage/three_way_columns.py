@@ -279,7 +279,7 @@ class _Found:
 
 
 def _values(column: pa.ChunkedArray, chain: Sequence[LanceField]) -> _Found:
-    """Return the values of a column, or of a part of it.
+    """Return the values of a column, or of one of its parts.
 
     A part of a null struct is null, but is not counted as a null.
     """

@@ -52,8 +52,8 @@ class Compared:
 class Step:
     """The changes of followed rows between a version and its previous version.
 
-    before: the address of each row in the older version; undefined for `born` rows.
-    born, updated: which rows are new, and which rows changed values.
+    before: the address of each row in the older version, undefined for `born` rows.
+    born, updated: flags of new rows, and of rows with changed values.
     gone: found rows of the older version that the newer version lacks.
     compared: the comparison with the changed values, if rows were read.
     """
@@ -69,10 +69,10 @@ class Step:
 class VersionPair:
     """A version and the previous readable version.
 
-    places: positions of old fragments that the newer version changed or lacks.
+    places: positions of the older version's fragments that the newer version changed or lacks.
     changed: ids of new fragments that the older version has otherwise or lacks.
-    names, older_names: names of the followed columns in the new and in the old version, by their
-        names in the newest version; missing columns are left out.
+    names, older_names: names of the followed columns in both versions, by their names in the newest
+        version.  Missing columns are left out.
     """
 
     old: Snapshot
@@ -154,7 +154,7 @@ def step_back(
 
     rows: addresses in the newer version, ascending.
     on, columns: as in `plan_diff`.
-    find: finds candidates in the older version; by default all rows of fragments that differ.
+    find: finds candidates in the older version.  By default all rows of fragments that differ.
     find_deleted: whether to find rows that the newer version lacks, too.
     """
     old, new = versions.old, versions.new
@@ -275,7 +275,7 @@ class _LastChanges:
 def last_changes(
     snapshot: Snapshot, rows: Addresses, columns: Sequence[str] | None = None
 ) -> _LastChanges:
-    """Return the version that last changed each row, or some columns of it.
+    """Return the version that last changed each row, or some of its columns.
 
     Rows are followed back through the versions of the branch.  Most fragments are equal in two
     consecutive versions, and are skipped.

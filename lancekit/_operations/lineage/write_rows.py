@@ -162,7 +162,7 @@ class _Rows:
         schema, self.columns = self.plan.schema, stored_columns(self.plan)
         self.schema = schema.to_arrow()
         self.step = rows_at_a_time(self.columns)
-        #: structs of which a side has parts that the other side lacks
+        #: structs with parts that only one side has
         self.of_both = np.array([common_parts(pair) != pair for pair in self.columns])
         paths = key_paths(schema)
         self.guard = MergeClauses(on=self.plan.key, guard=paths)

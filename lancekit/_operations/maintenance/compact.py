@@ -35,7 +35,7 @@ from lancekit.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """Result of one compaction task: the old fragments, and the new ones that replace them."""
+    """Result of one compaction task: the old fragments, and their new replacements."""
 
     read_version: int
     original_fragments: tuple[Fragment, ...]

@@ -208,7 +208,7 @@ def referred_fragments(
 ) -> tuple[list[Fragment], list[BasePath]]:
     """Return fragments with base ids of ``home``, so that no file is copied, and new base paths.
 
-    The base paths are those that ``home`` lacks for the fragments.
+    The fragments need the new base paths, and ``home`` lacks them.
     """
     known = [None, *(base.id for base in home.manifest.base_paths)]
     ids = {home.base_place(id_): id_ for id_ in reversed(known)}

@@ -96,7 +96,7 @@ class _Copied:
 
 
 def deepen(snapshot: Snapshot, policy: RetryPolicy) -> tuple[Snapshot, DeepenResult]:
-    """Copy a version's files from other places, and commit; make no version if there are none.
+    """Copy a version's files from other places, and commit; without such files, make no version.
 
     Raises CorruptFileError: a file is missing, or its size differs from the manifest's.
     """

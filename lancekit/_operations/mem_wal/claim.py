@@ -248,13 +248,13 @@ def _check_not_fenced(shard: Shard, epoch: int) -> None:
 #
 # The format has no lock: a claim fences the current writer, which loses its work since the last
 # put.  So a claimer first watches the shard.  It leaves the writer time to read the log and to put
-# rows for one turn.  Among several claimers, the one that has watched more claims claims earlier.
+# rows for one turn.  Among several claimers, whoever has watched more claims may claim earlier.
 # A claim names the epoch that it follows, so one of several concurrent claims succeeds and the
 # others lose nothing.  Writers of the reference do not watch: they fence, as the format allows.
 
 #: the pause between two polls of a shard
 POLL_SECONDS = 0.03
-#: the shortest time for which a writer that puts rows keeps its shard
+#: the shortest time that a writer with puts keeps its shard
 _TURN_SECONDS = 0.15
 #: the number of extra polls that a claimer waits, one less for each claim that it has watched
 _STEPS = 10
@@ -262,7 +262,7 @@ _STEPS = 10
 _IDLE_SECONDS = 0.15
 #: the longest time for a writer to claim the shard and put its first row
 _FIRST_SECONDS = 3.0
-#: the log length at which writers that take turns flush: each of them reads the whole log
+#: the log length at which writers that take turns flush: each turn reads the whole log
 LONG_LOG = 300
 #: the longest time for that flush: if the writer is fenced, the next one starts over
 _LONG_SECONDS = 20.0

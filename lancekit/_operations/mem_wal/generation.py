@@ -194,7 +194,7 @@ def _put_version(
 
 
 def _remove(store: Store, folder: str) -> None:
-    """Remove what was written of a generation that no manifest lists, as far as possible."""
+    """Remove the written files of a generation that no manifest lists, as far as possible."""
     with suppress(OSError):  # left over, until a cleanup removes it
         store.delete_tree(folder)
 
@@ -303,11 +303,11 @@ class Memtable:
 
     generation: the number that the generation will have.
     batches: rows in the form of the log; readers take a copy of the list.
-    rows, bytes: what these are together.
-    entries: how many entries of the log they came in.
-    last_position: the last of these entries; 0 as long as there is none.
+    rows, bytes: the totals of the batches.
+    entries: the number of log entries that they came in.
+    last_position: the last of these entries, or 0 before the first.
     lacking: columns that none of these entries has: the table got them later.  The rows have nulls.
-    categories: what has been counted of its dictionaries with small keys, and of rows to come.
+    categories: counts of the values of dictionaries with small keys, and of rows to come.
     """
 
     generation: int
@@ -326,7 +326,7 @@ class Memtable:
         return self.categories is None or self.categories.add_all(batches)
 
     def of_files(self) -> list[Memtable]:
-        """Return its rows in parts, each of which one file can hold."""
+        """Return its rows in parts that fit into one file each."""
         parts = [replace(self, batches=[], categories=None)]
         for batch in self.batches:
             if not parts[-1].holds([batch]):

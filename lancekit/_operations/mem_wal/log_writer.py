@@ -133,7 +133,7 @@ class LogWriter:
                 pause(self._base_delay * 2**attempt)
             else:
                 return free
-        raise AssertionError("there is one attempt at least")
+        raise AssertionError("at least one attempt is made")
 
     def _is_there(self, entry: bytes) -> bool:
         """Return True if this entry is at its position: no other writer has the epoch."""

@@ -49,7 +49,7 @@ Mask = npt.NDArray[np.bool_]
 class Leaving(NamedTuple):
     """Rows that are to leave a quarantine.
 
-    quarantine: the quarantine as it was read.
+    quarantine: the quarantine that was read.
     leave: flags of the rows that leave.
     rows: the rows to write to the table for them, with its columns, or ``None``.
     deleted: the keys to delete from the table for them.
@@ -189,7 +189,7 @@ def _check_distinct_keys(quarantine: Quarantined, rows: pa.Table) -> None:
             raise InvalidArgumentError(
                 f"The rows with {ROW} {numbers[other]} and {numbers[place]} were corrected to the "
                 f"same key, {literals(same)}.",
-                hint="Give each row its own key, or discard all but one of them.",
+                hint="Give each row its own key, or discard all rows but one.",
                 key=same,
             )
 

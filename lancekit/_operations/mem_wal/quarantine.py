@@ -212,7 +212,7 @@ class SetAside:
     keys
         The primary keys of these rows, as far as they can be read.
     read_by
-        An expression that reads the remaining rows; empty if there are none, or nothing is lost.
+        An expression that reads the remaining rows; empty without such rows, or if nothing is lost.
     """
 
     shard_id: str | None
@@ -243,7 +243,7 @@ class SetAside:
 
     @property
     def path(self) -> str:
-        """The file or folder with the bytes, relative to the table; empty if there is none."""
+        """The file or folder with the bytes, relative to the table; empty without bytes."""
         if self.file is None:
             return ""
         return f"{LOGS}/{self.file.rpartition(f'/{LOGS}/')[2]}"

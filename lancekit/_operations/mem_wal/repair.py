@@ -210,7 +210,7 @@ class _UsableManifest(NamedTuple):
     """The newest usable manifest of a shard.
 
     manifest: the manifest, or ``None`` if no manifest is usable.
-    newest: the version of the newest manifest, usable or not, or 0 if there is none.
+    newest: the version of the newest manifest, usable or not, or 0 without manifests.
     faulty: the reason why each unusable manifest is unusable, by version, newest first.
     """
 

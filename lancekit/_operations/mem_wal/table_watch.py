@@ -54,7 +54,7 @@ class _Seen:
 class TableWatch:
     """Follows the versions of a table for the writer of a shard and for its flushes.
 
-    snapshot: the version of the table for which the writer is opened.
+    snapshot: the version of the table that the writer is opened on.
     shard: the shard of the writer.
     seen: a later version of the same table that another watch saw.  Earlier versions may be gone.
     """
@@ -183,7 +183,7 @@ class TableWatch:
 
 
 def _folder_of_left_rows(newest: Snapshot) -> str:
-    """Return the folder that must be moved before new logs are written; empty if there is none.
+    """Return the folder to move before new logs are written, or an empty text.
 
     The reference overwrites and restores tables whose shards have rows.  If it only dropped the
     MemWAL, the shards continue.  A version with a MemWAL has no such rows.
@@ -318,7 +318,7 @@ class LogWatch:
     """Follows the log of a shard for one epoch, by its last entry, or by a manifest if it is empty.
 
     version: the version of the last shard manifest that the writer put.
-    last: the position of the last entry.  0 if there is none.
+    last: the position of the last entry, or 0 for an empty log.
     """
 
     def __init__(self, shard: Shard, epoch: int, version: int, last: int) -> None:

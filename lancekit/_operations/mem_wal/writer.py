@@ -376,7 +376,7 @@ class Writer:
         threading.Thread(target=run, args=(work,), name="lancekit-mem-wal", daemon=True).start()
 
     def _tick(self) -> None:
-        """Write waiting rows at intervals, until there are none."""
+        """Write waiting rows at intervals, until no rows wait."""
         while True:
             time.sleep(self._settings.max_wal_flush_interval_ms / 1000)
             if self._closed:  # `close` wrote the rows

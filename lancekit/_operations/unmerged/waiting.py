@@ -113,7 +113,7 @@ def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
             raise InvalidArgumentError(
                 f"Generation {mark.generation} of shard {mark.shard_id} cannot be merged before "
                 f"{_listed(lost)}, which could not be merged afterwards.",
-                hint=f"Merge generation {lost[0]} first, or all of them in order with "
+                hint=f"Merge generation {lost[0]} first, or all generations in order with "
                 "ds.merge_mem_wal().",
                 shard=str(mark.shard_id),
                 generation=mark.generation,

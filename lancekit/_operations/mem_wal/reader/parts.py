@@ -70,7 +70,7 @@ class ShardState:
 
     sstables: its generations.
     manifest, entries: the log entries that are in no generation, and the manifest that says so.
-    memory: the unflushed rows of this process's writer, if there is one.  Then its log is not read.
+    memory: the unflushed rows of a writer in this process, if any.  Then its log is not read.
     """
 
     shard: Shard
@@ -109,7 +109,7 @@ class ShardState:
 class View:
     """The schema and key in which a version reads its parts.
 
-    schema: the table's columns as they are read in parts.
+    schema: the table's columns in the form in which parts are read.
     keys, key_ids, key_types: the columns of the primary key in key order, with their field ids and
         types.  Empty without a primary key.
     """

@@ -161,7 +161,7 @@ def given_rows(schema: LanceSchema, given: object) -> GivenRows:
     if not keys:
         raise InvalidArgumentError(
             "rows cannot select rows of a table without a primary key.",
-            hint="Call put_back() without rows, which puts all of them back.",
+            hint="Call put_back() without rows, which puts all rows back.",
             argument="rows",
         )
     known = listed_schema(schema)
