@@ -64,7 +64,7 @@ def columns_to_copy(
 
 
 def _can_be_copied(sources: Sequence[FragmentSource], write: WriteTask, least: int) -> bool:
-    """Return True if each fragment is one file without deletions, and all files match.
+    """Return True if each fragment has one file and no deletions, and all files match.
 
     On an object store, requests cost more than decoding.  Text that is written for a goal is
     encoded again, and so are pages that need checksums or another size.

@@ -334,7 +334,7 @@ _IDENTITIES: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
 # A user's module belongs to a notebook or a script, or is a file beside one. All others belong to
 # Python or to an installed package, and are identified by its release.
 
-#: folders of installed packages, including those that sysconfig does not list, such as a user's
+#: folders of installed packages, including ones missing from sysconfig, such as a user's
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 

@@ -70,7 +70,7 @@ def loaded_type(module: str, name: str) -> tuple[type, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """The schema of the rows, as far as it is known before they are read."""
+    """The known part of the rows' schema before they are read."""
 
     schema: pa.Schema | None = None
     like: pa.Schema | None = None
@@ -177,7 +177,7 @@ def _from_columns(data: Mapping[str, object], expected: _Expected) -> pa.RecordB
 
 
 def _column(name: str, values: object, guide: Guide) -> pa.Array | pa.ChunkedArray:
-    """Make one column; typed values keep their type, Python objects get one that holds them."""
+    """Make one column; typed values keep their type, Python objects get a type that fits."""
     try:
         return _column_array(values, guide)
     except LossError as loss:
@@ -275,19 +275,19 @@ def as_reader(
 
     Extension types become their storage types; the fields' metadata name them.
 
-    data: a pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
-        `LanceDataset`, a fragment or a scanner of one; a list or another iterable of record
-        batches; a pandas or Polars frame; a dict of columns; a list of dicts; or any object with
-        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  Index levels of a pandas frame become
-        columns, except unnamed row numbers.
+    data: one of these forms.  A pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``,
+        ``Dataset`` or ``Scanner``.  A `LanceDataset`, a fragment or a scanner of one.  A list or
+        another iterable of record batches.  A pandas or Polars frame, whose index levels become
+        columns, except unnamed row numbers.  A dict of columns, or a list of dicts.  Any object
+        with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
     schema: the columns of the rows and their types, to which they are cast without loss.  Keys
         that no dict of a list has become nulls.
-    like: the schema of a later cast, as far as it is known: Python values get the closest type to
-        it, and typed values keep their type.
+    like: the known part of the schema of a later cast.  Python values get the closest type to it,
+        and typed values keep their type.
 
     Raises InvalidTypeError: the data has another type.  (A Spark DataFrame is not read here.)
-    Raises SchemaMismatchError: batches have different schemas, columns have different lengths or
-        mixed values, rows have no columns, or rows do not fit the schema.
+    Raises SchemaMismatchError: batches have different schemas, or rows do not fit the schema.  Or
+        columns are missing, have different lengths, or have mixed values.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def merge_locally(
     keys: the keys of the source.
     job: the merge.
     map_tasks: a runner's ``map``.
-    match: the plan by which keys are found, for the result.
+    match: the plan of the search for keys, for the result.
     """
     clauses = job.clauses
     touched = find_matches(job, keys, map_tasks, match)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Rows of the Arrow schema `schema` on one engine, to be closed after use.
 
-    Rows that can be read only once, or may differ when read again, are buffered from the first
-    access to their keys until the source is closed.
+    Rows that can be read only once, or may differ when read again, are buffered.  The buffer lasts
+    from the first access to their keys until the source is closed.
     """
 
     @property
@@ -67,8 +67,8 @@ class Source(Protocol):
     ) -> None:
         """Raise ``DuplicateKeysError`` if a key without a null occurs more than once.
 
-        Keys may repeat if the clauses say which row to keep.  ``on`` names other columns to check,
-        but only in the rows that the clauses keep.
+        Keys may repeat if the clauses say which row to keep.  Other columns to check are named by
+        ``on``, but only in the rows that the clauses keep.
         """
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
@@ -91,7 +91,7 @@ class Source(Protocol):
         """Write columns of the cast rows beside the fragments whose rows have their keys.
 
         plan: casts the key ``right_on`` and the new columns.
-        tasks: the fragments and the columns to write; their makers are not used.
+        tasks: the fragments and the columns to write.  Their makers are not used.
         left_on: the dataset's key column.
         """
 
@@ -109,7 +109,7 @@ class LocalSource:
     """Rows that are processed in this process.
 
     reader: the rows.
-    memory_bytes: the most bytes to buffer in memory; ``None`` if all are in memory already.
+    memory_bytes: the most bytes to buffer in memory, or ``None`` if all are in memory already.
     """
 
     engine: EngineName = "local"
@@ -236,7 +236,7 @@ def open_source(
 ) -> Source:
     """Open the user's data as a source, on the engine that fits it.
 
-    data, schema, like: as in `as_reader`; or a Spark DataFrame, and the schema to cast it to.
+    data, schema, like: as in `as_reader`, or a Spark DataFrame and the schema to cast it to.
 
     Raises InvalidTypeError: the data has no type that can be read as rows.
     Raises SchemaMismatchError: the rows do not fit the schema, or their values make no columns.
@@ -261,8 +261,8 @@ def open_source(
 class _BufferedRows:
     """Rows that can be read any number of times, until they are closed.
 
-    table: the rows; their columns may be in a file.
-    spilled: whether they are.
+    table: the rows, in memory or in a file.
+    spilled: True if the rows are in a file.
     """
 
     def __init__(self, table: pa.Table, folder: Path | None = None) -> None:
@@ -272,7 +272,7 @@ class _BufferedRows:
         self._remove = weakref.finalize(self, shutil.rmtree, folder, True) if folder else None
 
     def close(self) -> None:
-        """Remove the file, if there is one."""
+        """Remove the file, if any."""
         # `empty_table()` imports pandas
         self.table = pa.Table.from_batches([], self.table.schema)
         if self._remove is not None:
@@ -286,7 +286,7 @@ def buffer_rows(
 
     batches: rows of the schema ``schema``.
     schema: their schema.
-    memory_bytes: the most bytes to hold in memory; ``None`` for rows that are in memory already.
+    memory_bytes: the most bytes to hold in memory, or ``None`` for rows that are in memory already.
     """
     buffered: list[pa.RecordBatch] = []
     size = 0

@@ -240,7 +240,7 @@ def batch_udf(
     checkpoint_file: str | os.PathLike[str] | None = None,
     version: str | None = None,
 ) -> Callable[[Callable[[pa.RecordBatch], object]], BatchUDF]:
-    """Mark a function as one that makes columns from record batches.
+    """Mark a function that makes columns from record batches.
 
     Parameters
     ----------

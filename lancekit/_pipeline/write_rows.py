@@ -31,9 +31,9 @@ from lancekit.progress import FragmentWriteProgress
 class NewFiles:
     """The base paths and the format of new fragments.
 
-    bases: their names or paths; the dataset's own path means its own folder.
-    every, primary: write to all base paths instead; whether these include the dataset's folder.
-    storage_version: the format; ``None`` for the dataset's.
+    bases: their names or paths.  The dataset's own path means its own folder.
+    every: True to write to all base paths instead, with `primary` also to the dataset's folder.
+    storage_version: the format, or ``None`` for the dataset's.
     """
 
     bases: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class WriteTask:
     """The target and the settings of a write.  Can be sent to a worker.
 
     `schema` is the dataset's schema, and batches must have exactly its Arrow form.  Files go to
-    `places` in turn, or to `store` if there are none.
+    `places` in turn, or to `store` without places.
     """
 
     store: Store
@@ -112,7 +112,7 @@ def write_with_pages(
 ) -> Fragment:
     """Write one file in which some columns are copied as encoded pages.
 
-    batches: the rows without these columns; empty if there are no others.
+    batches: the rows without these columns, empty without other columns.
     pages: for each of these columns, the pages of its physical columns.
     rows: the number of rows.
     task: where and how to write.
@@ -269,7 +269,7 @@ def data_file(name: str, summary: FileSummary) -> DataFile:
 # ---- places and names of new data files
 #
 # When a job on several machines fails, the results of its tasks are lost, and with them the names
-# of their files.  So these names end with the job's own digits, by which they are found.
+# of their files.  So these names end with the job's own digits, which identify them.
 
 _DIGITS = 16
 

@@ -1,6 +1,6 @@
 """Text forms of manifests and transactions (``lance.debug``), and pylance's logger settings.
 
-The layout of the text follows the reference; the names are those of lancekit's records.  The text
+The layout of the text follows the reference; the names come from lancekit's records.  The text
 is for people: no program should parse it.
 """
 

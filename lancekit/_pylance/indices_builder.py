@@ -390,7 +390,7 @@ class VectorIndexReader:
         return count
 
     def read_partition(self, partition_id: int, *, with_vector: bool = False) -> pa.Table:
-        """Return the rows of a partition.
+        """Return the rows of one partition of the vector index.
 
         Parameters
         ----------

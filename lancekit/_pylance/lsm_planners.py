@@ -156,7 +156,7 @@ class LsmVectorSearchPlanner(Displayed):
     """Plans searches for the nearest vectors among the newest rows of a table and its shards.
 
     Of each key only the newest row is searched.  Where the table or a generation has an index, the
-    index proposes its rows.  Where there is none, all vectors are read.
+    index proposes its rows.  Without an index, all vectors are read.
 
     Parameters
     ----------

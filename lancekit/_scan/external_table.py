@@ -39,7 +39,7 @@ class ExternalTable:
         return row_address.addresses(self.fragment_id, offsets), np.ones(len(row_ids), bool)
 
     def indices(self, kind: IndexKind, field_id: int) -> tuple[IndexMetadata, ...]:
-        """Return the segment of the first index of a kind on a field.
+        """Return the segment of a field's first index of the given kind.
 
         Empty if there is no index of this kind, or if it does not cover all rows.
         """

@@ -104,7 +104,7 @@ def read_together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments in order, as tuples of fragments to read together.
 
-    A tuple makes at most one block. There is one tuple for each thread if there are enough rows.
+    A tuple makes at most one block. Each thread gets a tuple if there are enough rows.
     """
     if sources:
         most_rows = min(rows_together(sources), block_rows(sources[0].schema, request))

@@ -41,11 +41,11 @@ class IndexLookup:
     """A query of a version's scalar indices that runs when its rows are first needed.
 
     snapshot: the version.
-    make_query: makes the index query; ``None`` if no condition bounds the rows.
+    make_query: makes the index query, or returns ``None`` if no condition bounds the rows.
     segments: usable index segments, by column.
     reuse: maps rows that compactions moved without rewriting the indices.
-    indexed_only: whether to leave out rows that no index covers. Indices are then used even where
-        that is slower.
+    indexed_only: whether to leave out rows that no index covers. Then it uses indices even where
+        they are slower.
     others: lookups in external tables of one fragment each, by their fragment id in this table.
     filtered: whether to filter all matched rows again, even if an index is exact.
     """
@@ -206,7 +206,7 @@ def row_lookup(
 ) -> IndexLookup | None:
     """Return the index lookup of a filter; ``None`` if no index can answer it.
 
-    Only the manifest is read, and the fragment-reuse index if there is one.
+    Only the manifest is read, and any fragment-reuse index.
     """
     if predicate is None or not snapshot.indices:
         return None

@@ -180,7 +180,7 @@ def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array)
 
 
 def _column(expr: Expr) -> _Column | None:
-    """Return the stored column if an expression is one, else ``None``."""
+    """Return the stored column that an expression is, else ``None``."""
     column = field_of(expr)
     return None if column is None else _Column(column.path, _computed_type(column.type))
 

@@ -166,7 +166,7 @@ def reading(
 def _lookup(
     snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool
 ) -> IndexLookup | None:
-    """Return the lookup in the indices of a filter's columns; ``None`` if there are none."""
+    """Return the lookup in the indices of a filter's columns; ``None`` without indices."""
     if predicate is None or isinstance(predicate.expr, ArrowExpr) or not snapshot.indexed_fields:
         return None
     schema = snapshot.manifest.schema

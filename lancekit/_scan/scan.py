@@ -163,7 +163,7 @@ class Scan:
     def _whole_fragments(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
         """Yield jobs that read whole fragments: small ones together, large ones in blocks.
 
-        With a limit, each fragment is a job of its own.
+        With a limit, each fragment is a separate job.
         """
         if self.limit is not None:
             yield from (_Job((source,)) for source in sources)

@@ -196,7 +196,7 @@ def decoded(
 
 
 def _contradiction(schema: pa.Schema) -> str:
-    """Return what is wrong with the field ids of an entry, as a phrase; empty if they are valid.
+    """Return the fault of the field ids of an entry, as a phrase; empty if they are valid.
 
     An entry of another library has no checksum.  A column under a wrong id is read as another
     column.

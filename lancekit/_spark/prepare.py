@@ -27,7 +27,7 @@ def warm_up(
     """Make lancekit read and write faster, and Spark start faster, on this machine from now on.
 
     Kernels are compiled for this processor, which takes some seconds.  Spark is started in a
-    process of its own, and the classes that Java loads are written to an archive (about 160 MB),
+    separate process, and the classes that Java loads are written to an archive (about 160 MB),
     which takes up to a minute.  Both are stored in the user's cache folder.  Later processes use
     them automatically; this process uses the kernels from now on.
 

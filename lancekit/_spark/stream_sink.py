@@ -58,7 +58,7 @@ class StreamSink:
     on: tuple[str, ...] = ()
     #: the options of the process that made the sink; over Connect, another process calls it
     values: Options = field(default_factory=options.current)
-    #: over Connect, the session of the query; batches come in copies of it
+    #: over Connect, the session of the query; batches come in copies of this session
     home: SparkSession | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:

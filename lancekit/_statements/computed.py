@@ -38,7 +38,7 @@ TRUE = Expr("literal", (), pa.bool_(), True)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Change of the rows for which its condition is the first of all steps that holds.
+    """Change of the rows whose first true condition, among all steps, is this step's.
 
     values: the new values by column, in the columns' types.  ``None`` deletes the row.
     new: the rows are not in the target yet.
@@ -204,7 +204,7 @@ def _first_match(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
 def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
     """Return the rows of a query, with new column names, as input of a write or a merge.
 
-    Columns of a single table keep their own types, some of which engines lack.
+    Columns of a single table keep their own types, even types that engines lack.
     """
     leaf = _leaf(query)
     if leaf is None:
@@ -284,7 +284,7 @@ def _resolved(select: Select, scope: Scope) -> Select:
 
 @dataclass(slots=True)
 class _Subqueries:
-    """Cached results of uncorrelated subqueries, each of which runs once."""
+    """Cached results of uncorrelated subqueries: each subquery runs once."""
 
     scope: Scope
     known: dict[int, tuple[Query, pa.Table]] = field(default_factory=dict)

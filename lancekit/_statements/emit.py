@@ -95,7 +95,7 @@ class Read:
 class Written:
     """SQL text of a query, its bound parameters, and the tables that it reads.
 
-    `counted` are tables of which the query only needs the number of rows.
+    From the `counted` tables, the query only needs the number of rows.
     """
 
     text: str

@@ -167,7 +167,7 @@ def _opposite(rule: Rule) -> Rule:
 
 
 def _joined(name: str) -> Rule:
-    # sqlglot nests a chain of conditions; flat, a thousand of them need no recursion
+    # sqlglot nests a chain of conditions; flat, a thousand conditions need no recursion
     return lambda tree, scope: Expr(
         name, tuple(condition(part, scope, name.upper()) for part in tree.flatten()), BOOL
     )

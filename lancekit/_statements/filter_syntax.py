@@ -58,7 +58,7 @@ def unbound(expr: Expr, column: ColumnPath) -> Unbound:
     expr: the expression.
     column: returns the path of a column.
 
-    Raises NotFilterError: filters cannot express a part of it.
+    Raises NotFilterError: filters cannot express a part of the expression.
     """
     return written(_syntax(expr, column))
 

@@ -40,16 +40,16 @@ def sql(
         change.
     include_mem_wal
         True to read each dataset at its newest version, together with the rows of its shards that
-        are in no version (``docs/mem-wal.md``); or a list of the names of these datasets.
+        are in no version (``docs/mem-wal.md``).  A list names the datasets to read in this way.
     **frames
-        Tables by name: handles, paths, pandas, Polars, Arrow or Spark frames; or values for
+        Tables by name: handles, paths, pandas, Polars, Arrow or Spark frames.  Or values for
         ``$name``.  Other names are variables of the notebook, then names of `register`.
 
     Returns
     -------
     SqlResult
         For a query.  Other statements return the result of the operation: a `MergeResult`, an
-        `UpdateResult`, a `DeleteResult`, the new `Version`, ...; previews return a `MergePlan` or
+        `UpdateResult`, a `DeleteResult`, the new `Version`, ...  Previews return a `MergePlan` or
         an `Explanation`.
 
     Raises
@@ -90,10 +90,10 @@ def run_statements(
     """Run the statements of a text; return the result of the last one.
 
     limit: the maximal number of result rows of a query.
-    at: the version or tag of datasets for which the text states no version.
+    at: the version or tag of datasets without a version in the text.
     include_mem_wal: as in `sql`.
 
-    Raises PredicateError: as `sql`; also if `limit`, `at` or `include_mem_wal` is given with a
+    Raises PredicateError: as `sql`.  Also if `limit`, `at` or `include_mem_wal` is given with a
         statement that is not a query, or `preview` with two changes.
     Raises InvalidArgumentError: `include_mem_wal` names a table that no statement has, or is given
         with `at`.

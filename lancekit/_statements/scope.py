@@ -55,7 +55,7 @@ class Text:
 
     query: binds a subquery.
     relations: numbers the relations.
-    at: the version of datasets for which the text states no version.
+    at: the version of datasets without a version in the text.
     with_shards: the tables that are read together with their shards.
     read_sets: the shards' rows by table, so that all relations of a statement read the same rows.
     """

@@ -185,7 +185,7 @@ def _run_locally(query: Written, schema: pa.Schema) -> pa.Table:
 
 
 def _watched(stream: Stream, failed: list[BaseException]) -> Stream:
-    """Return a stream that stores the error of a scan, of which DuckDB only reports the text."""
+    """Return a stream that stores the error of a scan: DuckDB only reports the error's text."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
@@ -341,7 +341,7 @@ class SqlResult(Displayed):
 
     @property
     def shown(self) -> pa.Table | None:
-        """The rows that are in memory: all of them, or the most that `head` has read."""
+        """The rows that are in memory: all rows, or the most that `head` has read."""
         return (
             self.table
             if self.table is not None

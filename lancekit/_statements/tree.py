@@ -169,7 +169,7 @@ def decimal_of(kind: pa.DataType) -> pa.DataType:
 
 
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the common type of two types; ``None`` if there is none.
+    """Return the common type of two types; ``None`` if they have no common type.
 
     Examples
     --------

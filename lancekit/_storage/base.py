@@ -4,7 +4,7 @@ A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to th
 and absolute names, ``..`` and backslashes raise ``InvalidArgumentError``.  A store can be pickled
 and used in a Spark worker, except for ``memory://``, which exists in one process.
 
-There are two kinds of new objects, because readers can find only one of them half written:
+There are two kinds of new objects, because readers can find only one kind half written:
 
 - ``put`` and ``put_if_absent`` write small objects that are looked up by name (manifests, tags,
   transactions).  They appear whole or not at all.
@@ -115,7 +115,7 @@ class RandomAccess(Protocol):
 
     @property
     def identity(self) -> Hashable | None:
-        """A value that no other object ever has; ``None`` if there is none."""
+        """A value that no other object ever has; ``None`` if the store has no such value."""
 
     def size(self) -> int:
         """Return the object's size in bytes."""
@@ -301,7 +301,7 @@ def check_folder(folder: str) -> str:
 # ---- identities: values that distinguish an object from all earlier and later ones of its name
 #
 # On a local disk, an identity has the device, the inode, the size, and the times of the last change
-# of the content and of the inode, in nanoseconds.  They are of the file *as it is opened* (by its
+# of the content and of the inode, in nanoseconds.  They are of the *opened* file (by its
 # descriptor, not by its name).  Rewriting a file changes its inode or its times.  ``os.utime`` sets
 # the first time, but nothing sets the second.  The clock remains a problem.  A disk stamps files in
 # ticks of some milliseconds, at most two seconds (FAT).  Within one tick, two contents of one size

@@ -22,7 +22,7 @@ from lancekit.errors import StorageError
 DEEPEST = 100
 """The most nested folders: more than any dataset needs, fewer than exhaust a recursive walk.
 
-A branch's folder has as many parts as its name, whose reference is one file name of 255 bytes.
+A branch's folder has as many parts as its name, which is a file name of at most 255 bytes, too.
 """
 
 _FOLDER = open_flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
@@ -34,7 +34,7 @@ _TRIES = 5
 def opened(root: str, folder: str) -> Iterator[int]:
     """Open a folder below a root; yield its descriptor.
 
-    Raises StorageError: a part of the path is a link; `leads_away` recognises this error.
+    Raises StorageError: a part of the path is a link.  `leads_away` recognises this error.
     """
     descriptor = _open(root, folder)
     try:
@@ -96,7 +96,7 @@ def remove_tree(root: str, folder: str) -> None:
 
 
 def remove_empty(root: str) -> None:
-    """Remove folders that contain only folders, and the root if it is one of them.
+    """Remove folders that contain only folders, possibly including the root.
 
     A root that is a link belongs to the user, and is removed with its target folder.
     """
@@ -141,7 +141,7 @@ def _enter(above: int, part: str, where: str) -> int:
     try:
         return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
-        # systems refuse a link with different errors, none of which says that it is one
+        # systems refuse a link with different errors, which do not mention links
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and _kind(part, above) == stat.S_IFLNK:
             raise StorageError(
                 f"{where} was not changed: {part!r} is a link, and lancekit neither writes nor "

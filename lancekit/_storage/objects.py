@@ -53,7 +53,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[Span]:
-    """Merge ranges; return ascending ``(start, stop)`` spans, far apart, that cover all of them.
+    """Merge ranges; return ascending ``(start, stop)`` spans, far apart, that cover the ranges.
 
     obstore can merge, too, but aborts the process if a merged response is short.
     """
@@ -99,7 +99,7 @@ class ObjectReader:
 
     @property
     def identity(self) -> Hashable | None:
-        """The object's identity, as far as it is known without a request."""
+        """The object's identity, where known without a request."""
         return object_identity(self._number, self._key, self._size)
 
     def size(self) -> int:

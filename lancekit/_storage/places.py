@@ -52,7 +52,7 @@ def open_store(
 
     uri: a local path (``~`` is expanded), ``file:///path``, ``memory://name``, ``s3://bucket/path``
         or another object store's URI (``gs://``, ``az://``, ...).
-    storage_options: credentials and settings of an object store; local paths need none.
+    storage_options: credentials and settings of an object store.  Local paths need none.
 
     Raises InvalidArgumentError: the URI or an option cannot be used.
     Raises StorageError: a local path, on a system such as Windows.
@@ -108,8 +108,8 @@ def same_store(first: str, second: str) -> bool:
 def is_trusted_base(path: str, own: Store) -> bool:
     """Return True if a manifest in ``own`` may refer a reader to ``path``.
 
-    A manifest is untrusted data.  Without this check, it could make its reader send credentials to
-    a server of its author's choice, or read files of the reader's own disk into a result.
+    A manifest is untrusted data.  Without this check, its author could make readers send
+    credentials to another server, or read files of their own disk into a result.
     """
     if same_store(path, own.uri):
         return True
@@ -119,10 +119,10 @@ def is_trusted_base(path: str, own: Store) -> bool:
 def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
     """Open a base path of a dataset in ``own``.
 
-    path: the base path as in the manifest; a relative one starts at the working directory.
+    path: the base path as in the manifest.  A relative path starts at the working directory.
     own: the store of the dataset.
-    storage_options: the options that the dataset was opened with; they are passed only to a store
-        of the same kind.
+    storage_options: the options that the dataset was opened with.  Only a store of the same kind
+        receives them.
 
     Raises UntrustedBaseError: the path is in another store, which
         ``lancekit.options.trusted_bases`` does not list.

@@ -131,7 +131,7 @@ def unique_name(location: BranchLocation) -> str:
 def source_of(location: BranchLocation) -> Snapshot | None:
     """Return the version that a branch was forked from, or that a dataset was cloned from.
 
-    ``None`` if there is none, or if it can no longer be read.
+    ``None`` for other datasets, or if that version can no longer be read.
     """
     try:
         if location.branch is None:
@@ -153,7 +153,7 @@ def unique_of(name: str, branch: Branch) -> str:
 
 
 def clone_of(location: BranchLocation) -> Clone | None:
-    """Return the commit that made a dataset as a clone; ``None`` if there is no record of it."""
+    """Return the commit that made a dataset as a clone; ``None`` if it is not recorded."""
     try:
         oldest = min(list_versions(location).versions, default=None)
         first = None if oldest is None else load_snapshot(location, oldest).transaction

@@ -142,7 +142,7 @@ def check_same_place(
     manifest_store: ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> None:
-    """Raise ``InvalidArgumentError`` if arguments differ from those that opened a handle.
+    """Raise ``InvalidArgumentError`` if arguments differ from the settings of an open handle.
 
     The way to access and commit to a dataset is set once, when the handle is opened.
     """

@@ -37,8 +37,8 @@ class CommonVersion:
     """A version that two sides contain.
 
     name, version: the unique name of its branch, and its number.
-    location: its branch; ``None`` if the branch was deleted.
-    snapshot: the version; ``None`` if it is gone, or if another version has its number.
+    location: its branch.  ``None`` if the branch was deleted.
+    snapshot: the version.  ``None`` if it is gone, or if another version has its number.
     stands_in: True if the version is gone, and `snapshot` is a fast-forward with the same rows.
     """
 
@@ -95,7 +95,7 @@ class CommitGraph:
 
         Each has its location, the unique name of its branch, and its number.
 
-        Raises BranchNotFoundError: the branch, or one that it was forked from, was deleted.
+        Raises BranchNotFoundError: the branch, or a parent branch, was deleted.
         """
         if location.branch not in self._chains:
             found = tuple(
@@ -145,9 +145,9 @@ class CommitGraph:
     def is_merged(self, theirs: Snapshot, ours: Snapshot) -> bool:
         """Return True if a merge of theirs into ours has nothing to record.
 
-        Ours contains theirs, or a version that theirs repeats: a merge into a branch without own
-        changes, for which git would move a reference.  Otherwise, two branches that merge each
-        other in turn would record merges forever.
+        Ours contains theirs, or a version that theirs repeats.  Such a repeat is a merge into a
+        branch without own changes: git would move a reference.  Otherwise, two branches that merge
+        each other in turn would record merges forever.
         """
         known, point = self.vector(ours), self.vector(theirs).point
         return any(known.contains(*one) for one in chain([point], self.repeats(*point)))
@@ -171,7 +171,7 @@ class CommitGraph:
         )
 
     def have_undone_since(self, base: Snapshot, theirs: Snapshot, ours: Snapshot) -> bool:
-        """Return True if a restore removed rows of theirs from ours that the base lacks."""
+        """Return True if a restore removed their rows from ours, and the base lacks these rows."""
         known = self._known(base)
         undone = _least(self.vector(ours).undone, self.vector(theirs).rows_of)
         return any(not known.contains(name, version) for name, version in undone.items())
@@ -199,7 +199,7 @@ class CommitGraph:
         return bool(newer_versions(self.vector(side).returns, known))
 
     def repeats(self, name: str, version: int) -> Iterator[tuple[str, int]]:
-        """Yield the version that a version repeats, then the one that this repeats, and so on."""
+        """Yield the version that a version repeats, then the version that it repeats, and so on."""
         seen, point = set[tuple[str, int]](), self.repeated(name, version)
         while point is not None and point not in seen:
             yield point
@@ -232,7 +232,7 @@ class CommitGraph:
         """Return the common versions of two versions that no other common version contains.
 
         There are several after criss-cross merges.  If a side is a base itself, that side is
-        returned: the first version of a branch, and not the version that it was forked from.
+        returned.  It can be the first version of a branch, not the version that it was forked from.
         """
         left, right = self.vector(theirs), self.vector(ours)
         common = _least(left.versions, right.versions)
@@ -241,14 +241,14 @@ class CommitGraph:
             for side, (name, version) in ((theirs, left.point), (ours, right.point))
             if common.get(name) == version
         }
-        # the other branches are listed only if a base can be on one of them
+        # the other branches are listed only if a base can be on another branch
         wanted = [name for name in common if name in self._locations]
         bases: list[str] = []
         while wanted:
             for name in wanted:
                 if name not in found:
                     found[name] = self._common(name, common[name], (right, left))
-            # up to its fork, a branch has no versions of its own
+            # up to its fork, a branch has no own versions
             common = {n: v for n, v in common.items() if n not in found or not self._is_fork(n, v)}
             vectors = {
                 name: vector
@@ -307,8 +307,8 @@ class CommitGraph:
     def _taken_over(self, taken: Snapshot) -> VersionVector:
         """Return the version vector of the source of a fast-forward, from the fast-forward alone.
 
-        The result contains the same versions, and those of its own branch since the start of the
-        fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
+        The result contains the same versions, and the versions of its own branch since the start of
+        the fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
         """
         chain = self.chain(taken.location, taken.version)
         first: Snapshot | None = taken
@@ -326,7 +326,7 @@ class CommitGraph:
         return base is not None and self.vector(taken).chain.get(base[0], -1) < base[1]
 
     def _is_fork(self, name: str, version: int) -> bool:
-        """Return True if a branch had no version of its own yet."""
+        """Return True if a branch had no own version yet."""
         location = self._locations.get(name)
         forks = () if location is None else self.chain(location, version)[1:]
         return bool(forks) and version <= forks[0][2]

@@ -216,7 +216,7 @@ class VersionVector:
     def of(cls, chain: Sequence[tuple[str, int]], config: Mapping[str, str]) -> VersionVector:
         """Return the versions that a version contains.
 
-        chain: the unique name and the version of its branch, then those that it was forked from.
+        chain: the unique name and the version of its branch, then of its parent branches.
         config: the config of its manifest.
         """
         parents = [*chain[1:], ("", -1)]
@@ -264,7 +264,7 @@ class VersionVector:
 def merge_edges(
     theirs: VersionVector, uuid: str, ours: VersionVector, target: str
 ) -> tuple[MergeEdge, ...]:
-    """Return the edges that a merge of theirs adds to the config of ours, the edge to theirs first.
+    """Return the edges that a merge adds to our config, the edge to their version first.
 
     theirs, ours: the versions that both sides contain.
     uuid: the transaction of their version.

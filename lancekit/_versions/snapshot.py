@@ -57,7 +57,7 @@ class FileLocation:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A version as it was read: unlike a handle, it never moves.
+    """A version that was read: unlike a handle, it never moves.
 
     `sections` has the bytes before the manifest in its file, the indices and the transaction, if
     the first read returned them.  `mark` distinguishes the file from others of its name, as far as
@@ -361,7 +361,7 @@ def _find(
 
 
 def remember_put(snapshot: Snapshot) -> None:
-    """Cache a version that was just committed, for the next read of it."""
+    """Cache a version that was just committed, for its next read."""
     name = snapshot.manifest_name
     known = snapshot.identity
     if known is not None:
@@ -419,7 +419,7 @@ def _tail_with_manifest(store: Store, path: str) -> tuple[pa.Buffer, int, Hashab
     if size > METADATA_BYTES:
         raise too_large(where, size, METADATA_BYTES)
     if 0 <= manifest_position(bytes(memoryview(tail)[-FOOTER_BYTES:]), where) < size - len(tail):
-        # all of it in one read, because the name may refer to another file by now
+        # the whole file in one read, because the name may refer to another file by now
         return store.identified_tail(path, METADATA_BYTES)
     return tail, size, identity
 

@@ -119,7 +119,7 @@ def test_blobs_come_as_bytes_or_as_places():
     assert grown.to_pylist() == [v and v | empty for v in whole]
     assert column(grown, BLOB_STRUCT).to_pylist() == whole
     part = array([None, {"data": None, "uri": "x", "position": 3, "size": 4}], RANGED)
-    with pytest.raises(SchemaMismatchError, match="row 1 is a part of a file"):
+    with pytest.raises(SchemaMismatchError, match="row 1 is only a part of a file"):
         column(part, BLOB_STRUCT)
 
 

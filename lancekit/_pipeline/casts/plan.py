@@ -190,7 +190,7 @@ class CastPlan:
             row = first_row + loss.index
             raise _mismatch(
                 [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
-                # no cast is suggested: one that accepts the value changes it
+                # no cast is suggested: a cast that accepts the value changes it
                 f"Change the value, leave the row out, or give {field.name!r} a type that can "
                 "hold it.",
                 self.whose,

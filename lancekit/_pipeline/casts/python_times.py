@@ -1,7 +1,7 @@
 """Dates, times and durations of Python, NumPy and pandas as Arrow arrays, without loss.
 
 Python counts microseconds, Arrow ignores the nanoseconds of pandas objects by default, and NumPy
-has units of its own.  This module splits each value into microseconds and remaining nanoseconds.
+has other units.  This module splits each value into microseconds and remaining nanoseconds.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _join_parts(
 
 # ---- NumPy moments and durations in units that Arrow supports
 
-#: by dtype kind and NumPy unit: the Arrow unit, and the largest count of it in one NumPy unit
+#: by dtype kind and NumPy unit: the Arrow unit, and the most Arrow units in one NumPy unit
 _NUMPY_UNITS: dict[str, dict[str, tuple[str, int]]] = {
     "M": {
         "Y": ("D", 366),

@@ -2,7 +2,7 @@
 
 Arrow's own conversion truncates values that its inferred type cannot hold: nanoseconds, the time
 of day of a datetime among dates, fractions, unknown fields of a struct.  This module infers from
-the classes of the values a type that holds each of them exactly.  The requested type only decides
+the classes of the values a type that holds each value exactly.  The requested type only decides
 ambiguous cases (a dict is a struct or a map).  The later cast to it follows the table of casts,
 which refuses a value that would change.
 """

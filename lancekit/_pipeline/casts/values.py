@@ -128,7 +128,7 @@ _BLOB_RANGE = list(BLOB_INPUT)[2:]
 
 
 def is_blob_struct(kind: object) -> bool:
-    """Return True if a type is one of the struct types in which blobs are written."""
+    """Return True if a type is a struct type in which blobs are written."""
     return bool(kind in (BLOB_STRUCT, BLOB_INPUT))
 
 
@@ -148,7 +148,7 @@ def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
     for field in _BLOB_RANGE:
         index = first(parts[field.name].is_valid()) if field.name in parts else None
         if index is not None and kept.get_field_index(field.name) < 0:
-            raise LossError(index, value_at(values, index), "is a part of a file, not all of it")
+            raise LossError(index, value_at(values, index), "is only a part of a file")
     return _blob_parts(parts, values, target)
 
 

@@ -65,7 +65,7 @@ class KeptColumns:
     def origin(self, id_: int) -> int | None:
         """Return the column's id in the ancestor, or ``None`` for a new column.
 
-        Unlike `has`, this follows casts, for which it reads the versions between.
+        Unlike `has`, this follows casts, and reads the versions between.
         """
         if self._side is self._ancestor or self.has(id_):
             return id_
@@ -252,7 +252,7 @@ def column_versions(before: Snapshot, after: Sequence[Snapshot]) -> set[int]:
     """Return the versions between two whose removal would lose track of renamed columns.
 
     before: a version that is kept.
-    after: all later versions up to the next one that is kept.
+    after: all later versions up to the next kept version.
     """
     steps = [(old, new, _names(old), _names(new)) for old, new in pairwise([before, *after])]
     if all(old == new for _, _, old, new in steps):

@@ -119,7 +119,7 @@ def pair_columns(
     their common ancestor; the column that was cast to this one; the column with the same name.
     Columns of the same name do not match if both come from different columns of the ancestor.  The
     predecessor's values must be convertible to the new type.  A column known to be new only matches
-    a column of its own type, because no cast relates the two.
+    a column of the same type, because no cast relates the two.
 
     of_old, of_new: the origins of both sides' columns in the common ancestor.
     """

@@ -33,9 +33,9 @@ class ColumnStatistics(Displayed):
     rows, nulls
         The number of rows, and of null values among them.
     min, max
-        The lowest and the highest value; ``None`` if there is none, or if the type has no order.
+        The lowest and the highest value.  ``None`` without values or without an order of the type.
     distinct
-        The number of distinct values without nulls: exact for less than 16,384, else an estimate.
+        The number of distinct values without nulls.  Exact below 16,384, else an estimate.
     """
 
     rows: int
@@ -168,7 +168,7 @@ _UNCOUNTED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 class Counts:
     """The number of occurrences of each value without nulls, up to a limit of distinct values.
 
-    most: the limit; beyond it, counting stops. ``None`` for no limit.
+    most: the limit at which counting stops. ``None`` for no limit.
 
     Examples
     --------
@@ -228,9 +228,9 @@ def histogram(
 ) -> tuple[tuple[Bin, ...], int]:
     """Return the ranges with their counts, and the number of NaN and infinite values.
 
-    kind: the type of the values; only numbers and times have ranges.
+    kind: the type of the values.  Only numbers and times have ranges.
     found, counts: the statistics and the counts of all values.
-    values: a function that returns all values again; unused if the values were counted.
+    values: a function that returns all values again.  Unused if the values were counted.
     bins: the most ranges.  Few distinct integers, or times, have a range each.
 
     Examples

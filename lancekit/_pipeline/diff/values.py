@@ -147,7 +147,7 @@ def _of_lists(lists: pa.Array, seed: int) -> Hashes:
 
 
 def plain_values(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """Return values in a type; those of a dictionary, whose keys may be too few, in their own."""
+    """Return values in a type; for a dictionary, whose keys may be too few, in its value type."""
     plain = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
     return ak.combine_chunks(column if column.type == plain else ak.cast(column, plain))
 

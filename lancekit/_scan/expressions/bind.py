@@ -418,4 +418,4 @@ def _sets(
 
 
 def _never(_argument: object) -> NoReturn:
-    raise AssertionError("what stands in a list reads no column")
+    raise AssertionError("list elements read no column")

@@ -278,7 +278,7 @@ def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _common_type(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
-    """Cast both operands to a type that can hold the values of both, if there is one."""
+    """Cast both operands to a type that can hold the values of both, if it exists."""
     kinds = left.type, right.type
     if kinds[0] == kinds[1]:
         return left, right

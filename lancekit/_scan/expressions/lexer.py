@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 
 _NUMBER = rf"-?+{_DIGITS}(?:\.{_DIGITS})?+"
 _ITEM = rf"(?:{_NUMBER}|{_TEXT}|NULL\b)"
-#: a list of literals only is one token, however long it is
+#: a list of literals only becomes one token, however long
 _LIST = re.compile(rf"\s*+\(\s*+{_ITEM}(?:\s*+,\s*+{_ITEM})*+\s*+\)", re.IGNORECASE)
 _WHOLE_NUMBERS = re.compile(r"[\s(]*+-?+[0-9]{1,18}+(?:\s*+,\s*+-?+[0-9]{1,18}+)*+[\s)]*+")
 _LITERAL = re.compile(rf"({_NUMBER})|({_TEXT})|NULL\b", re.IGNORECASE)
@@ -119,7 +119,7 @@ class _Places:
 
 
 def listed(sql: str, token: Token) -> Listed:
-    """Return the literals of a list that is one token."""
+    """Return the literals of a token of a whole list."""
     start, end = token.start, token.end
     places = _Places(sql, start, end)
     if _WHOLE_NUMBERS.fullmatch(token.text):

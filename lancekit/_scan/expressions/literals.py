@@ -257,7 +257,7 @@ def at_once(values: Sequence[object], other: pa.DataType, *, strict: bool) -> pa
     try:
         return make(values, other) if make is not None else None
     except (pa.ArrowInvalid, OverflowError):
-        return None  # one of them does not fit; coercing them one by one finds it
+        return None  # a literal does not fit; coercing one by one finds it
 
 
 def _sort(kind: pa.DataType) -> str:

@@ -203,7 +203,7 @@ def negation(expr: Expr) -> Expr:
 
 
 def field_of(expr: Expr) -> FieldRef | None:
-    """Return the column or field if an expression is one, even if its type is converted."""
+    """Return the column or field that an expression is, even if its type is converted."""
     if isinstance(expr, Call) and expr.function == "PLAIN":
         (expr,) = expr.args
     return expr if isinstance(expr, FieldRef) else None

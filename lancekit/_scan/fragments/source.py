@@ -205,8 +205,8 @@ class RowSet:
     A fragment that is in neither `rows` nor `skipped` is read and filtered as a whole, so the empty
     set means "all rows". An omission costs time and is never wrong.
 
-    rows: offsets of physical rows by fragment id, which may include deleted rows. All matching rows
-        are there. Others may be, too, unless the fragment is `exact`.
+    rows: offsets of physical rows by fragment id, which may include deleted rows. They include all
+        matching rows, and maybe others, unless the fragment is `exact`.
     skipped: fragments without a row to read.
     exact: fragments in `rows` whose offsets are exactly the matching rows, so that no filter has to
         run on them.
@@ -266,7 +266,7 @@ class RowSet:
         return RowSet(rows=some, skipped=skipped, exact=self.exact & other.exact & BitMap(some))
 
     def __or__(self, other: RowSet) -> RowSet:
-        """Return the rows in either set; a fragment that only one of them has is read whole."""
+        """Return the rows in either set; a fragment that only one set has is read whole."""
         rows = {**self.rows, **other.rows}
         for id_ in self.rows.keys() & other.rows.keys():
             rows[id_] = self.rows[id_] | other.rows[id_]

@@ -106,7 +106,7 @@ def nulls_of(field: pa.Field, rows: int) -> pa.Array:
     """Return the nulls of a column without stored values.
 
     Raises MemoryLimitError: one null would take more memory than a page may. A damaged schema can
-        claim that of any field.
+        have such nulls in any field.
     """
     each = null_bytes(field.type)
     if rows and each > options.page_memory_bytes:

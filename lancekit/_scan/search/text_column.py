@@ -58,7 +58,7 @@ _AS_WRITTEN = AnalyzerSettings(
     remove_stop_words=False,
     ascii_folding=False,
 )
-#: factor by which more documents are visited, repeatedly, since some may be deleted or may not
+#: growth factor of the visited documents, repeatedly, since some may be deleted or may not
 #: qualify
 _MARGIN = 4
 
@@ -327,12 +327,12 @@ def _qualifying(partition: Partition, found: Matches, holds: _PartitionCheck | N
     return Matches(found.docs[kept], found.scores[kept])
 
 
-# ---- rows with scores, and combinations of them
+# ---- rows with scores, and their combinations
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 
-#: the scores are first reduced by a partition of one in so many of them
+#: the scores are first reduced by a partition of one score in so many
 _PART = 16
 
 

@@ -292,7 +292,7 @@ class BooleanQuery(FullTextQuery):
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        The queries are not such pairs, or all of them are ``MUST_NOT``.
+        The queries are not such pairs, or all are ``MUST_NOT``.
     """
 
     queries: Sequence[tuple[Occur, FullTextQuery]]

@@ -44,7 +44,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedF
 
 #: the score of a row
 SCORE = pa.field("_score", pa.float32())
-#: factor by which a search is widened, repeatedly, while some rows may not qualify
+#: growth factor of a search, applied repeatedly while some rows may not qualify
 _MORE = 2
 
 
@@ -166,7 +166,7 @@ class FullTextSearch:
 
 
 def _texts(queries: Sequence[MatchQuery | PhraseQuery]) -> tuple[str, ...] | None:
-    """Return the texts of a column's queries; ``None`` if one of them allows other spellings."""
+    """Return the texts of a column's queries; ``None`` if a query allows other spellings."""
     if any(isinstance(leaf, MatchQuery) and leaf.fuzziness for leaf in queries):
         return None
     return tuple(leaf.query for leaf in queries)

@@ -1,6 +1,6 @@
 """``format("lance")``: the data source that Spark calls for scans, writes and streams.
 
-Spark runs all of this in worker processes of its own.  A read keeps the version that ``load``
+Spark runs all of this in its own worker processes.  A read keeps the version that ``load``
 found, so a DataFrame stays at its version.  Spark starts a process for each step (the schema, the
 plan, the tasks, the commit), so each step imports only the modules that it needs.
 

@@ -1,9 +1,9 @@
 """Reads and writes by ``format("lance")``: scans in pieces, and one commit for each write job.
 
-Tasks write files that no version refers to.  The commit, in a process of Spark's own, lists the
+Tasks write files that no version refers to.  The commit, in one of Spark's processes, lists the
 files of the attempts that Spark counts.  Cleanup removes the files of other attempts.
 
-The processes of the tasks load this module first, so it imports only what they need.
+The processes of the tasks load this module first, so it imports only the modules that they need.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def fragment_frame(
     """Return a DataFrame of the rows that a request reads from fragments.
 
     session: the session of the DataFrame.
-    sources, request: what to read.
+    sources, request: the fragments to read, and the columns, filter and limits.
     convert: converts batches to the schema ``wire``, on the workers.
 
     Raises StorageError: the dataset is in this process's memory, where no worker can read it.
@@ -338,7 +338,7 @@ _NUMBER_BYTES = 8
 
 
 def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
-    """Return a range with one number for each task, for which Spark assumes a given size.
+    """Return a range with one number for each task, and a given size in Spark's estimate.
 
     Counting takes a task a few milliseconds at most, because sizes far above Spark's broadcast
     limit are reduced to twice the limit.
@@ -350,7 +350,7 @@ def sized_range(session: SparkSession, tasks: int, size: int) -> tuple[DataFrame
     Returns
     -------
     tuple
-        The range, and the factor of which its numbers are multiples.
+        The range, and the common factor of its numbers.
     """
     most = 2 * max(spark_bytes(str(session.conf.get(_THRESHOLD, "10m"))) or 0, 0)
     each = max(min(size, most) // _NUMBER_BYTES // max(tasks, 1), 1)

@@ -1,7 +1,7 @@
 """Preparation of a source's rows for joins and groupings on Spark.
 
 Columns are named by their position, because Spark treats ``a`` and ``A`` as one name.  If a step is
-not the last of a job, a worker's error travels in a column of its own, as in `jobs`.
+not the last of a job, a worker's error travels in a separate column, as in `jobs`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def failure_row(error: LancekitError, schema: pa.Schema, **others: int) -> pa.Re
 
 
 def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
-    """Raise the error of a `failure_row`, if there is one."""
+    """Raise the error of a `failure_row`, if any."""
     found = ak.drop_null(failures)
     if len(found):
         raise pickle.loads(found[0].as_py())  # noqa: S301  # made above

@@ -20,7 +20,7 @@ TASKS_THAT_WRITE = 2
 LOCAL_VARIABLE = "SPARK_LOCAL_REMOTE"
 
 State: TypeAlias = Callable[[], tuple[int, int | None]]
-"""Returns the number of finished tasks, and of all tasks as far as it is known."""
+"""Returns the number of finished tasks, and of all tasks, ``None`` if unknown."""
 
 _POLL_SECONDS = 0.3
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -182,7 +182,7 @@ def _quietly(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def is_connect(session: object) -> bool:
-    """Return True for a Spark Connect client, which has no Java process of its own."""
+    """Return True for a Spark Connect client, which runs no Java process."""
     return ".connect." in type(session).__module__
 
 

@@ -1,7 +1,7 @@
 """Jobs: a function runs on every partition of a DataFrame, and its results are collected.
 
-lancekit runs Spark actions only here.  Every action computes the whole DataFrame again, so there
-is one action for each job, and a worker reports the files that it wrote in its result.  A worker
+lancekit runs Spark actions only here.  Every action computes the whole DataFrame again, so each job
+is a single action, and a worker reports the files that it wrote in its result.  A worker
 returns an error of lancekit as a result, too: Spark would retry a failure, and pass on only its
 text.
 """
@@ -57,7 +57,7 @@ LEFT = (
 def pack(session: SparkSession, value: object) -> bytes:
     """Pickle a value for a session's workers; its contents appear in no plan or log.
 
-    Spark would pickle it, too, but hide the cause of a failure behind an error of its own.
+    Spark would pickle it, too, but hide the cause of a failure behind another error.
     """
     from pyspark import cloudpickle
 

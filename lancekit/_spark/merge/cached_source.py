@@ -57,7 +57,7 @@ class CachedSource:
     """Columns of a source that do not change: cached by Spark, or stored in files.
 
     `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is their schema.  For columns in
-    files, `read` returns some of them in the same partitions, without reading the others.
+    files, `read` returns some columns in the same partitions, without reading the others.
     """
 
     frame: DataFrame

@@ -79,8 +79,8 @@ Hashes = npt.NDArray[np.uint64]
 class MatchedRows(NamedTuple):
     """Rows of the source: one for each matched target row, or one without a match.
 
-    `lent` has the columns of the target rows, ``None`` if no row has a match; `address` has the
-    addresses of the target rows, null for a row without a match.
+    `lent` has the columns of the target rows, or is ``None`` if no row has a match.  Addresses of
+    the target rows are in `address`, null for a row without a match.
     """
 
     source: pa.RecordBatch
@@ -88,7 +88,7 @@ class MatchedRows(NamedTuple):
     address: pa.Array
 
     def updates(self, condition: PairCondition | None) -> npt.NDArray[np.int64]:
-        """Return the rows with a match that satisfy the condition, if there is one."""
+        """Return the rows with a match that satisfy the condition, if any."""
         pairs = np.flatnonzero(self.address.is_valid().to_numpy(zero_copy_only=False))
         if condition is None or not len(pairs):
             return pairs
@@ -105,8 +105,8 @@ ReadRows: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]
 class TaskResult:
     """The result of one task.
 
-    `matches` are the target rows with a match.  `removed` are matched rows that are replaced or
-    deleted, and `dropped` are matched rows that are deleted in a merge that replaces others.
+    The `matches` are the target rows with a match.  The `removed` rows are replaced or deleted.
+    The `dropped` rows are deleted in a merge that replaces others.
     """
 
     new: list[Fragment]
@@ -139,8 +139,8 @@ class MergeTask:
 
     source: the columns of the source that are needed.
     lent: the columns of a matched target row that are needed.
-    clauses, condition, task: the actions, the condition for updates if there is one, and where new
-        rows go.
+    clauses, condition: the actions, and the condition for updates or ``None``.
+    task: how to write new rows.
     dry: whether to write nothing.
     """
 

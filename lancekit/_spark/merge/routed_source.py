@@ -48,7 +48,7 @@ Indices = npt.NDArray[np.int64]
 
 #: the column with the number of the task that a row goes to
 PIECE = "piece"
-#: rows for which a task reads the target at the same time
+#: source rows whose target rows a task reads at the same time
 _LENT_ROWS = 1 << 17
 #: sampled pairs for each cut
 _SAMPLED = 1 << 12

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """A setting for which lancekit advises another value, in a session of another owner."""
+    """A setting with another value than lancekit advises, in a session of another owner."""
 
     name: str
     advised: str

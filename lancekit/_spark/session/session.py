@@ -1,4 +1,4 @@
-"""The Spark session: attach to an active one, or start one that suits a notebook."""
+"""The Spark session: attach to an active session, or start a session that suits a notebook."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _environment(
 
     java: the runtime to start.
     local: whether the workers run on this machine.
-    python: the workers' interpreter; by default this one, on a cluster that of ``PYSPARK_PYTHON``.
-    token: the token that a Connect server requires; on the command line, all users could read it.
+    python: the workers' interpreter.  By default this one, on a cluster ``PYSPARK_PYTHON``.
+    token: the token that a Connect server requires.  All users could read it on the command line.
     """
     wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.home),
@@ -199,23 +199,23 @@ def spark_session(
     Parameters
     ----------
     master
-        Where a classic session runs; by default on all cores of this machine.
+        The place of a classic session.  By default all cores of this machine.
     remote
-        Where a session over Spark Connect runs: ``"sc://host:port"``, or ``"local[2]"`` for a
+        The place of a session over Spark Connect: ``"sc://host:port"``, or ``"local[2]"`` for a
         server in this process.  Without this and ``master``, the environment variable
         ``SPARK_REMOTE`` applies, as in Spark.
     memory
-        Memory of the Java process, as ``"3g"``; by default 3 GiB or half of the machine's.
+        Memory of the Java process, as ``"3g"``.  By default 3 GiB or half of the machine's.
     config
-        Further Spark settings by name; they override lancekit's own.
+        Further Spark settings by name.  They override lancekit's own.
 
     Raises
     ------
     JavaNotFoundError
         There is no Java that Spark can use.
     SessionError
-        Spark could not be started, the server cannot be reached, the active session is of the
-        other kind or in another place, or it no longer answers.
+        Spark could not be started, or the server cannot be reached.  Or the active session is of
+        the other kind, is in another place, or no longer answers.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def stop_spark(*, wait: float = _END_SECONDS) -> bool:
     Parameters
     ----------
     wait
-        The time that the Java process gets to end by itself, in seconds.
+        The time in seconds that the Java process gets to end on its own.
 
     Returns
     -------
@@ -277,7 +277,7 @@ def stop_spark(*, wait: float = _END_SECONDS) -> bool:
 
 
 def active_session() -> SparkSession | None:
-    """Return the session that Spark itself would use here, if there is one."""
+    """Return the session that Spark itself would use here, if any."""
     if "pyspark.sql" not in sys.modules:
         # Without a session, there is no reason to load PySpark.
         return None

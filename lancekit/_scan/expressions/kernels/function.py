@@ -129,7 +129,7 @@ def _call(function: Callable[..., object], values: Sequence[object]) -> object:
 def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Callable[..., Value]:
     """Wrap a kernel whose arguments after the first are constants.
 
-    If they are columns, the kernel is called once for each distinct combination of them. The result
+    If they are columns, the kernel is called once for each distinct combination. The result
     is null where an option or the first argument is null. Without a ``kind``, the result has the
     type of the first argument.
     """

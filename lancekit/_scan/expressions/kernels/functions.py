@@ -21,7 +21,7 @@ from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
 
 
 def _typed(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Cast numbers to one type that can hold all of them; Arrow's own coercion refuses some."""
+    """Cast numbers to one type that can hold every value; Arrow's own coercion refuses some."""
     kinds = [value.type for value in values]
     if any(map(pt.is_floating, kinds)):
         return tuple(v if pt.is_floating(v.type) else nearest(v, pa.float64()) for v in values)
