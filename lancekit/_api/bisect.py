@@ -238,7 +238,7 @@ class _Evaluator:
         if found is None:
             raise InvalidArgumentError(
                 f"The condition failed for version {version}: {self.known[version].error}",
-                hint="Pass `good` and `bad` versions for which the condition returns a result.",
+                hint="Pass `good` and `bad` versions where the condition returns a result.",
                 version=version,
             ) from self._errors[version]
         side = "good" if wanted else "bad"

@@ -197,7 +197,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         )
         if not isinstance(written, list) or len(written) != 1:
             raise InvalidArgumentError(
-                "The rows must make one fragment: there are none, or Spark wrote several.",
+                "The rows must make one fragment, but there are no rows, or Spark wrote several.",
                 hint="Use lancekit.fragment.write_fragments(), which returns a list.",
             )
         return written[0] if fragment_id is None else replace(written[0], id=fragment_id)

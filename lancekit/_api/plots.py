@@ -25,8 +25,8 @@ class Plots:
     """The pictures of a dataset; `LanceDataset.plot` returns this object.
 
     Each picture has an alternative text with the same content, and follows the light or dark theme
-    around it. matplotlib draws all but `graph`, on the axes ``ax=`` if given.  Without matplotlib,
-    the same call returns the text.  Only `columns` reads rows.
+    around it. All pictures but `graph` are drawn by matplotlib, on the axes ``ax=`` if given.
+    Without matplotlib, the same call returns the text.  Only `columns` reads rows.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Plots:
         Parameters
         ----------
         limit
-            The most versions of each branch, newest first; each costs one small read.
+            The most versions of each branch, newest first.  Each costs one small read.
         spread
             Take versions evenly from the first to the last instead of the newest ones.
         over
@@ -67,7 +67,7 @@ class Plots:
         show
             The panels: ``"rows"``, ``"bytes"``, ``"operations"``.
         ax
-            matplotlib axes to draw on: one for the first panel, or one for each.
+            The matplotlib axes to draw on: one for the first panel, or one for each.
 
         Examples
         --------
@@ -147,9 +147,9 @@ class Plots:
         Parameters
         ----------
         mine, theirs
-            Versions, tags or transactions; by default the newest two commits with filters.
+            Versions, tags or transactions.  By default the newest two commits with filters.
         ax
-            matplotlib axes to draw on: one for each filter, and one for the overlap.
+            The matplotlib axes to draw on: one for each filter, and one for the overlap.
 
         Raises
         ------
@@ -178,15 +178,15 @@ class Plots:
         Parameters
         ----------
         old, new
-            As in `LanceDataset.diff`; ``new`` is this handle by default.
+            As in `LanceDataset.diff`.  By default ``new`` is this handle.
         columns
-            The columns to draw; by default the first 24 of numbers, times, booleans and text.
+            The columns to draw.  By default the first 24 of numbers, times, booleans and text.
         sample
-            The most rows to read of each version, in at most 256 MiB; by default as many as can be
+            The most rows to read of each version, in at most 256 MiB.  By default as many as can be
             read in half a second.
         measure
-            ``"psi"``: population stability index, drift from 0.2 on; ``"ks"``: Kolmogorov-Smirnov
-            distance, drift from 0.1 on.  Text and booleans always use ``"psi"``.
+            ``"psi"`` is the population stability index, with drift from 0.2 on.  ``"ks"`` is the
+            Kolmogorov-Smirnov distance, with drift from 0.1 on.  Text and booleans use ``"psi"``.
         ax
             matplotlib axes to draw on, the most drifted column on the first.
 

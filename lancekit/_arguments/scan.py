@@ -23,13 +23,13 @@ class _Selection(Arguments):
     ----------
     columns
         Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested fields
-        (``s.x``), or SQL expressions by result name; all stored columns by default.
+        (``s.x``), or SQL expressions by result name.  By default all stored columns.
     filter
         SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression.  Null counts as false.
     limit, offset
         The number of rows to return, and the number of rows to skip before them.
     batch_size
-        The most rows of a batch; by default the environment variable ``LANCE_DEFAULT_BATCH_SIZE``,
+        The most rows of a batch.  By default the environment variable ``LANCE_DEFAULT_BATCH_SIZE``,
         or 8192.  Without a filter, no batch has rows of two fragments.
     with_row_id, with_row_address
         Append ``_rowid`` or ``_rowaddr``.

@@ -38,11 +38,11 @@ class _Sizes(Arguments):
     max_page_bytes
         The approximate number of bytes of a column to collect for a page.
     data_storage_version
-        ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or overwritten
-        dataset.  An append uses the dataset's own version.
+        The version of data files.  ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the
+        default) for a new or overwritten dataset.  An append uses the dataset's own version.
     optimize_for
-        The goal of the choice of text encodings: ``"scan"`` for reads of whole columns, ``"take"``
-        for random access, ``"size"`` for small files, or ``"balance"``.  By default
+        The goal of text encodings.  It is ``"scan"`` for reads of whole columns, ``"take"`` for
+        random access, ``"size"`` for small files, or ``"balance"``.  By default
         ``lk.options.optimize_for``.
     storage_options
         Credentials and settings of an object store.
@@ -65,10 +65,10 @@ class FileArguments(_Sizes):
     progress
         An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for each file.
     initial_bases
-        Additional base paths of a new dataset, which its files can be in.
+        Additional base paths of a new dataset, for its files.
     target_bases, target_all_bases
-        The names or paths of the base paths that receive the new files in turn, or all base paths
-        and the dataset's own folder.  By default only the dataset's own folder receives files.
+        The base paths that receive new files in turn.  They are given by name or path, or are all
+        base paths and the dataset's folder.  By default only the dataset's folder receives files.
     allow_external_blob_outside_bases
         Whether blobs can reference URIs outside of the dataset.
     max_rows_per_group, session
@@ -115,8 +115,8 @@ class FragmentsArguments(FileArguments):
     return_transaction
         Return a transaction for `LanceDataset.commit`, instead of the list of fragments.
     mode
-        ``"append"`` for rows that fit the dataset; ``"create"`` or ``"overwrite"`` for a new
-        schema.
+        The kind of write.  ``"append"`` needs rows that fit the dataset.  ``"create"`` and
+        ``"overwrite"`` accept a new schema.
     enable_stable_row_ids
         A hint that changes nothing: the commit assigns row ids.
     """
@@ -157,7 +157,7 @@ class WriteOptions(FileArguments, _CommitSettings):
     enable_v2_manifest_paths
         Name the manifests of a new dataset so that a listing returns the newest first.
     auto_cleanup_options
-        For a new dataset: when its commits remove old versions, as in
+        When commits of a new dataset remove old versions, as in
         `DatasetOptimizer.enable_auto_cleanup`.
     primary_key
         The key columns, in the key's order.  After a check of their values, they are marked as the
@@ -165,15 +165,15 @@ class WriteOptions(FileArguments, _CommitSettings):
         inserts against concurrent merges.  An overwrite preserves the key if the new rows have its
         columns, and warns if a column is missing.  ``[]`` drops the key.
     primary_key_check
-        The action for rows of this write that share a primary key: ``"warn"`` counts them and shows
-        an example, ``"error"`` writes nothing, ``"ignore"`` skips the check.  The check reads the
-        key columns back, with 8 bytes of memory a row.  It ignores existing rows.
+        The action for rows of this write that share a primary key.  ``"warn"`` counts them and
+        shows an example, ``"error"`` writes nothing, ``"ignore"`` skips the check.  The check reads
+        the key columns back, with 8 bytes of memory a row.  It ignores existing rows.
     checksums
         Write checksums into the data files, which other readers ignore.  `LanceDataset.validate`
         verifies them, and so do reads under ``lk.options.verify_checksums``.  By default
         ``lk.options.checksums``.
     commit_lock, manifest_store
-        As in `dataset`; a handle has its own.
+        As in `dataset`, but a handle has its own.
     blob_pack_file_size_threshold
         Not supported.
     """
@@ -197,16 +197,16 @@ class WriteArguments(WriteOptions):
     Parameters
     ----------
     data_obj
-        pandas, Polars, Arrow (table, batch, batches, reader, any object with the Arrow C stream),
-        columns as a dictionary, rows as a list of dictionaries, or a Spark DataFrame.
+        The rows: pandas, Polars, a dictionary of columns, a list of dictionaries, or a Spark
+        DataFrame.  Or Arrow: table, batch, batches, reader, any object with the Arrow C stream.
     uri
-        The path or URI of the dataset; or a handle, for a write to its branch and version.
+        The path or URI of the dataset.  Or a handle, for a write to its branch and version.
     schema
-        The columns and their types.  Values are cast if no value changes: see the page on casts.
+        The columns and their types.  Values are cast if no value changes (see the page on casts).
         In a list of dictionaries, missing keys are null.
     mode
-        ``"create"`` (the dataset must not exist yet; one in memory is replaced), ``"append"`` or
-        ``"overwrite"``.  The latter two create the dataset if it does not exist.
+        ``"create"`` (the dataset must not exist yet, but one in memory is replaced), ``"append"``
+        or ``"overwrite"``.  The latter two create the dataset if it does not exist.
     """
 
     data_obj: Any
@@ -236,16 +236,16 @@ class StreamArguments(_CommitSettings):
     Parameters
     ----------
     uri
-        The path or URI of the dataset; the first batch creates the dataset if it does not exist.
+        The path or URI of the dataset.  The first batch creates the dataset if it does not exist.
     query
-        The name of the streaming query, unique among the queries that write to this dataset.  A
-        query with a new checkpoint needs a new name, because its batches count from 0 again.  A
-        second query of the same name is refused.  Over Spark Connect, a second query that runs in
-        the same session is not detected.
+        The name of the streaming query.  It must be unique among the queries that write to this
+        dataset.  A query with a new checkpoint needs a new name, because its batches count from 0
+        again.  A second query of the same name is refused.  Over Spark Connect, a second query that
+        runs in the same session is not detected.
     mode
-        ``"append"``, or ``"merge"``: replace rows with existing keys, and insert the others.
+        ``"append"`` or ``"merge"``.  A merge replaces rows with existing keys, and inserts others.
     on
-        The key columns of a merge; the primary key by default.
+        The key columns of a merge.  By default the primary key.
     branch
         The branch to write to.
     """
@@ -272,14 +272,14 @@ class OpenArguments(Arguments):
         A number, a tag, or a pair of branch and version such as ``("experiment", None)``.  By
         default the newest version of the main branch.
     commit_lock
-        For a store without conditional put: a function that receives a version number and returns a
-        context manager.  The context manager excludes all other writers of the dataset.
+        A function, for a store without conditional put.  It receives a version number and returns a
+        context manager that excludes all other writers of the dataset.
     storage_options
         Credentials and settings of an object store.
     default_scan_options
         Defaults for arguments of `LanceDataset.scanner`.
     manifest_store
-        Instead of a lock: a small database that decides which writer gets a version, such as
+        A small database instead of a lock.  It decides which writer gets a version, such as
         `SqliteManifestStore`.  All writers must use the same one.
     block_size, index_cache_size, index_cache_size_bytes, metadata_cache_size_bytes, read_params, \
 session
@@ -362,7 +362,7 @@ class _ShardWriterSettings(Arguments):
         The intervals in milliseconds at which Python's ``logging`` receives messages about waiting
         puts, and statistics. 0 means never.
     manifest_scan_batch_size
-        A setting of pylance's search for manifests; it changes nothing in lancekit.
+        A setting of pylance's search for manifests.  It changes nothing in lancekit.
     hnsw_params
         Settings of pylance's HNSW by index name: ``num_edges``, ``ef_construction``, ``max_level``.
     """

@@ -72,7 +72,7 @@ class FragmentFacts:
 def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
     """Parse the facts on fragments from their encoded messages.
 
-    Raises CorruptFileError: a message is damaged, or its numbers exceed row addresses.
+    Raises CorruptFileError: a message is damaged, or its numbers exceed the range of row addresses.
     """
     if len(encoded) <= _FEW:
         return _facts_of_few(encoded)
@@ -140,7 +140,7 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
 def parsed_fragment(data: bytes) -> pb.DataFragment:
     """Parse the message of one fragment.
 
-    Raises CorruptFileError: it is damaged, or its numbers exceed row addresses.
+    Raises CorruptFileError: it is damaged, or its numbers exceed the range of row addresses.
     """
     fragment = parse(pb.DataFragment, data, "a manifest's fragment")
     rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows

@@ -29,7 +29,7 @@ class IndexKind:
     written, newest: the index version that is written, and the newest that is supported.
     files: the names of its files, each with its columns.
     settings: the keys of the schema's metadata that change how its files are read.
-    exact: True if it returns exactly the matching rows. Others must filter its rows again.
+    exact: True if it returns exactly the matching rows, False if its rows must be filtered again.
     zones: True if it indexes ranges of rows of a fragment. Other kinds index single rows, by stable
         row id if the table has them, else by address.
     addresses_from: the version from which on it uses addresses despite stable row ids.

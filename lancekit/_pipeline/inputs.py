@@ -287,7 +287,7 @@ def as_reader(
 
     Raises InvalidTypeError: the data has another type.  (A Spark DataFrame is not read here.)
     Raises SchemaMismatchError: batches have different schemas, or rows do not fit the schema.  Or
-        columns are missing, have different lengths, or have mixed values.
+        rows have no columns, or columns have different lengths or mixed values.
 
     Examples
     --------

@@ -67,8 +67,8 @@ class Source(Protocol):
     ) -> None:
         """Raise ``DuplicateKeysError`` if a key without a null occurs more than once.
 
-        Keys may repeat if the clauses say which row to keep.  Other columns to check are named by
-        ``on``, but only in the rows that the clauses keep.
+        Keys may repeat if the clauses say which row to keep.  With ``on``, other columns are
+        checked, but only in the rows that the clauses keep.
         """
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:

@@ -50,9 +50,9 @@ class LsmPointLookupPlanner(Displayed):
     Parameters
     ----------
     dataset
-        The table; its newest version is read.
+        The table, read at its newest version.
     shard_snapshots
-        The generations to search; merged generations are left out.
+        The generations to search.  Merged generations are left out.
     pk_columns
         The columns of the primary key, in its order.  No other columns are accepted.
 
@@ -105,7 +105,7 @@ class LsmPointLookupPlanner(Displayed):
 
         def describe() -> str:
             of = self._read()
-            return f"point lookup: {of.describe}; then in the table, if no part has the key"
+            return f"point lookup: {of.describe}, then in the table, if no part has the key"
 
         names = None if columns is None else list(columns)
         if names is not None:
@@ -161,15 +161,15 @@ class LsmVectorSearchPlanner(Displayed):
     Parameters
     ----------
     dataset
-        The table; its newest version is read.
+        The table, read at its newest version.
     shard_snapshots
-        The generations to search; merged generations are left out.
+        The generations to search.  Merged generations are left out.
     vector_column
         The column of vectors.
     pk_columns
         The columns of the primary key, in its order.  No other columns are accepted.
     distance_type
-        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``; by default the index's, or L2.
+        ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``.  By default the index's, or L2.
     filter
         A filter in SQL that is applied before the search.
     """
@@ -207,7 +207,7 @@ class LsmVectorSearchPlanner(Displayed):
         nprobes
             The number of partitions of the table's index to visit.
         columns
-            The columns to return; the key columns and ``_distance`` are always added.
+            The columns to return.  The key columns and ``_distance`` are always added.
         refine_base_table
             Whether to read the vectors of proposed rows, and compute exact distances.
         overfetch_factor

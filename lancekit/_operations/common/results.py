@@ -183,10 +183,10 @@ class MergedChanges(CountsOfCells):
 class ApplyResult(MergedChanges):
     """Result of applying the changes of another side: of a diff, a version or a branch.
 
-    The call is `doing`.  The changes of `theirs` relative to `base` were applied, which are pairs
-    of branch and version.  The number of rows that both sides changed, and that were resolved, is
+    The call is `doing`.  Both `theirs` and `base` are pairs of branch and version: the changes of
+    `theirs` relative to `base` were applied.  The number of rows with resolved conflicts is
     `num_conflicts`.  The columns added, dropped, cast and altered are columns of the target.  The
-    renamed columns are pairs of old and new name.  Altered columns have changed nullability or
+    renamed columns are pairs of old and new names.  Altered columns have changed nullability or
     metadata.  Values of new columns do not make a row updated.  The number of changed values in
     updated rows is `num_changed_cells`.  The kind `how` is ``"three-way"``, ``"fast-forward"`` or
     ``"nothing to do"``.  In the last case, `version` is `read_version`.  A merge may commit a

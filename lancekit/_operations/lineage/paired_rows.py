@@ -125,12 +125,12 @@ def with_keys_once(
 ) -> Since:
     """Return changes in which each side has at most one row of a repeated key that both changed.
 
-    The rows of such a key cannot be told apart.  So the changed rows of the merge base count as
+    The rows of such a key cannot be matched.  So the changed rows of the merge base count as
     deleted by both sides.  The row of each side counts as inserted: two different rows conflict.
     A row that one side alone has counts as updated there.
 
     between: the comparison of theirs with ours.
-    new_columns: whether theirs has columns that the base lacks, and whether ours has some.
+    new_columns: True if theirs has columns that the base lacks, and True if ours has some.
     bases: all merge bases.
 
     Raises InvalidArgumentError: there are several merge bases, or several rows of such a key on a

@@ -119,7 +119,7 @@ class _Places:
 
 
 def listed(sql: str, token: Token) -> Listed:
-    """Return the literals of a token of a whole list."""
+    """Return the literals of a token that is a whole list."""
     start, end = token.start, token.end
     places = _Places(sql, start, end)
     if _WHOLE_NUMBERS.fullmatch(token.text):

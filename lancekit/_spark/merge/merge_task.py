@@ -140,7 +140,7 @@ class MergeTask:
     source: the columns of the source that are needed.
     lent: the columns of a matched target row that are needed.
     clauses, condition: the actions, and the condition for updates or ``None``.
-    task: how to write new rows.
+    task: where and how to write new rows.
     dry: whether to write nothing.
     """
 

@@ -199,9 +199,9 @@ def spark_session(
     Parameters
     ----------
     master
-        The place of a classic session.  By default all cores of this machine.
+        Where a classic session runs.  By default on all cores of this machine.
     remote
-        The place of a session over Spark Connect: ``"sc://host:port"``, or ``"local[2]"`` for a
+        Where a session over Spark Connect runs: ``"sc://host:port"``, or ``"local[2]"`` for a
         server in this process.  Without this and ``master``, the environment variable
         ``SPARK_REMOTE`` applies, as in Spark.
     memory
