@@ -185,8 +185,8 @@ class Plots:
             The most rows to read of each version, in at most 256 MiB.  By default as many as can be
             read in half a second.
         measure
-            ``"psi"`` is the population stability index, with drift from 0.2 on.  ``"ks"`` is the
-            Kolmogorov-Smirnov distance, with drift from 0.1 on.  Text and booleans use ``"psi"``.
+            ``"psi"``: population stability index, drift from 0.2 on.  ``"ks"``: Kolmogorov-Smirnov
+            distance, drift from 0.1 on.  Text and booleans always use ``"psi"``.
         ax
             matplotlib axes to draw on, the most drifted column on the first.
 

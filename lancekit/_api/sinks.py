@@ -103,7 +103,7 @@ def mem_wal_sink(
     Returns
     -------
     MemWalSink
-        Call it with the rows of a batch, and optionally the batch number.
+        Call it with the rows of a batch, and the batch number if known.
 
     Raises
     ------

@@ -44,8 +44,7 @@ class IndexLookup:
     make_query: makes the index query, or returns ``None`` if no condition bounds the rows.
     segments: usable index segments, by column.
     reuse: maps rows that compactions moved without rewriting the indices.
-    indexed_only: whether to leave out rows that no index covers. Then it uses indices even where
-        they are slower.
+    indexed_only: whether to leave out rows that no index covers, and use indices even if slower.
     others: lookups in external tables of one fragment each, by their fragment id in this table.
     filtered: whether to filter all matched rows again, even if an index is exact.
     """

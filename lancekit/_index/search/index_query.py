@@ -30,8 +30,7 @@ class ColumnCondition:
     column: the column's path.
     type: the type of the values that `matches` takes.
     matches: returns a mask of the values that meet the condition, by the filter's own kernels, so
-        that an index finds the same rows as a scan. A value that makes the condition null does not
-        meet it.
+        that an index finds the same rows as a scan. A condition that is null is not met.
     interval_set: intervals that contain all values that meet the condition, ``None`` for no bounds.
         Nulls are in no interval: `of_null` says if they meet the condition.
     runs: texts that every value that meets the condition contains.

@@ -58,8 +58,7 @@ _AS_WRITTEN = AnalyzerSettings(
     remove_stop_words=False,
     ascii_folding=False,
 )
-#: growth factor of the visited documents, repeatedly, since some may be deleted or may not
-#: qualify
+#: growth factor of the visited documents, repeatedly, since some may be deleted or unqualified
 _MARGIN = 4
 
 
