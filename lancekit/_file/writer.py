@@ -105,7 +105,7 @@ class FileWriter:
             schema = packed_where(schema, may_be_packed)
         self._schema = schema
         self._arrow = schema.to_arrow()
-        self._categories = Categories(self._arrow)
+        self._categories = Categories(self._arrow, version)
         for field in schema.fields:
             check_field(field, version)
         self._format = known
@@ -247,7 +247,7 @@ class FileWriter:
         used = {at: without_unused(arrays[at]) for at in self._categories.columns}
         crowded = self._categories.add(used.__getitem__)
         if crowded is not None:
-            raise too_many_categories(self._arrow.field(crowded))
+            raise too_many_categories(self._arrow.field(crowded), self._format.name)
         return arrays | used
 
     def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[WrittenColumn, pa.Array]]:

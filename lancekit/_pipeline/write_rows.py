@@ -224,9 +224,11 @@ def _write_file(
         left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)
-            if left < most and not writer.has_room(batch):
+            while (left < most or batch.num_rows > 1) and not writer.has_room(batch):
                 rest.give_back(batch)
-                break
+                if left < most:
+                    return _fragment(name, writer.finish(), place)
+                batch = rest.take(batch.num_rows // 2)
             if not task.external_blobs:
                 _refuse_external(batch)
             writer.write(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,27 @@ def test_more_texts_than_keys_in_one_batch(ds: lk.LanceDataset) -> None:
     ds.validate(deep=True)
     with pytest.raises(SchemaMismatchError, match="200 different values are too many for int8"):
         ds.insert({"id": [9000], "l": [texts[:200]]})
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("keys", [pa.int8(), pa.uint8()])
+def test_null_is_one_more_category_in_files_of_2_0(
+    tmp_path: Path, keys: pa.DataType, version: Any
+) -> None:
+    count = 2 ** (keys.bit_width - pa.types.is_signed_integer(keys))
+    texts = pa.array(map(_text, range(count)))
+    names = pa.DictionaryArray.from_arrays(pa.array([*range(count), None], keys), texts)
+    table = pa.table({"id": range(count + 1), "name": names})
+    path = str(tmp_path / "d")
+    ds = lk.write_dataset(table, path, data_storage_version=version)
+    ds.insert(table.slice(count))  # a null
+    ds.insert(table.slice(0, count))
+    assert lance.dataset(path).to_table().to_pylist() == ds.to_table().to_pylist()
+    wanted = sorted(2 * table.to_pylist(), key=itemgetter("id"))
+    for _ in range(2):
+        assert ds.to_table(order_by=["id"]).to_pylist() == wanted
+        ds.optimize.compact_files()
+        ds.validate(deep=True)
 
 
 def _dictionary(texts: list[str], items: int, keys: pa.DataType) -> pa.Array:

@@ -182,11 +182,12 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
         yield f"packed structs of {size} bytes", "Leave out the mark, or use version 2.2."
 
 
-def too_many_categories(field: pa.Field) -> UnsupportedTypeError:
+def too_many_categories(field: pa.Field, version: str) -> UnsupportedTypeError:
     """Return the error for a dictionary column with more values than its keys allow."""
+    null = ": version 2.0 stores null as one more value" if version == "2.0" else ""
     return UnsupportedTypeError(
         f"Column {field.name!r} of type {field.type} has more values in one file than its keys "
-        "can distinguish. No release of the reference could read it.",
+        f"can distinguish{null}. No release of the reference could read it.",
         hint="Cast it to a dictionary with larger keys, such as int32, or write another file.",
         column=field.name,
         type=str(field.type),

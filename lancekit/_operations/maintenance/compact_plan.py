@@ -232,7 +232,8 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     }
     blockers = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
-    split = _dictionary_splitter(snapshot)
+    version = options.data_storage_version or snapshot.manifest.new_file_version
+    split = _dictionary_splitter(snapshot, version)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
     wanted = _tasks(candidates, options, split)
     groups = wanted
@@ -343,13 +344,15 @@ _CACHED_FRAGMENTS = 1024
 _Splitter: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
 
 
-def _dictionary_splitter(snapshot: Snapshot) -> _Splitter:
+def _dictionary_splitter(snapshot: Snapshot, version: str) -> _Splitter:
     """Return a function that cuts runs of fragments where dictionaries would be too large.
+
+    version: the format version of the new files.
 
     It reads only columns of dictionaries with small keys, if the table has any.
     """
     schema = snapshot.manifest.schema
-    places = sorted(Categories(schema.to_arrow()).columns)
+    places = sorted(Categories(schema.to_arrow(), version).columns)
     if not places:
         return lambda fragments: [tuple(fragments)]
     narrow = replace(schema, fields=tuple(schema.fields[place] for place in places))
@@ -359,19 +362,19 @@ def _dictionary_splitter(snapshot: Snapshot) -> _Splitter:
     @lru_cache(maxsize=_CACHED_FRAGMENTS)
     def of(number: int) -> Categories | None:
         """Return a fragment's dictionary values; ``None`` if they alone are too many."""
-        found = Categories(narrow.to_arrow())
+        found = Categories(narrow.to_arrow(), version)
         tables = scan_fragment(sources[number], request)
         return found if all(found.add_all(table.to_batches()) for table in tables) else None
 
     def split(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
-        seen = Categories(narrow.to_arrow())
+        seen = Categories(narrow.to_arrow(), version)
         group: list[Fragment] = []
         for fragment in fragments:
             own = of(fragment.id)
             if own is None or seen.join(own) is not None:
                 if group:
                     yield tuple(group)
-                seen, group = Categories(narrow.to_arrow()), []
+                seen, group = Categories(narrow.to_arrow(), version), []
                 if own is None:
                     yield (fragment,)
                     continue

@@ -322,7 +322,9 @@ class Memtable:
     def holds(self, batches: Sequence[pa.RecordBatch]) -> bool:
         """Count the values of rows to come; ``False`` if keys cannot count them with the others."""
         if self.categories is None and batches:
-            self.categories, batches = Categories(batches[0].schema), [*self.batches, *batches]
+            # files of generations are of 2.1 or later
+            self.categories = Categories(batches[0].schema, "2.1")
+            batches = [*self.batches, *batches]
         return self.categories is None or self.categories.add_all(batches)
 
     def of_files(self) -> list[Memtable]:

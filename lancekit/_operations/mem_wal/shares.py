@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
+from lancekit._file.columns.categories import check_each_row
 from lancekit._file.columns.split_leaves import columns_of_20
 from lancekit._format.arrow_parts import viewed
 from lancekit._format.data_file import DEFAULT_VERSION
@@ -166,7 +167,8 @@ class ShardRows:
         self._table, self._shard, self._share = table, shard, share
         self._constraints = constraints
         # later versions can store all rows
-        self._structs = [f for f in table.fields if f.children and storage_version == "2.0"]
+        self._is_old = storage_version == "2.0"
+        self._structs = [f for f in table.fields if f.children and self._is_old]
         self._rows = table.to_arrow()
         self._keys = pa.schema([self._rows.field(name) for name in self.key])
         # cached, because successive puts usually have the same columns
@@ -181,7 +183,7 @@ class ShardRows:
         Raises InvalidArgumentError: a row belongs to another shard.
         Raises ConstraintViolationError: a row breaks a constraint of the table.
         Raises UnsupportedTypeError: the table's files cannot store a value, such as a null struct
-            in 2.0.
+            in 2.0, or a null beside 128 values for 8-bit keys in one list.
         """
         plan, batches = self._opened(data, schema)
         live = []
@@ -189,6 +191,8 @@ class ShardRows:
             self._constraints.check(batch)
             for field in self._structs:
                 deque(columns_of_20(batch.column(field.name), field), maxlen=0)
+            if self._is_old:
+                check_each_row(batch, "2.0")
             live.append(self._marked(batch.columns, batch.num_rows, gone=False))
         return live
 

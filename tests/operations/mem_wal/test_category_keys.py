@@ -14,6 +14,7 @@ import pytest
 from lance.mem_wal import LsmPointLookupPlanner, LsmScanner, ShardSnapshot
 
 import lancekit as lk
+from lancekit.errors import UnsupportedTypeError
 from tests.support.shards import LEFT_OPEN_MS, SHARD, newest, opened
 
 _SMALL = pa.dictionary(pa.int8(), pa.string())
@@ -279,3 +280,30 @@ def test_entries_that_were_moved_aside_are_put_back(tmp_path: Path) -> None:
     ds.mem_wal_set_aside().put_back(listed.slice(50, 150), unsure=True)
     ds.mem_wal_set_aside().put_back(unsure=True)
     merged(tmp_path, named(range(300)))
+
+
+def test_files_of_2_0_store_null_as_one_more_category(tmp_path: Path) -> None:
+    ds = made(tmp_path, data_storage_version="2.0")
+    wanted: Any = {**named(range(128)), 128: None}
+    ds.mem_wal_upsert(rows(wanted))
+    assert read(tmp_path) == wanted
+    merged(tmp_path, wanted)
+
+
+def test_one_row_of_2_0_has_no_key_for_null(tmp_path: Path) -> None:
+    texts: list[Any] = [*named(range(128)).values(), None]
+    values = pa.array(texts).dictionary_encode().cast(_SMALL)
+    several = pa.table({"id": [0], "c": _lists(values[:1])})
+    ds = lk.write_dataset(several, tmp_path, primary_key="id", data_storage_version="2.0")
+    ds.initialize_mem_wal()
+    row = pa.table(
+        {"id": [1], "c": pa.ListArray.from_arrays(pa.array([0, 129], pa.int32()), values)}
+    )
+    with ds.mem_wal_writer(SHARD) as writer:
+        with pytest.raises(UnsupportedTypeError, match=r"'c'.* stores null as one more value"):
+            writer.put(row)
+        writer.put(several)
+    ds.merge_mem_wal(flush=True)
+    assert ds.to_table()["c"].to_pylist() == [["n0"]]
+    with pytest.raises(UnsupportedTypeError, match=r"'c'.* stores null as one more value"):
+        ds.insert(row)
