@@ -194,7 +194,11 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
 
 
 class PredicateError(InvalidArgumentError):
-    """A filter expression that does not parse or does not fit the schema."""
+    """A filter expression that does not parse or does not fit the schema.
+
+    ``context`` has the expression (``sql``) and the place of the mistake: ``position`` counts from
+    0, ``line`` and its ``character`` from 1.  ``column`` is the name of a column, as in all errors.
+    """
 
 
 class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):

@@ -245,8 +245,18 @@ def test_what_cannot_be_computed(sql):
 def test_position_of_a_mistake_is_in_the_context():
     with pytest.raises(PredicateError) as caught:
         Predicate.parse("i > 1 foo", ROWS.schema)
-    assert (caught.value.context["line"], caught.value.context["column"]) == (1, 7)
+    assert (caught.value.context["line"], caught.value.context["character"]) == (1, 7)
     assert caught.value.context["position"] == 6
+    assert "column" not in caught.value.context
+
+
+def test_column_in_the_context_is_a_name():
+    with pytest.raises(PredicateError) as caught:
+        Predicate.parse("i > 1\n  AND foo = 2", ROWS.schema)
+    place = {
+        name: caught.value.context[name] for name in ("column", "line", "character", "position")
+    }
+    assert place == {"column": "foo", "line": 2, "character": 7, "position": 12}
 
 
 def test_a_predicate_is_a_small_picklable_value():

@@ -132,12 +132,12 @@ def failure(
 ) -> PredicateError:
     """Return an error that points to a position in an expression."""
     before = sql[:position]
-    line, column = before.count("\n") + 1, position - before.rfind("\n")
+    line, character = before.count("\n") + 1, position - before.rfind("\n")
     return PredicateError(
         what,
         details=[*_pointed(sql, position).split("\n"), ""],
         hint=hint,
-        **{"sql": sql, "position": position, "line": line, "column": column, **context},
+        **{"sql": sql, "position": position, "line": line, "character": character, **context},
     )
 
 
