@@ -6,7 +6,8 @@ it changes.  It is committed as one merge by row address, and computed again aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -22,6 +23,7 @@ from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.explain.merge import MergePlan, preview_merge
 from lancekit._operations.merge_insert import merge_computed
 from lancekit._pipeline.merge_plan import MergeClauses
+from lancekit._pipeline.probe import show_keys
 from lancekit._pipeline.source import Source, open_source
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax_text import quoted
@@ -32,6 +34,7 @@ from lancekit._statements.select import choose, leaves_of, outer_columns, run_qu
 from lancekit._statements.tables import Table
 from lancekit._statements.tree import BIGINT, Expr, Join, Leaf, Output, Query, Select, family
 from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import DuplicateKeysError
 
 TRUE = Expr("literal", (), pa.bool_(), True)
 
@@ -84,20 +87,47 @@ def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult
     handle, deleting = changes.handle, _deleting(changes)
     query = _select(changes, deleting, scope)
     clauses, policy, begun = _clauses(changes, deleting), RetryPolicy(), handle.version
+    read = [handle._snapshot]
 
     def rows_of(current: Snapshot) -> Source:
+        read[0] = current
         for leaf in leaves_of(query):
             _move(leaf, handle, begun, current)
         names = [output.name for output in query.outputs]
         return open_source(rows_for(_resolved(query, scope), names, scope.text.sql))
 
     def merged(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
-        return merge_computed(snapshot, rows_of, clauses, policy)
+        with _by_key(changes.known_by, lambda: read[0]):
+            return merge_computed(snapshot, rows_of, clauses, policy)
 
     if not preview:
         return handle._move(merged)
     here, choice = handle._snapshot, choose(query)
-    return preview_merge(here, rows_of(here), clauses, policy, handle._move, choice, merged)
+    with _by_key(changes.known_by, lambda: here):
+        return preview_merge(here, rows_of(here), clauses, policy, handle._move, choice, merged)
+
+
+@contextmanager
+def _by_key(names: Sequence[str], read: Callable[[], Snapshot]) -> Iterator[None]:
+    """Name target rows that several source rows match by their keys, not by their addresses."""
+    try:
+        yield
+    except DuplicateKeysError as error:
+        if error.context["on"] != (ROW_ADDRESS,) or not names:
+            raise
+        columns = {str(place): quoted(name) for place, name in enumerate(names)}
+        found = ", ".join(str(address) for (address,) in error.context["keys"])
+        options = ScanArguments(columns=columns, filter=f"{ROW_ADDRESS} IN ({found})")
+        keys = [tuple(row.values()) for row in scan_of(read(), options).to_table().to_pylist()]
+    else:
+        return
+    named = show_keys(tuple(names), keys)
+    raise DuplicateKeysError(
+        f"Several rows of the source match the same row of the target: {named}.",
+        hint="Keep one of them: USING (SELECT ...), with GROUP BY or row_number().",
+        keys=keys,
+        on=tuple(names),
+    )
 
 
 def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> None:

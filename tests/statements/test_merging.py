@@ -119,8 +119,12 @@ def test_more_than_keys_in_on(tmp_path: Path) -> None:
     lk.sql(sql, t=ds, s=SOURCE)
     assert [v for _, v, _ in _rows(ds)] == [10, 21, None, -1, 50]
     twice = {"id": [1, 1, 5], "v": [5, 6, 60]}
-    with pytest.raises(DuplicateKeysError):
-        lk.sql(sql.replace("> 10", "> 5"), t=ds, s=twice)
+    for preview in (False, True):
+        with pytest.raises(
+            DuplicateKeysError, match=r"same row of the target: id = 1\. "
+        ) as caught:
+            lk.sql(sql.replace("> 10", "> 5"), preview=preview, t=ds, s=twice)
+        assert (caught.value.context["on"], caught.value.context["keys"]) == (("id",), [(1,)])
     lk.sql(sql.replace("t.v > 10", "s.v > 5"), t=ds, s=twice)  # of one key one row counts
     assert [v for _, v, _ in _rows(ds)] == [6, 21, None, -1, 60]
 
