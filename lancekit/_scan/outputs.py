@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancekit._format.extensions import EXTENSION_NAME
+from lancekit._format.extensions import EXTENSION, EXTENSION_NAME
+from lancekit._format.field_marks import is_blob_v2, texts
 from lancekit._format.paths import canonical, parse_path, show_path
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import shown
@@ -116,7 +117,7 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
     """Return the stored field of an expression that is only a column, in a computed type.
 
-    These are categories, half floats and UUIDs, also nested ones. ``None`` for other expressions.
+    These are categories, half floats, also nested ones, and extension types. ``None`` for others.
     """
     column = field_of(expression.expr)
     top, *rest = parse_path(column.path) if column is not None else [""]
@@ -125,13 +126,13 @@ def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
     field = schema.field(top)
     for name in rest:
         field = cast("pa.StructType", field.type).field(name)
-    marks = {k: v for k, v in (field.metadata or {}).items() if k == EXTENSION_NAME}
-    is_uuid = b"arrow.uuid" in marks.values()
+    marks = {k: v for k, v in (field.metadata or {}).items() if k in EXTENSION}
+    is_extension = EXTENSION_NAME in marks and not is_blob_v2(texts(marks))
     kind = field.type
     if pa.types.is_nested(kind):
         is_converted = plain(pa.nulls(0, kind)).type != kind
     else:
         is_converted = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
-    if not (is_uuid or is_converted):
+    if not (is_extension or is_converted):
         return None
-    return pa.field(field.name, field.type, metadata=marks if is_uuid else None)
+    return pa.field(field.name, field.type, metadata=marks if is_extension else None)

@@ -34,7 +34,7 @@ from lancekit._statements.literals import is_constant, retyped, type_of, widened
 from lancekit._statements.queries import compile_query, conjuncts
 from lancekit._statements.relations import handle_of, rows_of, version_of
 from lancekit._statements.scope import Column, Scope, Seen, matching
-from lancekit._statements.tables import Table
+from lancekit._statements.tables import Table, with_json
 from lancekit._statements.tree import Expr, Leaf, Select, family
 
 
@@ -140,7 +140,10 @@ def path_in(seen: Seen) -> ColumnPath:
     """Return a function that gives the path of a target's column."""
 
     def path(expr: Expr) -> tuple[str, ...]:
-        names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
+        leaf: Leaf = seen.relation  # type: ignore[assignment]
+        names = {at: name for name, at in leaf.used.items()}
+        if names[expr.value[1]] in leaf.table.json_columns:
+            raise NotFilterError(expr)
         return (names[expr.value[1]],)
 
     return path
@@ -224,7 +227,8 @@ def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
         source.set("with_", tree.args["with_"])
     if isinstance(source, exp.Values):
         names, kinds = ([getattr(c, part) for c in columns] for part in ("name", "kind"))
-        rows: Any = _rounded(rows_of(source, scope, names, kinds).source, handle.schema)
+        given: pa.Table = rows_of(source, scope, names, kinds).source
+        rows: Any = with_json(_rounded(given, handle.schema), handle)
     else:
         query = compile_query(source, scope)
         if isinstance(query, Select):
@@ -234,7 +238,7 @@ def insert(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
             names = [output.name for output in query.outputs]
             columns = [scope.one_column(seen, name, source, what) for name in names]
         _check_count([output.expr for output in query.outputs], columns, source, scope)
-        rows = rows_for(query, [column.name for column in columns], scope.text.sql)
+        rows = rows_for(query, [column.name for column in columns], scope.text.sql, handle)
     if preview:
         return handle.explain.insert(rows)
     handle.insert(rows)

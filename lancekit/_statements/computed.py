@@ -31,7 +31,7 @@ from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_
 from lancekit._statements.literals import constant
 from lancekit._statements.scope import Column, Scope, Seen
 from lancekit._statements.select import choose, leaves_of, outer_columns, run_query
-from lancekit._statements.tables import Table
+from lancekit._statements.tables import Table, with_json
 from lancekit._statements.tree import BIGINT, Expr, Join, Leaf, Output, Query, Select, family
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import DuplicateKeysError
@@ -94,7 +94,7 @@ def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult
         for leaf in leaves_of(query):
             _move(leaf, handle, begun, current)
         names = [output.name for output in query.outputs]
-        return open_source(rows_for(_resolved(query, scope), names, scope.text.sql))
+        return open_source(rows_for(_resolved(query, scope), names, scope.text.sql, handle))
 
     def merged(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
         with _by_key(changes.known_by, lambda: read[0]):
@@ -231,8 +231,8 @@ def _first_match(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
 # ---- the rows for a write or a merge: a table's own rows if possible, else the result of a query
 
 
-def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
-    """Return the rows of a query, with new column names, as input of a write or a merge.
+def rows_for(query: Query, names: Sequence[str], sql: str, target: LanceDataset) -> Any:
+    """Return the rows of a query, with the target's column names, as input of a write or a merge.
 
     Columns of a single table keep their own types, even types that engines lack.
     """
@@ -241,7 +241,7 @@ def rows_for(query: Query, names: Sequence[str], sql: str) -> Any:
         result = run_query(query, sql)
         if result.frame is not None:
             return result.frame.toDF(*names)
-        return result.to_table().rename_columns(list(names))
+        return with_json(result.to_table().rename_columns(list(names)), target)
     own = {at: name for name, at in leaf.used.items()}
     wanted = [own[output.expr.value[1]] for output in query.outputs]
     table = leaf.table

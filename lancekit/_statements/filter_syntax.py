@@ -217,9 +217,15 @@ def _leaves(select: Select) -> Sequence[Leaf]:
 
 def _filter(condition: Expr, leaf: Leaf) -> Unbound | None:
     names = {at: name for name, at in leaf.used.items()}
-    handle = leaf.table.handle
+    handle, json = leaf.table.handle, leaf.table.json_columns
+
+    def column(expr: Expr) -> tuple[str, ...]:
+        if names[expr.value[1]] in json:
+            raise NotFilterError(expr)
+        return (names[expr.value[1]],)
+
     try:
-        found = unbound(condition, lambda expr: (names[expr.value[1]],))
+        found = unbound(condition, column)
         if handle is not None:
             Predicate.parse(found, handle._snapshot.manifest.schema.to_arrow())
     except (NotFilterError, LancekitError):

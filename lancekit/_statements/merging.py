@@ -33,6 +33,7 @@ from lancekit._statements.functions import BOOL
 from lancekit._statements.queries import relation_of
 from lancekit._statements.scope import Scope, Seen
 from lancekit._statements.select import run_query
+from lancekit._statements.tables import Table
 from lancekit._statements.tree import BIGINT, Expr, Join, JoinKind, Output, Select
 
 _NAMES: Mapping[_Side, str] = {
@@ -354,7 +355,7 @@ def _as_merge_insert(found: _Merge) -> Run | None:
                 where=rest,
             )
         )
-        rows = rows_for(select, list(outputs), found.scope.text.sql)
+        rows = rows_for(select, list(outputs), found.scope.text.sql, found.handle)
         return builder.preview(rows) if preview else builder.execute(rows)
 
     return run
@@ -406,13 +407,13 @@ def _when(clause: _Clause, found: _Merge, column: ColumnPath) -> Unbound | None:
 
 def _both_sides(found: _Merge, outputs: Mapping[str, Expr]) -> ColumnPath:
     """Return a function that gives the path of a column in ``source`` or ``target``."""
-    own = path_in(found.target)
+    own, json = path_in(found.target), Table.of("", found.handle).json_columns
 
     def path(expr: Expr) -> tuple[str, ...]:
         if expr.value[0] == found.target.relation.number:
             return ("target", *own(expr))
         for name, output in outputs.items():
-            if output == expr:
+            if output == expr and name not in json:
                 return ("source", name)
         raise NotFilterError(expr)
 

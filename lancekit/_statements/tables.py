@@ -16,6 +16,7 @@ from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._format.column_names import ROW_ADDRESS
+from lancekit._format.extensions import stored_values, text_batch, text_schema
 from lancekit._operations.unmerged.counts import waiting_rows
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import spark_engine
@@ -128,7 +129,9 @@ class Table:
             handle = source
             return cls(
                 name=name,
-                schema=_kinds(blob_view(handle._snapshot.manifest.schema, BLOBS).to_arrow()),
+                schema=_kinds(
+                    text_schema(blob_view(handle._snapshot.manifest.schema, BLOBS).to_arrow())
+                ),
                 rows=handle._snapshot.manifest.num_rows,
                 source=handle,
                 moved_to=moved_to,
@@ -136,7 +139,8 @@ class Table:
         if is_spark_dataframe(source):
             schema = _kinds(arrow_schema(source.schema))
             return cls(name=name, schema=schema, rows=None, source=source)
-        rows = as_reader(source).read_all()
+        reader = as_reader(source)
+        rows = pa.Table.from_batches(map(text_batch, reader), text_schema(reader.schema))
         return cls(name=name, schema=_kinds(rows.schema), rows=rows.num_rows, source=rows)
 
     @classmethod
@@ -162,6 +166,15 @@ class Table:
     def handle(self) -> LanceDataset | None:
         """The handle of a dataset; ``None`` for other sources."""
         return self.source if isinstance(self.source, LanceDataset) else None
+
+    @property
+    def json_columns(self) -> set[str]:
+        """The dataset's columns that hold JSON, which filters see as stored, not as text."""
+        if self.handle is None:
+            return set()
+        stored = self.handle._snapshot.manifest.schema.to_arrow()
+        pairs = zip(stored, text_schema(stored), strict=True)
+        return {field.name for field, own in pairs if own.type != field.type}
 
     def count(self, filter: Unbound | None) -> int | None:  # noqa: A002  # as in scans
         """Count the rows that pass a filter; ``None`` for a Spark DataFrame."""
@@ -260,6 +273,17 @@ class Stream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.reader().__arrow_c_stream__(requested_schema)
+
+
+def with_json(rows: pa.Table, target: LanceDataset) -> pa.Table:
+    """Mark text for JSON columns of a target as JSON; statements have JSON as text."""
+    for own in text_schema(target._snapshot.manifest.schema.to_arrow()):
+        at = rows.schema.get_field_index(own.name)
+        known = at >= 0 and rows.schema.types[at] == _kind(own).type
+        if known and own.name in Table.of("", target).json_columns:
+            parts = [stored_values(part, own.type) for part in rows.column(at).chunks]
+            rows = rows.set_column(at, own, pa.chunked_array(parts, own.type))
+    return rows
 
 
 def _kinds(schema: pa.Schema) -> pa.Schema:

@@ -82,6 +82,17 @@ def test_written_here_read_by_both(tmp_path: Path, version: str) -> None:
     assert fragment.physical_schema == fragment.take([0]).schema == wanted.schema
 
 
+def test_expressions_that_are_only_a_column_keep_the_type(tmp_path: Path) -> None:
+    ours = lk.write_dataset(flat(), tmp_path / "t")
+    columns = {f"{name}2": name for name in flat().column_names}
+    wanted = lance.dataset(tmp_path / "t").to_table(columns)
+    found = ours.to_table(columns)
+    assert found.schema.types == wanted.schema.types
+    assert found.to_pydict() == wanted.to_pydict()
+    ours.add_columns({"copied": "json"})
+    assert ours.to_table(["copied"])["copied"].equals(ours.to_table(["json"])["json"])
+
+
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_written_there_appended_here(tmp_path: Path, version: str) -> None:
     theirs = lance.write_dataset(flat(), tmp_path / "t", data_storage_version=version)

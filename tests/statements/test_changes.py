@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -125,3 +126,47 @@ def test_what_is_refused_has_a_place(marked: str) -> None:
         lk.sql(sql, t=ds, **({"s": ROWS} if "FROM s" in sql else {}))
     assert abs(caught.value.context["position"] - marked.index("^")) <= 25
     assert ds.latest_version == version
+
+
+_JSON = pa.json_()
+
+
+def _documents(texts: list[str | None]) -> pa.Table:
+    values = pa.ExtensionArray.from_storage(_JSON, pa.array(texts, pa.string()))
+    nested = pa.StructArray.from_arrays([values], ["j"])
+    return pa.table({"id": range(1, len(texts) + 1), "j": values, "s": nested})
+
+
+_TEXTS = ['{"a":1}', None, "[1,2]"]
+
+
+@pytest.mark.parametrize("of", ["dataset", "table"])
+def test_json_is_text_of_datasets_and_tables(tmp_path: Path, of: str) -> None:
+    ds = lk.write_dataset(_documents(_TEXTS), tmp_path / "d")
+    given = ds if of == "dataset" else _documents(_TEXTS)
+    found = lk.sql("SELECT id, j, s, length(j) AS n FROM t WHERE j <> '5' ORDER BY id", t=given)
+    rows = found.to_table()
+    assert rows.schema.types == [pa.int64(), pa.string(), pa.struct({"j": pa.string()}), pa.int64()]
+    assert rows.to_pylist() == [
+        {"id": 1, "j": '{"a":1}', "s": {"j": '{"a":1}'}, "n": 7},
+        {"id": 3, "j": "[1,2]", "s": {"j": "[1,2]"}, "n": 5},
+    ]
+    into = lk.write_dataset(_documents(["7"]), tmp_path / "into")
+    lk.sql("INSERT INTO x SELECT id + 1, j, s FROM t WHERE s.j LIKE '%a%'", x=into, t=given)
+    lk.sql("INSERT INTO x (id, j) VALUES (3, '[]')", x=into)
+    merge = (
+        "MERGE INTO x USING t ON x.id = t.id AND t.j = '[1,2]' WHEN MATCHED THEN UPDATE SET j = t.j"
+    )
+    lk.sql(merge, x=into, t=given)
+    assert into.schema.field("j").type == _JSON
+    known = {row["id"]: row["j"] for row in into.to_table().to_pylist()}
+    assert known == {1: "7", 2: '{"a":1}', 3: "[1,2]"}
+
+
+def test_conditions_of_changes_see_json_as_text(tmp_path: Path) -> None:
+    ds = lk.write_dataset(_documents(_TEXTS), tmp_path / "d")
+    lk.sql("DELETE FROM t WHERE j = '[1,2]'", t=ds)
+    lk.sql("UPDATE t SET id = length(j) WHERE length(j) > 5", t=ds)
+    when = "WHEN MATCHED AND t.j > 'A' THEN UPDATE SET j = u.j"
+    lk.sql(f"MERGE INTO t USING u ON t.id = u.id {when}", t=ds, u={"id": [7], "j": ["[9]"]})
+    assert {row["id"]: row["j"] for row in ds.to_table().to_pylist()} == {2: None, 7: "[9]"}
