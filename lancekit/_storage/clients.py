@@ -8,8 +8,10 @@ defaults are obstore's: 10 retries, 180 s.  Other numbers would be passed in `_c
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from configparser import ParsingError, RawConfigParser
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -126,9 +128,15 @@ def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
             for name, value in options
             if name in RETRY_OPTIONS
         }
+        more: dict[str, object] = {}
+        if split(uri).scheme in _S3:
+            given = config
+            config, more = _with_profile(given)
+            if "endpoint" not in given and config.get("endpoint", "").startswith("http:"):
+                client.setdefault("allow_http", "true")
         # obstore decides which of the user's options a store has
         return from_url(  # type: ignore[call-overload, no-any-return]
-            uri, config=config, client_options=client, retry_config=retry or None
+            uri, config=config, client_options=client, retry_config=retry or None, **more
         )
     except UnknownConfigurationKeyError as error:
         raise InvalidArgumentError(
@@ -140,6 +148,109 @@ def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
             f"{uri} cannot be opened: {redacted(str(error))}.",
             hint="Check the address and storage_options.",
         ) from None
+
+
+# ---- profiles of AWS, which obstore does not read
+#
+# As in AWS's own libraries, keys in storage_options or the environment come before a profile.
+
+_S3 = frozenset({"s3", "s3a"})
+#: settings of a profile whose credentials are not keys in a file
+_NOT_KEYS = ("role_arn", "sso_session", "sso_start_url", "web_identity_token_file")
+#: for each setting of a profile: the option of obstore, and all names of it in the environment
+_OF_PROFILE = {
+    "region": ("region", ("AWS_REGION", "AWS_DEFAULT_REGION")),
+    "endpoint_url": ("endpoint", ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")),
+}
+
+
+def _with_profile(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, object]]:
+    """Return options with the settings of an AWS profile, and further arguments for obstore.
+
+    The profile is the option ``aws_profile`` or ``profile``, ``AWS_PROFILE``, or ``default``.
+
+    Raises InvalidArgumentError: there is no profile of this name, or it needs boto3.
+    """
+    rest = dict(config)
+    chosen = rest.pop("aws_profile", "") or rest.pop("profile", "")
+    named = chosen or os.environ.get("AWS_PROFILE", "")
+    given = {name.lower().removeprefix("aws_") for name in rest}
+    has_keys = not given.isdisjoint(("access_key_id", "skip_signature")) or (
+        not chosen and not os.environ.keys().isdisjoint(("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"))
+    )
+    settings = _settings_of(named or "default")
+    if settings is None:
+        if chosen or (named and not has_keys):
+            raise InvalidArgumentError(
+                f"There is no AWS profile {named!r} in {' or '.join(_files())}.",
+                hint="Check aws_profile in storage_options, or AWS_PROFILE in the environment.",
+                profile=named,
+            )
+        return rest, {}
+    for name, (option, variables) in _OF_PROFILE.items():
+        names = {option, *(one.lower().removeprefix("aws_") for one in variables)}
+        known = names & given or (not chosen and any(one in os.environ for one in variables))
+        if name in settings and not known:
+            rest[option] = settings[name]
+    if has_keys:
+        return rest, {}
+    if "aws_access_key_id" not in settings or any(one in settings for one in _NOT_KEYS):
+        return rest, _of_boto3(named, settings)
+    keys = {
+        "access_key_id": settings["aws_access_key_id"],
+        "secret_access_key": settings.get("aws_secret_access_key", ""),
+        "token": settings.get("aws_session_token"),
+        "expires_at": None,
+    }
+    # no options: obstore would take the token of other keys from the environment
+    return rest, {"credential_provider": lambda: keys}
+
+
+def _of_boto3(named: str, settings: Mapping[str, str]) -> dict[str, object]:
+    """Return obstore's argument for credentials that boto3 fetches and renews."""
+    if not any(one in settings for one in (*_NOT_KEYS, "credential_process")):
+        return {}  # only a region or an endpoint
+    try:
+        from boto3 import Session
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        if not named:
+            return {}
+        raise InvalidArgumentError(
+            f"AWS profile {named!r} has no keys, but a role, single sign-on or a program.",
+            hint="Install boto3, which fetches its credentials, or pass keys in storage_options.",
+            profile=named,
+        ) from None
+    session = Session(profile_name=named or None)
+    return {"credential_provider": Boto3CredentialProvider(session)}
+
+
+def _files() -> tuple[str, str]:
+    """Return the paths of AWS's files of settings and of credentials."""
+    return (
+        os.environ.get("AWS_CONFIG_FILE", "~/.aws/config"),
+        os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+    )
+
+
+def _settings_of(profile: str) -> dict[str, str] | None:
+    """Return the settings of a profile from both files; ``None`` if no file has it."""
+    found: dict[str, str] | None = None
+    for file, prefix in zip(_files(), ("profile ", ""), strict=True):
+        parser = RawConfigParser(default_section="", strict=False)
+        try:
+            parser.read(os.path.expanduser(file), encoding="utf-8")
+        except (OSError, ParsingError, UnicodeDecodeError) as error:
+            raise InvalidArgumentError(
+                f"The AWS file {file} cannot be read: {type(error).__name__}.",
+                hint="Correct the file, or name another one by AWS_CONFIG_FILE or "
+                "AWS_SHARED_CREDENTIALS_FILE.",
+                file=file,
+            ) from None
+        for section in (f"{prefix}{profile}", profile if profile == "default" else ""):
+            if section and parser.has_section(section):
+                found = (found or {}) | dict(parser.items(section))
+    return found
 
 
 # ---- messages of obstore and of servers, as the package's own errors without secrets

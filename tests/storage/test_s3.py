@@ -233,3 +233,109 @@ def test_used_in_another_process(s3, store):
     program = "import pickle, sys; pickle.load(sys.stdin.buffer).put('there', b'x')"
     subprocess.run([sys.executable, "-c", program], input=pickle.dumps(store), check=True)
     assert store.read("there").to_pybytes() == b"x"
+
+
+# ---- profiles of AWS
+
+_ENVIRONMENT = [
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL"),
+]
+
+
+@pytest.fixture
+def profiles(s3, tmp_path, monkeypatch):
+    """Write AWS's files for the tests' server; ``research`` has keys, other profiles have none."""
+    for name in _ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    client_for.cache_clear()
+    keys = s3.storage_options
+    (tmp_path / "credentials").write_text(
+        f"[research]\naws_access_key_id = {keys['aws_access_key_id']}\n"
+        f"aws_secret_access_key = {keys['aws_secret_access_key']}\naws_session_token = 100%tok\n"
+    )
+    (tmp_path / "config").write_text(
+        f"[profile research]\nregion = eu-west-3\nendpoint_url = {s3.endpoint}\n"
+        "s3 =\n  max_concurrent_requests = 5\n"
+        f"[profile program]\nendpoint_url = {s3.endpoint}\n"
+        'credential_process = echo \'{"Version": 1, "AccessKeyId": "AKIAPROGRAM",'
+        ' "SecretAccessKey": "s"}\'\n'
+        "[profile sso]\nsso_start_url = https://example.org\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    yield tmp_path
+    client_for.cache_clear()
+
+
+@pytest.fixture
+def sent(s3, monkeypatch):
+    """Return the Authorization and token of each request to the server."""
+    from moto.core.responses import BaseResponse
+
+    found = []
+    kept = BaseResponse.setup_class
+
+    def noted(self, request, *args, **more):
+        found.append(
+            (request.headers.get("Authorization", ""), request.headers.get("x-amz-security-token"))
+        )
+        return kept(self, request, *args, **more)
+
+    monkeypatch.setattr(BaseResponse, "setup_class", noted)
+    return found
+
+
+def _put(s3, options=None):
+    store = open_store(f"s3://{s3.bucket}/{uuid.uuid4()}", options)
+    store.put("a", b"1")
+    assert bytes(store.read("a")) == b"1"
+
+
+@pytest.mark.parametrize("way", ["aws_profile", "profile", "AWS_PROFILE", "default"])
+def test_keys_region_and_endpoint_of_a_profile(s3, profiles, sent, monkeypatch, way):
+    if way == "AWS_PROFILE":
+        monkeypatch.setenv(way, "research")
+    elif way == "default":
+        for name in ("config", "credentials"):
+            text = (profiles / name).read_text().replace("profile research", "research")
+            (profiles / name).write_text(text.replace("[research]", "[default]"))
+    else:  # keys of others are not mixed in
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "other")
+        monkeypatch.setenv("AWS_REGION", "us-west-2")
+    _put(s3, {way: "research"} if way.endswith("profile") else None)
+    assert all("AKIATESTINGKEY/" in header for header, _ in sent)
+    assert all("/eu-west-3/" in header and token == "100%tok" for header, token in sent)
+
+
+def test_options_and_keys_come_before_a_profile(s3, profiles, sent, monkeypatch):
+    _put(s3, {"profile": "research", "region": "us-east-2"})
+    assert all("/us-east-2/" in header for header, _ in sent)
+    sent.clear()
+    monkeypatch.setenv("AWS_PROFILE", "research")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    client_for.cache_clear()
+    _put(s3)
+    assert all("AKIAOTHER/" in header and token is None for header, token in sent)
+    monkeypatch.setenv("AWS_PROFILE", "nosuch")
+    _put(s3, s3.storage_options)
+
+
+def test_credentials_of_a_program(s3, profiles, sent):
+    _put(s3, {"aws_profile": "program"})
+    assert all("AKIAPROGRAM/" in header for header, _ in sent)
+
+
+def test_profiles_that_cannot_be_used(s3, profiles, monkeypatch):
+    with pytest.raises(InvalidArgumentError, match=r"no AWS profile 'nosuch' in .*config or .*"):
+        _put(s3, {"aws_profile": "nosuch"})
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.delitem(sys.modules, "obstore.auth.boto3", raising=False)
+    with pytest.raises(InvalidArgumentError, match=r"'sso' has no keys.* Install boto3"):
+        _put(s3, {"aws_profile": "sso"})
+    (profiles / "config").write_text("no section\n")
+    with pytest.raises(InvalidArgumentError, match="config cannot be read"):
+        _put(s3, {"aws_profile": "sso"})
