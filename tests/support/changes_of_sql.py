@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+import pytest
 
 import lancekit as lk
 
@@ -175,6 +175,7 @@ def run_both(place: Path, sql: str, seed: int) -> tuple[list[str], list[str]]:
         kept = set(ids["_rowid"].to_pylist())
         new = set(ds.to_table(with_row_id=True)["_rowid"].to_pylist()) - kept
         assert not new or "INSERT" in sql
+    duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as session:
         session.register("rows", rows)
         session.register("s", other)
