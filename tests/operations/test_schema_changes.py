@@ -423,3 +423,23 @@ def test_a_struct_of_which_no_file_has_a_part(tmp_path: Path, version: str) -> N
     ds.delete("id = 2")
     ds.optimize.compact_files()
     assert ds.to_table()["s"].to_pylist() == [struct] * 2
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_fragment_whose_columns_are_all_dropped_is_read(tmp_path: Path, version: str) -> None:
+    """pylance cannot read a fragment without data files, as its own drop leaves it."""
+    path = str(tmp_path / "d")
+    lance.write_dataset(
+        pa.table({"k": [1, 2], "f": [0.5, 1.5]}), path, data_storage_version=version
+    )
+    lance.write_dataset(pa.table({"f": [2.5, 3.5]}), path, mode="append")
+    lk.dataset(path).drop_columns(["f"])
+    for library in (lk, lance):
+        ds = library.dataset(path)
+        assert ds.count_rows() == 4
+        assert ds.to_table().to_pydict() == {"k": [1, 2, None, None]}
+        assert ds.count_rows("k IS NULL") == 2
+    lance.dataset(path).update({"k": "3"}, where="k IS NULL")
+    lk.dataset(path).optimize.compact_files()
+    for library in (lk, lance):
+        assert library.dataset(path).to_table().to_pydict() == {"k": [1, 2, 3, 3]}

@@ -65,6 +65,19 @@ def _overwritten_key(library: ModuleType, uri: str) -> Any:
     )
 
 
+def _dropped_with_all_rows(library: ModuleType, uri: str) -> Any:
+    lance.write_dataset(_table(k=[1], v=["a"]), uri)
+    lance.write_dataset(_table(v=["b"]), uri, mode="append")
+    library.dataset(uri).drop_columns(["v"])
+    return tried(lambda: lance.dataset(uri).count_rows())
+
+
+def _copied_json(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(j=pa.array(['{"a": 1}'], pa.json_())), uri)
+    library.dataset(uri).add_columns({"x": "j"})
+    return isinstance(library.dataset(uri).schema.field("x").type, pa.JsonType)
+
+
 def _identical_assignments(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(a=[1], b=[2]), uri)
     library.dataset(uri).update({"a": "b", "b": "a"})
@@ -254,6 +267,24 @@ _OF_CHANGES = (
         "drops the key without a warning",
         "Later merges would not guard their keys. `primary_key=[]` drops the key.",
         _overwritten_key,
+        True,
+        False,
+    ),
+    Difference(
+        "`drop_columns` of all columns in the data files of a fragment",
+        "keeps one file of the fragment, and both libraries read its rows as nulls",
+        "keeps no file, and cannot read the fragment",
+        "An append with some columns, by pylance, makes such a fragment.",
+        _dropped_with_all_rows,
+        2,
+        REFUSED,
+    ),
+    Difference(
+        '`add_columns({"x": "j"})` with a JSON column `j`',
+        "`x` has the type JSON",
+        "`x` has the type `large_binary`, with the bytes that JSON is stored as",
+        "A projection of `j` has the type JSON in both libraries.",
+        _copied_json,
         True,
         False,
     ),

@@ -156,10 +156,11 @@ def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
     """Drop the data files that are no longer read.
 
     A file is kept if it has a field of the schema, whose ids are `live`, or row lineage of the
-    fragment.
+    fragment.  The last file is kept in any case: pylance cannot read a fragment without files.
     """
     wanted = live | {LINEAGE_FIELDS[name] for name in column_sequences(fragment)}
     files = tuple(file for file in fragment.files if not wanted.isdisjoint(file.fields))
+    files = files or fragment.files[-1:]
     return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
 
 
