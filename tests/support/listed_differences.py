@@ -78,6 +78,12 @@ def _copied_json(library: ModuleType, uri: str) -> Any:
     return isinstance(library.dataset(uri).schema.field("x").type, pa.JsonType)
 
 
+def _no_rows_without_a_column(library: ModuleType, uri: str) -> Any:
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.string(), False)])
+    library.write_dataset(pa.table({"k": [1], "v": ["a"]}, schema), uri)
+    return _merged(library, uri, _table(k=pa.array([], pa.int64())), _upsert)
+
+
 def _identical_assignments(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(a=[1], b=[2]), uri)
     library.dataset(uri).update({"a": "b", "b": "a"})
@@ -260,6 +266,15 @@ _OF_CHANGES = (
         _duplicates,
         REFUSED,
         [(1, "a"), (2, "b"), (2, "c")],
+    ),
+    Difference(
+        "`merge_insert` that inserts: a source without rows lacks a column that takes no nulls",
+        "raises an error, as for a source with rows",
+        "changes nothing; a source with rows raises an error",
+        "Whether a load fails does not depend on its rows.",
+        _no_rows_without_a_column,
+        REFUSED,
+        [(1, "a")],
     ),
     Difference(
         "an overwrite of a table with a primary key by rows that have its columns",
