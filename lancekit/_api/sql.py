@@ -121,15 +121,17 @@ class SqlQuery(Displayed):
         NotOfferedError
             The package ``datafusion`` is not installed.
         """
+        return self._run()[1]
+
+    def _run(self) -> tuple[pa.Schema, list[pa.RecordBatch]]:
         self._check_query()
         session = _session(self._batch_rows)
         snapshot = self._snapshot()
         table = scan_of(snapshot, self._read(snapshot)).to_table()
         try:
             session.from_arrow(table, name=self._table)
-            batches: list[pa.RecordBatch] = session.sql_with_options(
-                self._sql, _only_queries()
-            ).collect()
+            frame = session.sql_with_options(self._sql, _only_queries())
+            batches: list[pa.RecordBatch] = frame.collect()
         except Exception as error:
             raise PredicateError(
                 f"The query {self._sql!r} cannot be run: {error}",
@@ -137,14 +139,13 @@ class SqlQuery(Displayed):
                 + ", ".join(snapshot.manifest.schema.names[:20]),
                 sql=self._sql,
             ) from error
+        schema = batches[0].schema if batches else frame.schema()
         size = self._batch_bytes
-        return batches if size is None else list(small_batches(batches, size))
+        return schema, batches if size is None else list(small_batches(batches, size))
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
         """Run the query, and return its result as an Arrow reader."""
-        batches = self.to_batch_records()
-        schema = batches[0].schema if batches else pa.schema([])
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(*self._run())
 
     def to_spark(self) -> Any:
         """Run the query in Spark SQL, over its columns, and return a Spark DataFrame.

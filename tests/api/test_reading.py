@@ -213,6 +213,9 @@ def test_sql(pair) -> None:
         np.testing.assert_equal(found, expected)
     reader = ours.sql("SELECT i, _rowid FROM t").table_name("t").with_row_id().build()
     assert reader.to_stream_reader().read_all().num_rows == 6
+    empty = "SELECT i AS x FROM dataset WHERE i > 100"
+    found, expected = (ds.sql(empty).build().to_stream_reader() for ds in (ours, theirs))
+    assert (found.schema.names, found.schema.types) == (["x"], expected.schema.types)
     with pytest.raises(lk.errors.PredicateError, match="zz"):
         ours.sql("SELECT zz FROM dataset").build().to_batch_records()
 
