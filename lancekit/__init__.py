@@ -21,6 +21,7 @@ if _TYPE_CHECKING:
         debug,
         file,
         fragment,
+        indices,
         lance,
         log,
         mem_wal,
@@ -224,7 +225,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are attributes of its package, too, and the Spark module
 _MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
 _MODULES |= {"query", "udf", "vector", "arrow", "debug", "lance", "log", "sampler", "util"}
-_MODULES |= {"mem_wal"}
+_MODULES |= {"mem_wal", "indices"}
 
 _connect()
 # Importing a module makes it an attribute of its package.  The module `lancekit.dataset` is
