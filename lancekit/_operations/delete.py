@@ -64,11 +64,17 @@ class DeletePlan:
         return commit(self.snapshot, pending), sum(len(found.rows) for found in marked), runner
 
 
-def plan_delete(snapshot: Snapshot, predicate: str | pc.Expression) -> DeletePlan:
+def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
     """Plan a delete; only the manifest is read.
 
+    Raises InvalidTypeError: the predicate is not SQL text or an expression.
     Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
+    if not isinstance(predicate, str | pc.Expression):
+        raise InvalidTypeError(
+            f"The predicate must be SQL text or a pyarrow expression, got {shown(predicate)}.",
+            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+        )
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(predicate, schema.to_arrow())
     return DeletePlan(snapshot, parsed, reading(snapshot, parsed, schema))
@@ -83,11 +89,6 @@ def delete_rows(
     predicate: SQL text or a pyarrow expression; rows where it is null stay.
     policy: how often to retry when other writers changed the same rows.
     """
-    if not isinstance(predicate, str | pc.Expression):
-        raise InvalidTypeError(
-            f"The predicate must be SQL text or a pyarrow expression, got {shown(predicate)}.",
-            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
-        )
     started = time.monotonic()
     (landed, rows, runner), attempts = retried_writing(
         snapshot, lambda at: plan_delete(at, predicate).run(), policy
