@@ -147,14 +147,16 @@ def _named(field: pa.Field, extension: bytes) -> dict[bytes, bytes]:
     return {**(field.metadata or {}), EXTENSION_NAME: extension}
 
 
-def _is_json(field: pa.Field) -> bool:
+def is_json(field: pa.Field) -> bool:
+    """Return True if a field in stored form is a JSON column."""
     # the mark may be set on a column of another type, whose values stay unchanged
     marked = (field.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
     return marked and bool(pt.is_large_binary(field.type))
 
 
-def _holds_json(field: pa.Field) -> bool:
-    return _is_json(field) or any(map(_holds_json, _children(field.type)))
+def holds_json(field: pa.Field) -> bool:
+    """Return True if a field in stored form is JSON or has JSON at any depth."""
+    return is_json(field) or any(map(holds_json, _children(field.type)))
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:
@@ -177,9 +179,9 @@ def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _text_field(field: pa.Field) -> pa.Field:
-    if _is_json(field):
+    if is_json(field):
         return field.with_type(pa.string()).with_metadata(_named(field, _ARROW_JSON))
-    if not _holds_json(field):
+    if not holds_json(field):
         return field
     return field.with_type(with_children(field.type, [*map(_text_field, _children(field.type))]))
 
@@ -188,9 +190,9 @@ def _convert(
     values: pa.Array, field: pa.Field, convert: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
     """Convert the JSON in a column, at any depth; ``field`` is its stored form."""
-    if not _holds_json(field):
+    if not holds_json(field):
         return values
-    if _is_json(field):
+    if is_json(field):
         return convert(values)
     below = _children(field.type)
     if isinstance(values, pa.StructArray):

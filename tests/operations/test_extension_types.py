@@ -12,7 +12,7 @@ import pytest
 from lance.arrow import bfloat16_array
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, SchemaMismatchError
 
 
 class Metres(pa.ExtensionType):
@@ -185,3 +185,30 @@ def test_a_part_becomes_an_extension_type_on_a_branch(tmp_path: Path) -> None:
     ds.branches.merge("exp")
     assert ds.schema.field("s").type.field("a").type == pa.uuid()
     assert ds.to_table()["s"].to_pylist() == [{"a": None, "b": 2}, {"a": None, "b": 3}]
+
+
+def test_text_becomes_json_and_bytes_do_not(tmp_path: Path) -> None:
+    nested = pa.StructArray.from_arrays([_of(pa.json_(), ['{"b":1}'])], ["j"])
+    rows = pa.table({"k": [1], "j": _of(pa.json_(), ['{"a":1}']), "s": nested})
+    ds = lk.write_dataset(rows, tmp_path / "t")
+    text = pa.table({"k": [2, 3], "j": ['{"a":2}', None]})
+    ds = lk.write_dataset(text, ds, mode="append")
+    ds.merge_insert("k").when_matched_update_all().execute(pa.table({"k": [3], "j": ["[3]"]}))
+    wanted = ['{"a":1}', '{"a":2}', "[3]"]
+    for library in (lk, lance):
+        found = library.dataset(str(tmp_path / "t")).to_table()
+        assert sorted(found["j"].to_pylist()) == sorted(wanted)
+    binary = pa.array([b'{"a":4}'], pa.large_binary())
+    for lost, where in (
+        ({"j": binary}, "~ j: large_binary in the rows, JSON in the dataset"),
+        ({"j": [5]}, "~ j: int64 in the rows, JSON in the dataset"),
+        ({"s": pa.StructArray.from_arrays([binary], ["j"])}, "~ s: struct<j: large_binary> in"),
+        ({"s": [{"j": "{}"}]}, "~ s: struct<j: string> in the rows"),
+    ):
+        with pytest.raises(SchemaMismatchError, match=where) as caught:
+            lk.write_dataset(pa.table({"k": [4], **lost}), ds, mode="append")
+        assert "pa.json_()" in caught.value.hint
+    with pytest.raises(InvalidArgumentError, match="cannot be stored as JSON"):
+        lk.write_dataset(pa.table({"k": [4], "j": ["{"]}), ds, mode="append")
+    assert ds.checkout_latest() is None
+    assert ds.count_rows() == 3

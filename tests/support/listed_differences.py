@@ -78,6 +78,12 @@ def _copied_json(library: ModuleType, uri: str) -> Any:
     return isinstance(library.dataset(uri).schema.field("x").type, pa.JsonType)
 
 
+def _text_for_json(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(j=pa.array(["1"], pa.json_())), uri)
+    text = _table(j=['{"a": 2}'])
+    return tried(lambda: library.write_dataset(text, uri, mode="append").count_rows())
+
+
 def _no_rows_without_a_column(library: ModuleType, uri: str) -> Any:
     schema = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.string(), False)])
     library.write_dataset(pa.table({"k": [1], "v": ["a"]}, schema), uri)
@@ -291,6 +297,15 @@ _OF_CHANGES = (
         "keeps no file, and cannot read the fragment",
         "An append with some columns, by pylance, makes such a fragment.",
         _dropped_with_all_rows,
+        2,
+        REFUSED,
+    ),
+    Difference(
+        "an append or a merge of text into a JSON column",
+        "stores the text as JSON; text that is not JSON raises an error",
+        "raises an error: the column must have the type JSON",
+        "Frames of pandas, Polars and Spark have JSON as text.",
+        _text_for_json,
         2,
         REFUSED,
     ),

@@ -20,8 +20,9 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._casts import family_of
 from lancekit._format.arrow_parts import item_field
-from lancekit._format.extensions import EXTENSION_NAME
+from lancekit._format.extensions import EXTENSION_NAME, holds_json, is_json
 from lancekit._format.field_marks import BLOB, BLOB_V2, OF_POLARS
+from lancekit._format.jsonb import to_jsonb
 from lancekit._pipeline.casts.rules import BLOB_STRUCT, LossError, cast_array, find_rule
 from lancekit._scan.fragments.split_fields import nulls_of
 from lancekit.errors import SchemaMismatchError
@@ -45,6 +46,9 @@ def _mismatch(lines: list[str], hint: str, whose: str, **context: object) -> Sch
 def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
     """Return a hint for a clash of types: the decision for the user, with the Arrow call."""
     target = field.type
+    if holds_json(field):
+        text = "as text, or " if is_json(field) else ""
+        return f"Pass the JSON of {field.name!r} {text}with the type pa.json_()."
     if (
         pt.is_timestamp(source)
         and pt.is_timestamp(target)
@@ -185,7 +189,10 @@ class CastPlan:
 
     def _cast(self, values: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
         try:
-            result = cast_array(values, field.type)
+            if is_json(field) and _is_text(values.type):
+                result = to_jsonb(values)
+            else:
+                result = cast_array(values, field.type)
         except LossError as loss:
             row = first_row + loss.index
             raise _mismatch(
@@ -256,9 +263,9 @@ def plan_cast(
         if name not in given and not (allow_missing and field.nullable)
     ]
     clashes = {
-        name: (given[name].type, field.type)
+        name: (given[name], field)
         for name, field in wanted.items()
-        if name in given and find_rule(given[name].type, field.type) is None
+        if name in given and not _takes(field, given[name])
     }
     if not (unexpected or missing or clashes):
         return CastPlan(source=source, target=target, whose=whose)
@@ -267,7 +274,10 @@ def plan_cast(
     lines = [
         *(f"+ {f.name}: {_show(f)}, not in {whose}{_guess(renames, f)}" for f in unexpected),
         *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),
-        *(f"~ {name}: {s} in the rows, {t} in {whose}" for name, (s, t) in clashes.items()),
+        *(
+            f"~ {name}: {_kind(s)} in the rows, {_kind(t)} in {whose}"
+            for name, (s, t) in clashes.items()
+        ),
     ]
     raise _mismatch(
         lines,
@@ -275,9 +285,35 @@ def plan_cast(
         whose,
         unexpected=[f.name for f in unexpected],
         missing=[f.name for f in missing],
-        types={name: (str(s), str(t)) for name, (s, t) in clashes.items()},
+        types={name: (_kind(s), _kind(t)) for name, (s, t) in clashes.items()},
         renames=renames,
     )
+
+
+def _takes(target: pa.Field, source: pa.Field) -> bool:
+    """Return True if a lossless cast exists; a JSON column takes JSON, text and nulls."""
+    kind = source.type
+    if is_json(target):
+        return is_json(source) or _is_text(kind) or pt.is_null(kind)
+    if find_rule(kind, target.type) is None:
+        return False
+    if not holds_json(target):
+        return True
+    below = [target.type.field(at) for at in range(target.type.num_fields)]
+    if pt.is_struct(target.type):
+        given = {field.name: field for field in (kind.field(at) for at in range(kind.num_fields))}
+        return all(field.name not in given or _takes(field, given[field.name]) for field in below)
+    return kind.num_fields != len(below) or all(
+        _takes(field, kind.field(at)) for at, field in enumerate(below)
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
+
+
+def _kind(field: pa.Field) -> str:
+    return "JSON" if is_json(field) else str(field.type)
 
 
 def _plain_name(name: str) -> str:
@@ -300,7 +336,7 @@ def _hint(
     target: pa.Schema,
     unexpected: list[pa.Field],
     missing: list[pa.Field],
-    clashes: Mapping[str, tuple[pa.DataType, pa.DataType]],
+    clashes: Mapping[str, tuple[pa.Field, pa.Field]],
     renames: Mapping[str, str],
     whose: str,
 ) -> str:
@@ -308,7 +344,7 @@ def _hint(
         return "Rename " + ", ".join(f"{a!r} to {b!r}" for a, b in renames.items()) + "."
     if clashes:
         name, (source, _) = next(iter(clashes.items()))
-        return _cast_hint(target.field(name), source, whose)
+        return _cast_hint(target.field(name), source.type, whose)
     if unexpected:
         return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to {whose}."
     return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."
