@@ -218,6 +218,16 @@ def repeated_in_source(
     )
 
 
+def repeated_for_a_row(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> DuplicateKeysError:
+    """Return the error for a MERGE statement in which several source rows match a target row."""
+    return DuplicateKeysError(
+        f"Several rows of the source match the same row of the target: {show_keys(on, keys)}.",
+        hint="Keep one of them: USING (SELECT ...), with GROUP BY or row_number().",
+        keys=keys,
+        on=on,
+    )
+
+
 def repeated_in_write(
     message: str, on: tuple[str, ...], example: tuple[object, ...]
 ) -> DuplicateKeysError:

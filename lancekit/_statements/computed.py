@@ -23,8 +23,8 @@ from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.explain.merge import MergePlan, preview_merge
 from lancekit._operations.merge_insert import merge_computed
 from lancekit._pipeline.merge_plan import MergeClauses
-from lancekit._pipeline.probe import show_keys
 from lancekit._pipeline.source import Source, open_source
+from lancekit._pipeline.source_keys import repeated_for_a_row
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._scan.expressions.syntax_text import quoted
 from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, push_down, unbound
@@ -121,13 +121,7 @@ def _by_key(names: Sequence[str], read: Callable[[], Snapshot]) -> Iterator[None
         keys = [tuple(row.values()) for row in scan_of(read(), options).to_table().to_pylist()]
     else:
         return
-    named = show_keys(tuple(names), keys)
-    raise DuplicateKeysError(
-        f"Several rows of the source match the same row of the target: {named}.",
-        hint="Keep one of them: USING (SELECT ...), with GROUP BY or row_number().",
-        keys=keys,
-        on=tuple(names),
-    )
+    raise repeated_for_a_row(tuple(names), keys)
 
 
 def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> None:

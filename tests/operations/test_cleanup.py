@@ -144,7 +144,7 @@ def test_tagged_versions(tmp_path: Path) -> None:
     assert [(b.name, b.referenced_version) for b in told.referenced_branches] == [("side", 6)]
     assert "'kept' keeps version 3" in told.warnings
     assert files(tmp_path / "d") == before
-    assert "would go" in repr(told)
+    assert "old versions to remove" in repr(told)
     assert "old version" in repr(ds.cleanup_old_versions(retain_versions=100))
 
 

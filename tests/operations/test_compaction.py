@@ -242,7 +242,7 @@ def test_indices_that_are_in_the_way(tmp_path: Path) -> None:
     left = tuple(ds.fragment_ids())[:-1]
     done = ds.optimize.compact_files()
     assert done.left_to_indices == {"x_idx": left}
-    assert f"{len(left)} fragments that index x_idx covers" in repr(done)
+    assert f"{len(left)} fragments covered by index x_idx" in repr(done)
     assert done.fragments_added == 0
     answers(uri)
     done = ds.optimize.compact_files(drop_index_coverage=True)

@@ -27,7 +27,7 @@ ON_SPARK = [page for page in WITH_CODE if any(one.mark == "on Spark" for one in 
 WITH_FLIGHTS = {"tutorial"}
 #: how many blocks there are of which only names and arguments are looked at: a bucket, other
 #: libraries, sessions of their own, a stream that goes on
-NOT_RUN = {"how-to": 2, "mem-wal": 1, "migration": 2, "spark": 1, "stores": 1}
+NOT_RUN = {"how-to": 2, "mem-wal": 1, "migration": 2, "spark": 1, "stores": 2}
 
 
 @pytest.fixture(autouse=True)

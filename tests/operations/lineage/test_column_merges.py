@@ -234,7 +234,7 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
     exp.add_columns({"w": "v * 2"})
     result = ds.branches.merge("exp")
     assert (result.read_version, result.version, dict(result)["num_updated_rows"]) == (1, 2, 0)
-    assert "columns added" in repr(result)
+    assert "added columns" in repr(result)
     ds.undo()
     assert ds.schema.names == ["id", "v"]
 

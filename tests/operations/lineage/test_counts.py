@@ -88,7 +88,7 @@ def test_three_way_merges_count_what_changed(ds: lk.LanceDataset, change: str, w
     result = ds.branches.merge("exp", conflicts=whose)
     assert counts(plan) == counts(result) == told(before, whole_rows(ds))
     assert dict(result) == {key: plan[key] for key in result}
-    assert ("cells changed" in repr(result)) == bool(result.num_changed_cells)
+    assert ("changed cells" in repr(result)) == bool(result.num_changed_cells)
 
 
 def test_rows_that_both_inserted_alike_are_no_conflict_beside_a_new_column(
@@ -156,13 +156,13 @@ def test_a_fast_forward_counts_values_when_it_is_asked(ds: lk.LanceDataset, chan
     assert plan.how == result.how == "fast-forward"
     for found in (plan, result):
         assert "num_changed_cells" not in found
-        assert "cells changed" not in repr(found)
+        assert "changed cells" not in repr(found)
         assert pickle.loads(pickle.dumps(found)).num_changed_cells is None
     assert plan.num_changed_cells == CELLS[change]
     # the result counts in its own branch
     ds.branches.delete("exp")
     assert result.num_changed_cells == result["num_changed_cells"] == CELLS[change]
-    assert ("cells changed" in repr(result)) == bool(CELLS[change])
+    assert ("changed cells" in repr(result)) == bool(CELLS[change])
     assert pickle.loads(pickle.dumps(result)).num_changed_cells == CELLS[change]
     assert counts(plan) == counts(result)
 
@@ -199,7 +199,7 @@ def test_a_fast_forward_without_updated_rows_knows_that_no_value_changed(
     assert ds.branches.merge("exp", dry_run=True)["num_changed_cells"] == 0
     result = ds.branches.merge("exp")
     assert (result.how, result["num_changed_cells"]) == ("fast-forward", 0)
-    assert "cells changed" not in repr(result)
+    assert "changed cells" not in repr(result)
 
 
 def test_picks_reverts_rebases_and_diffs_count_values(ds: lk.LanceDataset) -> None:

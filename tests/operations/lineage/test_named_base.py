@@ -74,7 +74,7 @@ def test_an_older_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
 def test_no_base(gone: tuple[lk.LanceDataset, lk.LanceDataset]) -> None:
     ds, _ = gone
     plan = ds.branches.merge("exp", base=0, dry_run=True)
-    assert "no base: inserts rows that only theirs has" in repr(plan)
+    assert "none: rows that differ are conflicts, and no row is deleted" in repr(plan)
     # row 4 was deleted here, and row 2 changed there to what it was
     assert dict(plan) == {
         "num_inserted_rows": 2,

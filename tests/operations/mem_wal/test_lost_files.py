@@ -88,7 +88,7 @@ def test_lost_manifests_are_an_error(
         assert "ds.repair_mem_wal()" in caught.value.hint, name
     assert not lk.dataset(tmp_path).to_table().num_rows > 1
     assert sorted(tmp_path.rglob("*")) == before
-    assert "wait" in repr(lk.dataset(tmp_path))
+    assert "unmerged rows" in repr(lk.dataset(tmp_path))
 
 
 @pytest.mark.parametrize("what", ["generation", "log", "both"])
