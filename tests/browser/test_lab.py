@@ -35,7 +35,7 @@ EXPLORED = ".jp-CodeCell:first-child .jp-OutputArea-output:has(.lancekit-panel)"
 VIEWS = {
     "schema": "Schema",
     "column": "26 values",
-    "compare": "main:5 beside main:6",
+    "compare": "main:5 → main:6",
     "change": r"create_branch\('other'\)",
     "rows": "1 to 10 of 26 rows",
 }
@@ -150,7 +150,7 @@ def test_the_arrow_of_a_list_has_the_colour_of_its_text(explorer, notebook):
 
 def test_versions_are_compared_and_changed_rows_found(explorer):
     press(explorer, "compare")
-    says(explorer, "main:5 beside main:6")
+    says(explorer, "main:5 → main:6")
     press(explorer, "find changed rows")
     says(explorer, "1 deleted|1 row deleted")
 
