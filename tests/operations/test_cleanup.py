@@ -298,3 +298,13 @@ def test_folders_of_indices_go_if_nothing_is_below_them(place: str, tmp_path: Pa
     line.store.delete(waiting)
     _remove_empty(line, gone)
     assert place != "d" or not (tmp_path / "d/_indices/0b7e").exists()
+
+
+def test_an_age_is_not_negative(tmp_path: Path) -> None:
+    """``asof=`` takes negative ages; here one would remove all versions but the newest."""
+    ds = make(tmp_path / "d")
+    before = len(ds.versions())
+    for call in (ds.cleanup_old_versions, ds.explain_cleanup_old_versions):
+        with pytest.raises(InvalidArgumentError, match="older_than must be an age of 0 or more"):
+            call(timedelta(days=-14))
+    assert len(ds.versions()) == before

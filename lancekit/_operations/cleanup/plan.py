@@ -82,6 +82,11 @@ def cleanup_request(
             f"older_than must be a timedelta, got {shown(older_than)}.",
             hint="Pass a timedelta, such as timedelta(days=7).",
         )
+    if older_than is not None and older_than < timedelta(0):
+        raise InvalidArgumentError(
+            f"older_than must be an age of 0 or more, got {shown(older_than)}.",
+            hint="Pass a positive timedelta: versions older than two weeks are timedelta(days=14).",
+        )
     if retain_versions is not None and (
         isinstance(retain_versions, bool)
         or not isinstance(retain_versions, int)
