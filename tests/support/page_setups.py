@@ -72,9 +72,10 @@ def _branchless(names: Names) -> None:
     names["ds"] = _of_prices("branchless.lance")
 
 
-@before("branches", 1)
+@before("branches", 2)
+@before("branches", 8)
 def _two_sides(names: Names) -> None:
-    ds = _of_prices("two-sides.lance")
+    ds = _of_prices(f"two-sides-{len(names)}.lance")
     trial = ds.create_branch("experiment")
     for row in range(2, 5):
         trial.update({"price": "2.0"}, where=f"id = {row}")
@@ -83,8 +84,8 @@ def _two_sides(names: Names) -> None:
     names["ds"] = ds
 
 
-@before("branches", 3)
-@before("branches", 5)
+@before("branches", 4)
+@before("branches", 7)
 def _conflict(names: Names) -> None:
     ds = _of_prices(f"conflict-{len(names)}.lance")
     trial = ds.create_branch("experiment")

@@ -53,10 +53,10 @@ SETTLE = st.sampled_from(["fail", "fail", "ours", "theirs"])
 
 #: what main cannot do yet; each predicate tells the merges that are left out for it
 EXCLUDED: dict[str, Callable[[Case], bool]] = {
-    # docs/branches.md: "Casts are found by name alone"
+    # docs/reference/branches-details.md: "Casts are found by name alone"
     "versions that tell of casts were cleaned up": lambda case: case.is_guessed,
-    # docs/branches.md: "a column that came by a merge whose version or branch is gone, if the
-    # column's name is gone too": otherwise the name identifies it
+    # docs/reference/branches-details.md: "a column that came by a merge whose version or branch is
+    # gone, if the column's name is gone too": otherwise the name identifies it
     "versions that tell of columns of one name were cleaned up": lambda case: case.has_namesake,
 }
 #: how many merges were left out for each reason, and how many of each kind were compared

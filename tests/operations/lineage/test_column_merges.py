@@ -770,7 +770,7 @@ OUTCOMES: dict[tuple[str, str], list[tuple[Change, Change, dict[str, Any] | None
 
 
 def rows_of_the_page() -> list[tuple[str, ...]]:
-    page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/branches-details.md").read_text()
     _, table = page.split(
         "| theirs | ours | result for the column | in Dolt |\n|---|---|---|---|\n"
     )

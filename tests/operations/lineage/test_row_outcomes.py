@@ -89,7 +89,7 @@ OUTCOMES: dict[tuple[str, str], list[Case]] = {
 
 
 def rows_of_the_page() -> list[tuple[str, ...]]:
-    page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/branches-details.md").read_text()
     _, table = page.split("| theirs | ours | result for the row | in Dolt |\n|---|---|---|---|\n")
     lines = table.split("\n\n")[0].splitlines()
     return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
