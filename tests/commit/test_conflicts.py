@@ -19,7 +19,6 @@ from lancekit import errors
 from lancekit._commit.manifest.indices import FRAGMENT_REUSE
 from lancekit._commit.protocol import commit
 from lancekit._commit.rebase import rebase
-from lancekit._commit.rules.document import document
 from lancekit._commit.rules.pending import Pending
 from lancekit._commit.rules.table import RULES, judge
 from lancekit._commit.rules.verdict import Context, Outcome, Verdict
@@ -39,6 +38,7 @@ from lancekit._format.operation_parts import (
 )
 from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import Transaction
+from tests.support.rule_pages import text_of_rules
 
 SCHEMA = LanceSchema.from_arrow(pa.schema([("k", pa.int64()), ("v", pa.string())]))
 LANDS, REBASED, RETRY, NEVER = Outcome
@@ -129,8 +129,8 @@ def test_whatever_does_not_land_unchanged_says_why() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "conflicts.md"
-    assert page.read_text() == document()
+    page = Path(__file__).parents[2] / "docs/reference/conflict-rules.md"
+    assert page.read_text() == text_of_rules(page.name)
 
 
 # ---- cells that pylance cannot try

@@ -170,7 +170,7 @@ OF_FILES = (
         "leaves such fragments separate",
         "makes one file, which cannot be read any more",
         "Rows are not lost. Both libraries refuse dictionaries of values without a plain name, "
-        "such as timestamps ([casts](casts.md)).",
+        "such as timestamps ([casts](reference/casts.md)).",
         _crowded_categories,
         200,
         REFUSED,

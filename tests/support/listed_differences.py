@@ -358,7 +358,7 @@ _OF_CHANGES = (
         "`alter_columns` of a date of the year 9999 to `timestamp[ns]`",
         "raises an error, as for timestamps",
         "stores the year 1816",
-        "No cast wraps around ([casts](casts.md)).",
+        "No cast wraps around ([casts](reference/casts.md)).",
         _far_date,
         REFUSED,
         "stored",
@@ -419,7 +419,7 @@ _OF_CHANGES = (
     ),
     Difference(
         "`merge_insert`: a source with other types, such as `int32` for `int64`",
-        "casts, if no value changes ([casts](casts.md))",
+        "casts, if no value changes ([casts](reference/casts.md))",
         "raises an error",
         "Rows come from pandas, Spark and files, whose types are seldom exactly the table's.",
         _other_type,
