@@ -1,4 +1,4 @@
-"""Which operations run on Spark: jobs are counted, and docs/spark.md has the table."""
+"""Which operations run on Spark: jobs are counted, and a page of the reference has the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lancekit._spark.session.preflight import check_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "spark-details.md"
 ROWS = 1000
 
 Case = tuple[str, Callable[[Any, Any, Any], object], str]
@@ -184,4 +184,4 @@ def test_the_table_of_the_page(spark: Any, tmp_path: Path) -> None:
             call(ds, rows, str(tmp_path / f"n{number}"))
         lines.append(f"| {name} | {_jobs(spark) - before} | {stays} |")
     made = "\n".join(lines)
-    assert made in PAGE.read_text(), f"docs/spark.md is to have:\n\n{made}\n"
+    assert made in PAGE.read_text(), f"{PAGE} is to have:\n\n{made}\n"
