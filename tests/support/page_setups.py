@@ -297,6 +297,11 @@ def _lines(names: Names) -> None:
     names["ds"] = ds
 
 
+@before("security")
+def _by_somebody_else(_names: Names) -> None:
+    of_flights("theirs.lance")
+
+
 @before("spark", 1)
 def _to_be_compacted(names: Names) -> None:
     names["ds"] = of_flights()
