@@ -149,7 +149,7 @@ OF_FILES = (
         "raises an error, because these files are read-only; an overwrite in a newer version works",
         "writes files of 0.1",
         "Such files have no place for nulls. No release since at least 0.19.2 makes such a table "
-        "by default. [Changes that write no data files](data-files.md#versions) work.",
+        "by default. [Changes that write no data files](../data-files.md#versions) work.",
         _added_to_a_legacy_table,
         REFUSED,
         2,
@@ -170,7 +170,7 @@ OF_FILES = (
         "leaves such fragments separate",
         "makes one file, which cannot be read any more",
         "Rows are not lost. Both libraries refuse dictionaries of values without a plain name, "
-        "such as timestamps ([casts](reference/casts.md)).",
+        "such as timestamps ([casts](casts.md)).",
         _crowded_categories,
         200,
         REFUSED,

@@ -121,7 +121,7 @@ OF_INPUTS = (
         "rows as Python objects: nanoseconds of pandas' timestamps and spans",
         "are kept",
         "are cut to microseconds",
-        "[Python's values](reference/casts.md) stay exact, or are refused.",
+        "[Python's values](casts.md) stay exact, or are refused.",
         _nanoseconds_of_rows,
         1,
         0,
@@ -167,7 +167,7 @@ OF_INPUTS = (
         "raises an error that names the value; rounds floats of Python rows, which have only one "
         "width",
         "rounds the value",
-        "[Casts](reference/casts.md) lose nothing.",
+        "[Casts](casts.md) lose nothing.",
         _rounded_frame,
         REFUSED,
         "rounded",

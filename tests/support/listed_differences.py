@@ -1,4 +1,4 @@
-"""Where an operation does not do what pylance does, on purpose: `docs/differences.md`.
+"""Where an operation does not do what pylance does, on purpose: `docs/reference/differences.md`.
 
 ``python -m tests.support.listed_differences`` writes the page.  A test shows each difference with
 both libraries, another compares the page.
@@ -27,7 +27,7 @@ from tests.support.shard_differences import OF_SHARDS
 
 __all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "differences.md"
 
 
 def _table(**columns: Any) -> pa.Table:
@@ -358,7 +358,7 @@ _OF_CHANGES = (
         "`alter_columns` of a date of the year 9999 to `timestamp[ns]`",
         "raises an error, as for timestamps",
         "stores the year 1816",
-        "No cast wraps around ([casts](reference/casts.md)).",
+        "No cast wraps around ([casts](casts.md)).",
         _far_date,
         REFUSED,
         "stored",
@@ -376,7 +376,7 @@ _OF_CHANGES = (
         "`update` of a decimal column with a number of more than 17 digits",
         "stores its digits",
         "stores the nearest double",
-        "Numbers in the text keep their digits ([filters](filters.md)).",
+        "Numbers in the text keep their digits ([filters](../filters.md)).",
         _exact_literal,
         "the number",
         "another one",
@@ -419,7 +419,7 @@ _OF_CHANGES = (
     ),
     Difference(
         "`merge_insert`: a source with other types, such as `int32` for `int64`",
-        "casts, if no value changes ([casts](reference/casts.md))",
+        "casts, if no value changes ([casts](casts.md))",
         "raises an error",
         "Rows come from pandas, Spark and files, whose types are seldom exactly the table's.",
         _other_type,
@@ -541,8 +541,8 @@ with the reason. Otherwise rows, row ids, versions of rows, schemas and counts a
 compare every operation with pylance and with a plain model, alone and in random histories, in this
 process and on Spark.
 
-See also: [pylance's names that lancekit supports](pylance-coverage.md), and [conflicts between
-concurrent changes](conflicts.md).
+See also: [pylance's names that lancekit supports](../pylance-coverage.md), and [conflicts between
+concurrent changes](../conflicts.md).
 
 This page is generated from `tests/support/listed_differences.py`. A test shows every line with both
 libraries.

@@ -192,7 +192,7 @@ OF_SHARDS = (
     ),
     Difference(
         "`ShardWriter.put`: rows with other types, such as `large_string` for `string`",
-        "casts, if no value changes ([casts](reference/casts.md))",
+        "casts, if no value changes ([casts](casts.md))",
         "raises an error",
         "Every write of rows has this rule.",
         _other_type,
