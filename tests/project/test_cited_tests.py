@@ -14,7 +14,7 @@ CITED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 LEAST = {
     "docs/reference/security-details.md": 20,
     "docs/interplay.md": 200,
-    "docs/mem-wal.md": 30,
+    "docs/reference/mem-wal-details.md": 30,
 }
 PAGES = [
     page

@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from uuid import UUID
 
 import pandas as pd
 import pyarrow as pa
@@ -206,26 +205,20 @@ def _ids(names: Names) -> None:
     names["ds"].create_scalar_index("id", "BTREE")
 
 
-@before("mem-wal")
+@before("reference/mem-wal-details")
 def _events(names: Names) -> None:
-    vector = pa.array([[0.0] * 4] * 9, pa.list_(pa.float32(), 4))
-    ids = pa.array(range(9), pa.int64())
-    text = ["late snow"] * 9
-    names["rows"] = pa.table({"id": ids, "v": range(9), "text": text, "embedding": vector})
-    names |= {"pa": pa, "shard": str(UUID(int=7)), "query": [1.0] * 4}
-
-
-@before("mem-wal", 4)
-def _words(names: Names) -> None:
-    names["ds"].create_scalar_index("text", "INVERTED")
-
-
-@before("mem-wal", 5)
-def _generation(names: Names) -> None:
-    ds = names["ds"]
-    ds.mem_wal_upsert(names["rows"], flush=True)
-    one = next(shard for shard in ds.mem_wal_shards() if shard.generations)
-    names |= {"shard_id": one.shard_id, "path": one.generations[0].path}
+    rows = {
+        "id": pa.array(range(9), pa.int64()),
+        "v": range(9),
+        "text": ["late snow"] * 9,
+        "embedding": pa.array([[0.0] * 4] * 9, pa.list_(pa.float32(), 4)),
+    }
+    ds = lk.write_dataset(pa.table(rows), "events.lance", primary_key="id")
+    ds.create_scalar_index("text", "INVERTED")
+    ds.mem_wal_upsert(pa.table(rows), flush=True)
+    (shard,) = ds.mem_wal_shards()
+    names |= {"ds": ds, "pa": pa, "query": [1.0] * 4}
+    names |= {"shard_id": shard.shard_id, "path": shard.generations[0].path}
 
 
 @before("merge")
