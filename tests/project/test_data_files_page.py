@@ -1,4 +1,4 @@
-"""What docs/data-files.md says about encodings and refusals is what happens."""
+"""What the pages on data files say about encodings and refusals is what happens."""
 
 import re
 from decimal import Decimal
@@ -12,7 +12,9 @@ import lancekit as lk
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file import LanceFileReader, LanceFileWriter
 
-PAGE = (Path(__file__).parents[2] / "docs/data-files.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("data-files.md", "reference/files-details.md")
+PAGE = "".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
 ROWS = 20_000
 PATH = "memory://data-files-page/one.lance"
 

@@ -181,8 +181,9 @@ numbers (`enable_v2_manifest_paths=False`).
 
 In the other direction, lancekit reads all files that releases from 0.16.0 on wrote in storage
 versions 2.0, 2.1 and 2.2. `make torture` compares them: {len(RELEASES)} releases write every type
-in every pattern of nulls and values. [Data files](data-files.md#files-of-other-releases) lists the
-peculiarities of some releases.
+in every pattern of nulls and values. [Data
+files in detail](reference/files-details.md#files-of-other-releases) lists the peculiarities of some
+releases.
 
 | Storage version | No longer called unstable from | `"stable"` selects it from |
 |-|-|-|

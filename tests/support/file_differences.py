@@ -149,7 +149,8 @@ OF_FILES = (
         "raises an error, because these files are read-only; an overwrite in a newer version works",
         "writes files of 0.1",
         "Such files have no place for nulls. No release since at least 0.19.2 makes such a table "
-        "by default. [Changes that write no data files](../data-files.md#versions) work.",
+        "by default. [Changes that write no data "
+        "files](../data-files.md#tables-of-version-01-legacy) work.",
         _added_to_a_legacy_table,
         REFUSED,
         2,

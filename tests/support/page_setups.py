@@ -136,11 +136,6 @@ def _load(names: Names) -> None:
     names["flights"] = flights(3, day=0, debit=0, credit=0)
 
 
-@before("data-files")
-def _lines(names: Names) -> None:
-    names |= {"pa": pa, "lines": ["a line", "another line"]}
-
-
 @before("diff")
 def _other(names: Names) -> None:
     ds = of_flights()
