@@ -21,12 +21,13 @@ from lancekit._operations.mem_wal.table_watch import TableWatch
 from lancekit._scan.fragments.rebatch import exact_batches
 from lancekit._shards.entry import encode_entry, read_entry
 from lancekit._shards.log import put_entry
-from lancekit._shards.manifests import fenced
+from lancekit._shards.manifests import fenced, latest
 from lancekit._shards.schema import Shard
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     CommitUnknownError,
     CorruptFileError,
+    FencedError,
     LancekitError,
     ShardError,
     StorageError,
@@ -101,39 +102,75 @@ class LogWriter:
         owed: True if rows of the entry were acknowledged.  They are written even if the table's
             columns have changed.
 
-        Raises FencedError: another writer has the shard, or the logs of the table ended.
+        Raises FencedError: another writer has the shard, or the logs of the table ended.  The entry
+            is not in the log, and no later writer has its rows.
         Raises SchemaMismatchError: the table has other columns now.
         Raises CorruptFileError: the previous entry is missing.  ``context`` has ``unwritten``.
         Raises CommitUnknownError: the entry may have been written or not.
         Raises ShardError: the position has something else.
         """
-        while not (self._try(entry, again, owed) or self._is_there(entry)):
+        while not self._try(entry, again, owed):
             self._pass_by()
-        if self._table.is_cheap:  # the logs may have ended while the entry was written
-            name = entry_name(self.position)
-            self._table.check_written(lambda: self._shard.store.delete(name))
         if self._table.log is not None:
             self._table.log.wrote(self.position)
         self.position += 1
 
     def _try(self, entry: bytes, again: bool, owed: bool) -> bool:
-        """Put an entry, with retries; return False if its position is taken."""
+        """Put an entry, with retries; return False if another one has its position."""
+        may_exist = again
         for attempt in range(self._retries + 1):
             try:
-                self._table.check()
-                if not (attempt or owed):
+                if self._check(entry, may_exist):
+                    return True
+                if not (may_exist or owed):
                     self._table.check_rows()
-                free = put_entry(self._shard, self.position, entry)
-                if (attempt or again) and not free and self._is_there(entry):
-                    # an earlier attempt left the entry, perhaps not flushed to disk
-                    self._shard.store.put(entry_name(self.position), entry)
+                left, may_exist = may_exist, True
+                done = put_entry(self._shard, self.position, entry)
+                if not done and self._is_there(entry):
+                    done = True
+                    if left:  # by an earlier attempt, perhaps not flushed to disk
+                        self._shard.store.put(entry_name(self.position), entry)
+                if done and self._table.is_cheap:  # the logs may have ended meanwhile
+                    self._check(entry, may_exist)
             except StorageError as error:
                 if attempt == self._retries:
                     raise self._unknown(error) from error
                 pause(self._base_delay * 2**attempt)
             else:
-                return free
+                return done
         raise AssertionError("at least one attempt is made")
+
+    def _check(self, entry: bytes, may_exist: bool) -> bool:
+        """Check the logs; return True if a cleanup removed the entry because a generation has it.
+
+        may_exist: True if the entry may have been put.  Then it counts even if another writer has
+            the shard by now: that writer replays all entries before its sentinel.
+
+        Raises FencedError: another writer has the shard, and the entry was not put.  Or the logs
+            of the table ended; then the entry is removed.
+        """
+        try:
+            self._table.check()
+        except FencedError as error:
+            if not may_exist:
+                raise
+            is_there, store = self._is_there(entry), self._shard.store
+            if error.context.get("ended"):
+                if is_there:
+                    store.delete(entry_name(self.position))
+                store.prune()
+                raise
+            if not is_there and not self._is_flushed():
+                raise
+            return not is_there
+        return False
+
+    def _is_flushed(self) -> bool:
+        """Return True if this position was flushed and removed: a sentinel would have stayed."""
+        if self._shard.store.exists(entry_name(self.position)):
+            return False
+        newest = latest(self._shard)
+        return newest is not None and newest.replay_after >= self.position
 
     def _is_there(self, entry: bytes) -> bool:
         """Return True if this entry is at its position: no other writer has the epoch."""

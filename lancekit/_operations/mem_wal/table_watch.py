@@ -120,7 +120,7 @@ class TableWatch:
         try:
             self.check()
         except FencedError as error:
-            if error.context.get("ended"):  # if fenced, the new writer may have read the file
+            if error.context.get("ended"):  # if fenced, a cleanup removes the file
                 remove()
                 self._shard.store.prune()
             raise
