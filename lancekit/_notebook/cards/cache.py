@@ -55,14 +55,12 @@ def session_card(info: SessionInfo, _now: datetime) -> Card:
         headline=(info.state, clean(info.master or ""), owner)
         if info.master
         else (info.state, _connection(info), owner),
-        facts=(
-            *facts(
-                ("parallel tasks", count(info.cores) if info.cores else ""),
-                ("memory", clean(info.driver_memory or "")),
-                ("Java", clean(" at ".join(filter(None, (info.java_version, info.java_home))))),
-                ("Python", clean(info.python or "")),
-                ("log", clean(info.log_file or "")),
-            ),
+        facts=facts(
+            ("parallel tasks", count(info.cores) if info.cores else ""),
+            ("memory", clean(info.driver_memory or "")),
+            ("Java", clean(" at ".join(filter(None, (info.java_version, info.java_home))))),
+            ("Python", clean(info.python or "")),
+            ("log", clean(info.log_file or "")),
             *stop,
         ),
         tables=(table,) if differences else (),

@@ -193,9 +193,13 @@ def titled(*titles: str, numeric: Collection[str] = ()) -> tuple[Column, ...]:
     return tuple(Column(title, numeric=title in numeric) for title in titles)
 
 
-def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
-    """Return facts of (label, value) pairs, without the pairs whose value is empty."""
-    return tuple(Fact(label, value) for label, value in pairs if value)
+def facts(*given: tuple[str, str] | Fact) -> tuple[Fact, ...]:
+    """Return facts, also of (label, value) pairs, without the pairs whose value is empty."""
+    return tuple(
+        one if isinstance(one, Fact) else Fact(*one)
+        for one in given
+        if isinstance(one, Fact) or one[1]
+    )
 
 
 #: the columns of a commit's metadata in tables with one commit per row

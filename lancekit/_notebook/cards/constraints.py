@@ -88,8 +88,8 @@ def duplicates_card(found: Duplicates, _now: datetime) -> Card:
         kind="Duplicates",
         title=f"{count(found.rows)} of {plural(found.total, 'row')}",
         headline=(plural(found.keys, "duplicate key"),),
-        facts=(
-            *facts(("key", listing(found.on, NAMES))),
+        facts=facts(
+            ("key", listing(found.on, NAMES)),
             *([Fact("next", ".to_table()", code=True)] if found.rows else ()),
         ),
         tables=(

@@ -48,17 +48,15 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
             data_size(version),
             f"written {age(version.timestamp, now)}",
         ),
-        facts=(
-            *facts(
-                ("location", where.uri),
-                ("committed", f"{moment(version.timestamp)} by {operation(version)}"),
-                ("message", clean(version.message or "")),
-                ("tags", TOO_MANY_TAGS if tags is None else ""),
-                ("primary key", listing(key, options.display_columns)),
-                ("fragments", fragments(version)),
-                ("indices", _indexes(ds.index_columns)),
-                ("shared files", _bases(ds)),
-            ),
+        facts=facts(
+            ("location", where.uri),
+            ("committed", f"{moment(version.timestamp)} by {operation(version)}"),
+            ("message", clean(version.message or "")),
+            ("tags", TOO_MANY_TAGS if tags is None else ""),
+            ("primary key", listing(key, options.display_columns)),
+            ("fragments", fragments(version)),
+            ("indices", _indexes(ds.index_columns)),
+            ("shared files", _bases(ds)),
             *waiting_facts(
                 None
                 if ds._read_only

@@ -36,10 +36,10 @@ def explanation_card(plan: Explanation, _now: datetime) -> Card:
             f"reads about {size(plan.reads.bytes)}" if plan.reads else "reads no rows",
             f"commits {', '.join(plan.commits)}" if plan.commits else "commits nothing",
         ),
-        facts=(
-            *facts(("reason", clean(plan.why))),
+        facts=facts(
+            ("reason", clean(plan.why)),
             *_labelled("plan", _lines(plan.plan) if plan.plan else ()),
-            *facts(("writes", written(plan.writes) or "only metadata" * bool(plan.commits))),
+            ("writes", written(plan.writes) or "only metadata" * bool(plan.commits)),
             *_labelled("note", map(clean, plan.notes)),
         ),
     )
@@ -123,17 +123,15 @@ def scanner_card(scanner: LanceScanner, _now: datetime) -> Card:
             plural(len(names), "column"),
             "some rows" if predicate or search or scan.limit is not None else "all rows",
         ),
-        facts=(
-            *facts(
-                ("columns", listing(names, options.display_columns)),
-                ("where", clean(str(predicate.source)) if predicate else ""),
-                ("search", clean(type(search).__name__.removesuffix("Search")) if search else ""),
-                ("order", listing(order, options.display_columns)),
-                ("limit", "" if scan.limit is None else count(scan.limit)),
-                ("offset", count(scan.offset) if scan.offset else ""),
-                ("fragments", f"{count(scanned)} of {count(fragments)}"),
-                ("batch size", f"at most {plural(scan.request.batch_rows, 'row')}"),
-            ),
+        facts=facts(
+            ("columns", listing(names, options.display_columns)),
+            ("where", clean(str(predicate.source)) if predicate else ""),
+            ("search", clean(type(search).__name__.removesuffix("Search")) if search else ""),
+            ("order", listing(order, options.display_columns)),
+            ("limit", "" if scan.limit is None else count(scan.limit)),
+            ("offset", count(scan.offset) if scan.offset else ""),
+            ("fragments", f"{count(scanned)} of {count(fragments)}"),
+            ("batch size", f"at most {plural(scan.request.batch_rows, 'row')}"),
             Fact("plan", ".explain()", code=True),
             _run(".to_table()"),
         ),
@@ -146,7 +144,7 @@ def scanner_builder_card(builder: ScannerBuilder, _now: datetime) -> Card:
         kind="Scan builder",
         title=f"scan of {_of(builder._ds._snapshot)}",
         headline=(plural(len(settings), "setting"), "not built yet"),
-        facts=(*facts(*settings[: options.display_columns]), _run(".to_scanner().to_table()")),
+        facts=facts(*settings[: options.display_columns], _run(".to_scanner().to_table()")),
     )
 
 
@@ -156,13 +154,11 @@ def lsm_scanner_card(scanner: LsmScanner, _now: datetime) -> Card:
         kind="Scan with shards",
         title=f"scan of {_of(scanner._snapshot)} and its shards",
         headline=("the newest row of each key",),
-        facts=(
-            *facts(
-                ("columns", listing(columns or ["all"], options.display_columns)),
-                ("where", clean(str(arguments.filter)) if arguments.filter is not None else ""),
-                ("limit", "" if arguments.limit is None else count(arguments.limit)),
-                ("offset", count(arguments.offset) if arguments.offset else ""),
-            ),
+        facts=facts(
+            ("columns", listing(columns or ["all"], options.display_columns)),
+            ("where", clean(str(arguments.filter)) if arguments.filter is not None else ""),
+            ("limit", "" if arguments.limit is None else count(arguments.limit)),
+            ("offset", count(arguments.offset) if arguments.offset else ""),
             _run(".to_table()"),
         ),
     )
@@ -176,11 +172,9 @@ def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
         kind="Merge",
         title=f"merge into {_of(snapshot)}",
         headline=(f"on {listing(clauses.on, options.display_columns)}", "not run yet"),
-        facts=(
-            *facts(
-                ("rules", clean("; ".join(in_words(clauses)))),
-                ("key filter", "of inserted keys" if guarded and clauses.insert else ""),
-            ),
+        facts=facts(
+            ("rules", clean("; ".join(in_words(clauses)))),
+            ("key filter", "of inserted keys" if guarded and clauses.insert else ""),
             Fact("preview", ".preview(rows)", code=True),
             _run(".execute(rows)"),
         ),
@@ -242,29 +236,27 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
             f"{count(plan.num_deleted_rows)} to delete",
             f"{count(plan.num_unchanged_rows)} unchanged",
         ),
-        facts=(
-            *facts(
-                ("merge key", listing(plan.on, options.display_columns)),
-                ("rules", clean("; ".join(plan.rules))),
-                (
-                    "key filter",
-                    "concurrent merges that insert the same keys must retry"
-                    if plan.guarded and plan.num_inserted_rows
-                    else "",
-                ),
-                ("skipped", _plan_rows(plan.num_skipped_rows, "matched row", "by the condition")),
-                ("ignored", _plan_rows(plan.num_ignored_rows, "source row", "without a match")),
-                (
-                    "duplicates",
-                    "dropped (number unknown)"
-                    if twice is None
-                    else _plan_rows(twice, "source row", "left out"),
-                ),
-                ("engine", ENGINES.get(explained.engine, explained.engine)),
-                ("reason", clean(explained.why)),
+        facts=facts(
+            ("merge key", listing(plan.on, options.display_columns)),
+            ("rules", clean("; ".join(plan.rules))),
+            (
+                "key filter",
+                "concurrent merges that insert the same keys must retry"
+                if plan.guarded and plan.num_inserted_rows
+                else "",
             ),
+            ("skipped", _plan_rows(plan.num_skipped_rows, "matched row", "by the condition")),
+            ("ignored", _plan_rows(plan.num_ignored_rows, "source row", "without a match")),
+            (
+                "duplicates",
+                "dropped (number unknown)"
+                if twice is None
+                else _plan_rows(twice, "source row", "left out"),
+            ),
+            ("engine", ENGINES.get(explained.engine, explained.engine)),
+            ("reason", clean(explained.why)),
             *read_facts(explained.reads),
-            *facts(("writes", written(explained.writes))),
+            ("writes", written(explained.writes)),
             Fact("apply", "plan.apply()", code=True),
         ),
         tables=(

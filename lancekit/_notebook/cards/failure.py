@@ -51,17 +51,15 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
         kind="Conflict",
         title=_title(context),
         headline=(_ahead(error),),
-        facts=(
-            *facts(
-                ("reason", _sentence(str(context.get("reason") or error.message))),
-                ("writer", clean(str(context.get("writer") or ""))),
-                ("origin", clean(str(context.get("origin") or ""))),
-                ("message", clean(str(context.get("message") or ""))),
-                ("committed", when_and_age(context.get("timestamp"), now)),
-                *((label, show(evidence)) for label, show in _WHERE.items()),
-                ("read version", _read_version(context)),
-                ("next", "" if code else error.hint),
-            ),
+        facts=facts(
+            ("reason", _sentence(str(context.get("reason") or error.message))),
+            ("writer", clean(str(context.get("writer") or ""))),
+            ("origin", clean(str(context.get("origin") or ""))),
+            ("message", clean(str(context.get("message") or ""))),
+            ("committed", when_and_age(context.get("timestamp"), now)),
+            *((label, show(evidence)) for label, show in _WHERE.items()),
+            ("read version", _read_version(context)),
+            ("next", "" if code else error.hint),
             *((Fact("next", code, code=True),) if code else ()),
         ),
     )

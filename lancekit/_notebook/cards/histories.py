@@ -90,11 +90,9 @@ def bisection_card(found: Bisection, now: datetime) -> Card:
             plural(len(found.evaluations), "version") + " tested",
             *(("uncertain",) if flip is not None and not flip.is_certain else ()),
         ),
-        facts=(
+        facts=facts(
             *(() if flip is None else _facts(found, flip, now)),
-            *facts(
-                ("errors", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
-            ),
+            ("errors", listing((f"{e.version}: {e.error}" for e in raised), NAMES)),
             *(() if flip is None else (Fact("next", "bisection.diff", code=True),)),
             *(() if flip is None else (Fact("undo", flip.undo, code=True),)),
         ),
@@ -192,8 +190,9 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
             kind="Diff",
             title=_title(diff),
             headline=(f"{plural(rows, 'row')} to compare (not run yet)",),
-            facts=(
-                *facts(*_how(diff), *(("note", note) for note in explained.notes)),
+            facts=facts(
+                *_how(diff),
+                *(("note", note) for note in explained.notes),
                 Fact("next", "diff.counts, diff.sample(), diff.to_table()", code=True),
             ),
         )
@@ -237,8 +236,8 @@ def feed_card(feed: ChangeFeed, _now: datetime) -> Card:
         kind="Changes",
         title=f"changes {ref(branch, versions[0])} → {ref(branch, versions[-1])}",
         headline=(plural(number, "step"),),
-        facts=(
-            *facts(("cleaned up", listing(gaps, NAMES))),
+        facts=facts(
+            ("cleaned up", listing(gaps, NAMES)),
             Fact("next", "feed.to_table(), feed.steps", code=True),
         ),
         tables=(

@@ -140,8 +140,8 @@ def coverage_card(index: IndexCoverage, _now: datetime) -> Card:
             f"on {listing(made.field_names, NAMES)}",
             f"{count(made.num_rows_indexed)} of {plural(index.num_rows, 'row')} covered",
         ),
-        facts=(
-            *facts(("not covered", listing(missing, NAMES))),
+        facts=facts(
+            ("not covered", listing(missing, NAMES)),
             *((Fact("update", index.mended_by, code=True),) if index.mended_by else ()),
         ),
     )

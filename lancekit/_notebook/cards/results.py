@@ -62,15 +62,13 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
         kind="Merge",
         title=f"merged into {ref(result.branch, result.version)}",
         headline=(*changed_rows(result), _seconds(result.duration)),
-        facts=(
-            *facts(
-                ("merge key", listing(result.on, options.display_columns)),
-                ("key filter", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
-                ("read version", ref(result.branch, result.read_version)),
-                *_how_it_ran(result),
-                ("new data", size(result.bytes_written) if result.bytes_written else ""),
-                ("fragments", _amounts(parts)),
-            ),
+        facts=facts(
+            ("merge key", listing(result.on, options.display_columns)),
+            ("key filter", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
+            ("read version", ref(result.branch, result.read_version)),
+            *_how_it_ran(result),
+            ("new data", size(result.bytes_written) if result.bytes_written else ""),
+            ("fragments", _amounts(parts)),
             *_undo(result),
         ),
     )
@@ -98,7 +96,7 @@ def _change_card(
         kind=kind,
         title=title,
         headline=(ref(result.branch, result.version), _seconds(result.duration)),
-        facts=(*facts(*details, *_how_it_ran(result)), *_undo(result)),
+        facts=facts(*details, *_how_it_ran(result), *_undo(result)),
     )
 
 
@@ -117,16 +115,14 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
         kind="Changes",
         title=title if landed else f"no changes to {ref(result.branch, result.version)}",
         headline=(*changed_rows(result), _seconds(result.duration)),
-        facts=(
-            *facts(
-                ("changes", f"{base} → {ref(*result.theirs)}"),
-                ("method", result.how if landed else ""),
-                ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
-                _cells(result),
-                *_columns(result),
-                ("read version", ref(result.branch, result.read_version) if landed else ""),
-                ("attempts", _attempts(result.attempts)),
-            ),
+        facts=facts(
+            ("changes", f"{base} → {ref(*result.theirs)}"),
+            ("method", result.how if landed else ""),
+            ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
+            _cells(result),
+            *_columns(result),
+            ("read version", ref(result.branch, result.read_version) if landed else ""),
+            ("attempts", _attempts(result.attempts)),
             *(_undo(result) if landed else ()),
         ),
     )
@@ -173,15 +169,13 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
             f"{count(plan.num_deleted_rows)} to delete",
             plural(number, "conflict"),
         ),
-        facts=(
-            *facts(
-                *((name, ref(*end)) for name, end in ends),
-                ("merge base", _base(plan.base)),
-                ("conflicts", listing(clashes, NAMES)),
-                _column_conflicts(plan.conflicts),
-                _cells(plan),
-                *_columns(plan),
-            ),
+        facts=facts(
+            *((name, ref(*end)) for name, end in ends),
+            ("merge base", _base(plan.base)),
+            ("conflicts", listing(clashes, NAMES)),
+            _column_conflicts(plan.conflicts),
+            _cells(plan),
+            *_columns(plan),
             Fact("next", f"plan.{'interactive' if number else 'apply'}()", code=True),
         ),
     )
@@ -213,12 +207,10 @@ def comparison_card(found: BranchComparison, _now: datetime) -> Card:
         kind="Branches",
         title=" compared with ".join(clean(name) for name, _ in (found.theirs, found.ours)),
         headline=(f"{count(found.ahead)} ahead", f"{count(found.behind)} behind"),
-        facts=(
-            *facts(
-                *((name, ref(*end)) for name, end in ends),
-                ("merge", way if found.ahead else "nothing to do"),
-                ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
-            ),
+        facts=facts(
+            *((name, ref(*end)) for name, end in ends),
+            ("merge", way if found.ahead else "nothing to do"),
+            ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
             Fact("next", ", ".join(f"comparison.{name}" for name in diffs), code=True),
         ),
     )
@@ -231,12 +223,10 @@ def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
         kind="Conflicts",
         title=plural(len(conflicts), "conflicting row"),
         headline=tuple(f"{count(n)} {kind}" for kind, n in conflicts.counts.items()),
-        facts=(
-            *facts(
-                *((name, ref(*end)) for name, end in ends),
-                _column_conflicts(conflicts),
-                ("matched by", listing(map(clean, conflicts.key), NAMES)),
-            ),
+        facts=facts(
+            *((name, ref(*end)) for name, end in ends),
+            _column_conflicts(conflicts),
+            ("matched by", listing(map(clean, conflicts.key), NAMES)),
             Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
         ),
     )
@@ -303,12 +293,10 @@ def cleanup_plan_card(result: CleanupExplanation, _now: datetime) -> Card:
         kind="Cleanup plan",
         title=f"{plural(stats.old_versions, 'old version')} to remove",
         headline=(size(stats.bytes_removed), f"planned at version {result.read_version}"),
-        facts=(
+        facts=facts(
             *_cleaned(stats),
-            *facts(
-                ("kept for", listing(branches, NAMES)),
-                ("note", listing(result.warnings, NAMES)),
-            ),
+            ("kept for", listing(branches, NAMES)),
+            ("note", listing(result.warnings, NAMES)),
         ),
     )
 
@@ -377,8 +365,9 @@ def sql_card(result: SqlResult, _now: datetime) -> Card:
             plural(len(result.schema), "column"),
             f"engine: {ENGINES.get(result.engine, result.engine)}",
         ),
-        facts=(
-            *facts(("reason", clean(result.why)), *map(_read, result.reads)),
+        facts=facts(
+            ("reason", clean(result.why)),
+            *map(_read, result.reads),
             Fact("next", ".to_table(), .to_pandas(), .to_spark()", code=True),
         ),
         tables=() if rows is None else (_rows(rows, result.num_rows),),

@@ -128,18 +128,16 @@ def column_card(column: DatasetColumn, _now: datetime) -> Card:
             *([f"key {key}"] if key else []),
             _size(column.storage),
         ),
-        facts=(
-            *facts(
-                ("encoding", listing(column.storage.encodings, NAMES)),
-                ("files read", _files_read(column.storage)),
-                ("field", f"id {count(column.field_id)}"),
-                ("indices", listing((_index(one, rows) for one in column.indices), NAMES)),
-                (
-                    "constraints",
-                    listing((f"{c.name}: {c.condition}" for c in column.constraints), NAMES),
-                ),
-                ("metadata", listing(_metadata(column), NAMES)),
+        facts=facts(
+            ("encoding", listing(column.storage.encodings, NAMES)),
+            ("files read", _files_read(column.storage)),
+            ("field", f"id {count(column.field_id)}"),
+            ("indices", listing((_index(one, rows) for one in column.indices), NAMES)),
+            (
+                "constraints",
+                listing((f"{c.name}: {c.condition}" for c in column.constraints), NAMES),
             ),
+            ("metadata", listing(_metadata(column), NAMES)),
             Fact("values", ".statistics()", code=True),
         ),
     )

@@ -129,15 +129,13 @@ def version_card(version: Version, now: datetime) -> Card:
             data_size(version),
             when_and_age(version.timestamp, now),
         ),
-        facts=(
-            *facts(
-                ("message", clean(version.message or "")),
-                ("writer", clean(version.writer or "")),
-                ("origin", origin(version)),
-                ("read version", count(parent) if parent else ""),
-                ("columns", count(version.num_columns)),
-                ("fragments", fragments(version)),
-            ),
+        facts=facts(
+            ("message", clean(version.message or "")),
+            ("writer", clean(version.writer or "")),
+            ("origin", origin(version)),
+            ("read version", count(parent) if parent else ""),
+            ("columns", count(version.num_columns)),
+            ("fragments", fragments(version)),
             Fact("open", line, code=True),
             Fact("restore", f"{line}.restore()", code=True),
         ),

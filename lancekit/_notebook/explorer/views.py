@@ -165,7 +165,7 @@ def view_of_page(state: ExplorerState, found: Page | Reads | None) -> Card | Non
         kind="Rows",
         title="not read yet",
         headline=("all rows must be read",),
-        facts=(*read_facts(found), *facts(("next", "press read"))),
+        facts=facts(*read_facts(found), ("next", "press read")),
     )
 
 
