@@ -428,11 +428,11 @@ class Versions(Handle):
             A file that the version needs is missing.
         """
         from lancekit._commit.clock import Clock
-        from lancekit._operations.maintenance.deepen import copy_line
+        from lancekit._operations.maintenance.deepen import copy_version
 
         _refuse_kwargs("deep_clone", kwargs)
         source = resolve(self._location, parse_reference(reference, self._location))
-        clone = copy_line(source, target_path, storage_options, Clock())
+        clone = copy_version(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
 

@@ -168,7 +168,13 @@ def bisect_versions(
         good = _oldest(location, numbers, bad)
     least = good.version if sweep else good.version + 1
     if good.location != location or bad.version < least:
-        raise _not_before(good, bad)
+        raise InvalidArgumentError(
+            f"The good version {good.version} of {good.location.name} does not come before the "
+            f"bad {bad.called}.",
+            hint="Both versions must be on one branch, the good one older.",
+            good=good.reference,
+            bad=bad.reference,
+        )
     ends = (good.version, bad.version)
     wanted = sorted({*ends, *(number for number in numbers if ends[0] < number < ends[1])})
     evaluator = _Evaluator(condition, location, {good.version: good, bad.version: bad})
@@ -259,16 +265,6 @@ def _oldest(location: BranchLocation, numbers: Sequence[int], bad: Snapshot) -> 
         except LancekitError:  # removed meanwhile, or damaged
             continue
     return bad
-
-
-def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"The good version {good.version} of {good.location.name} does not come before the bad "
-        f"{bad.called}.",
-        hint="Both versions must be on one branch, the good one older.",
-        good=good.reference,
-        bad=bad.reference,
-    )
 
 
 def _flip(

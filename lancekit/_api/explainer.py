@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from lancekit._api._handle import Handle
@@ -320,18 +321,6 @@ def _optimize_indices(ds: Handle, given: Arguments) -> Explanation:
     return explain_optimize_indices(ds._snapshot, optimize_request(**{"kwargs": {}, **given}))
 
 
-def _branch(ds: Handle, given: Arguments) -> Explanation:
-    return _fork(ds, given, "create_branch", _SHARED)
-
-
-def _shallow_clone(ds: Handle, given: Arguments) -> Explanation:
-    return _fork(ds, given, "shallow_clone", _SHARED)
-
-
-def _deep_clone(ds: Handle, given: Arguments) -> Explanation:
-    return _fork(ds, given, "deep_clone", _COPIED)
-
-
 #: the function that plans each operation, by method name
 _EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExplanation]] = {
     **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
@@ -353,7 +342,7 @@ _EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExpl
     "validate": _validate,
     "merge_mem_wal": _merge_mem_wal,
     "restore": _restore,
-    "create_branch": _branch,
-    "shallow_clone": _shallow_clone,
-    "deep_clone": _deep_clone,
+    "create_branch": partial(_fork, operation="create_branch", note=_SHARED),
+    "shallow_clone": partial(_fork, operation="shallow_clone", note=_SHARED),
+    "deep_clone": partial(_fork, operation="deep_clone", note=_COPIED),
 }

@@ -258,7 +258,7 @@ def _is_copied(copy: Copy, found: ObjectInfo | None, now: float, version: int) -
 # ---- deep clones: copy all files of a version, and write the manifest last
 
 
-def copy_line(
+def copy_version(
     source: Snapshot,
     target: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
