@@ -38,8 +38,7 @@ def links_quickly() -> bool:
 
 def total_memory() -> int:
     """Return the bytes of memory of this machine, or of its container."""
-    total = _physical_memory()
-    return min([total, *_limits_of_groups()])
+    return min([_physical_memory(), *_limits_of_groups()])
 
 
 def _physical_memory() -> int:

@@ -381,8 +381,7 @@ class Settings(Handle):
         from lancekit._format.operations import UpdateConfig
         from lancekit._operations.settings import field_updates as _by_id
 
-        schema = self._snapshot.manifest.schema
-        updates = _by_id(schema, field_updates, replace=replace)
+        updates = _by_id(self._snapshot.manifest.schema, field_updates, replace=replace)
         self._configure(UpdateConfig(field_metadata_updates=updates))
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:

@@ -303,8 +303,7 @@ class Duplicates(Displayed):
             return scan_of(self._snapshot, options).to_table()
         selected = f"_rowid IN ({', '.join(map(str, ids))})"
         options = ScanArguments(filter=selected, with_row_id=True)
-        rows = scan_of(self._snapshot, options).to_table()
-        return _by_key(rows, self.on)
+        return _by_key(scan_of(self._snapshot, options).to_table(), self.on)
 
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame, as in `to_table`."""

@@ -185,8 +185,7 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
     """
     try:
         fields = [_parsed(field) for field in schema_json["fields"]]
-        schema = pa.schema(fields, schema_json.get("metadata"))
-        return resolved_schema(schema)
+        return resolved_schema(pa.schema(fields, schema_json.get("metadata")))
     except NOT_SUCH as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidArgumentError(

@@ -239,8 +239,7 @@ class LsmScanner(Displayed):
         return work(self._scan(of))
 
     def _scan(self, of: ReadSet) -> Scan:
-        columns = with_keys(self._columns, of)
-        scan = planned(of.base, self._arguments.but(columns=columns))
+        scan = planned(of.base, self._arguments.but(columns=with_keys(self._columns, of)))
         if self._with_generation:
             if GENERATION.name in scan.request.schema.names:
                 raise InvalidArgumentError(

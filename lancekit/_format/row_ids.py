@@ -97,7 +97,6 @@ class _Ranges:
 
     @cached_property
     def _ends(self) -> Offsets:
-        """End position of each range."""
         return np.cumsum(self.stops - self.starts, dtype=np.int64)
 
     @property

@@ -300,7 +300,6 @@ class _HasKey:
         return flags_of(may) & flags_of(may.is_valid())
 
     def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
-        """Return for each row whether it has the key."""
         rows, found = self.keys.find(0, columns[0])
         codes = np.full(len(columns[0]), -1)
         codes[rows] = found

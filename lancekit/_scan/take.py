@@ -83,8 +83,7 @@ def take_rows(
         names = column_names(columns)
         schema = _narrowed(schema, list(dict.fromkeys(names)), _holding(sources, ends, positions))
         outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, names))))
-        found = _take(sources, ends, outputs, positions, schema)
-        return _with_repeats(found, names)
+        return _with_repeats(_take(sources, ends, outputs, positions, schema), names)
     return _take(sources, ends, outputs, positions, schema)
 
 

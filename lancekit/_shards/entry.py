@@ -120,8 +120,7 @@ def count_entry_rows(shard: Shard, number: int) -> int:
     Raises FileNotFoundError: the position has no entry.
     Raises CorruptFileError: the entry cannot be decoded, or is cut off.
     """
-    name = entry_name(number)
-    known = shard.store.identity(name)
+    known = shard.store.identity(entry_name(number))
     return remembered(
         "logs",
         None if known is None else (known, "rows"),

@@ -98,8 +98,7 @@ def _keys(
 ) -> DataFrame:
     """Return the dataset's keys, with their rows' addresses and the numbers of their parts."""
     schema = tasks[0].source.schema
-    kind = column_field(schema, left_on).type
-    keys = key_wire(pa.schema([("k0", kind)]))
+    keys = key_wire(pa.schema([("k0", column_field(schema, left_on).type)]))
     outputs = plan_columns(schema, list(dict.fromkeys([left_on, "_rowaddr"])))
     out = pa.schema([("k0", keys.types[0]), (ADDRESS, pa.int64()), (_PIECE, pa.int32())])
 

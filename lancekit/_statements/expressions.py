@@ -53,8 +53,7 @@ def compile_expression(tree: exp.Expression, scope: Scope) -> Expr:
     if rule is None:
         what, hint = _REFUSED.get(type(tree), (_shown(tree), ""))
         raise scope.text.fail(tree, f"{what} is not supported:", hint)
-    handled = _MORE.get(type(tree), ())
-    scope.text.only(tree, "this", "expression", "expressions", *handled)
+    scope.text.only(tree, "this", "expression", "expressions", *_MORE.get(type(tree), ()))
     return replace(rule(tree, scope), place=start_of(tree))
 
 

@@ -128,8 +128,7 @@ def _as(value: object, kind: pa.DataType) -> object:
 
 
 def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
-    digits = value.as_tuple()
-    scale = max(-int(digits.exponent), 0)
+    scale = max(-int(value.as_tuple().exponent), 0)
     precision, most = decimal_size(kind)
     fits = scale <= most and value.adjusted() < precision - most
     return value if fits or value.is_zero() else None

@@ -83,8 +83,7 @@ def _select(tree: exp.Expression, scope: Scope) -> Select:
     first, joins = _compile_joins(tree, scope)
     where = tree.args.get("where")
     conditions = () if where is None else conjuncts(condition(where.this, scope, "WHERE"))
-    many = replace(scope, aggregates=True, windows=True)
-    outputs = tuple(_outputs(tree, many))
+    outputs = tuple(_outputs(tree, replace(scope, aggregates=True, windows=True)))
     aliases = {output.name: output.expr for output in reversed(outputs)}
     group = _group(tree, replace(scope, aliases=aliases), outputs)
     inner = replace(scope, aliases=aliases, aggregates=True)

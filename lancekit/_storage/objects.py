@@ -352,8 +352,7 @@ class ObstoreStore:
         """Return the first names in ``folder``: object stores list in order, a page per request."""
         prefix = self._prefix_of(folder)
         with translated("list", self._uri_of(folder)):
-            listing = obstore.list(self._client, prefix, chunk_size=PAGE_NAMES)
-            chunk = next(listing, ())
+            chunk = next(obstore.list(self._client, prefix, chunk_size=PAGE_NAMES), ())
         below = ((entry["path"][len(prefix) :], entry["e_tag"]) for entry in chunk)
         marks = {name: mark for name, mark in below if "/" not in name}
         return Listing(list(marks), len(chunk) < PAGE_NAMES, marks)

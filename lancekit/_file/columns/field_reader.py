@@ -127,7 +127,6 @@ class _Column:
 
     @property
     def encoded_bytes(self) -> int:
-        """Encoded bytes of all pages."""
         return sum(run.encoded_bytes for run in self.runs)
 
 
@@ -210,8 +209,7 @@ class _Leaf:
 
     def _read(self, place: int, rows: Rows) -> pa.Array:
         """Decode rows of one run of pages."""
-        column = self._column
-        run = column.runs[place]
+        run = self._column.runs[place]
         pages, first = run.pages, run.first.page.index
         if len(pages) == 1:
             return self._decode(place, pages, rows, run.encoded_bytes)

@@ -142,5 +142,4 @@ def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, No
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the thread pool of this process; the parent's threads do not survive a fork."""
     del process
-    threads = decoding_threads()
-    return ThreadPoolExecutor(threads, thread_name_prefix="lancekit-file")
+    return ThreadPoolExecutor(decoding_threads(), thread_name_prefix="lancekit-file")

@@ -145,7 +145,6 @@ class _Entries:
     _lists_seen: int = 0
 
     def definition(self) -> Bytes | None:
-        """Return the definition levels of all entries."""
         if self.codes is None:
             return np.zeros(self.count, np.uint8) if self._stops else None
         if self._stops < 2:
@@ -182,8 +181,7 @@ class _Entries:
 
     def add_lists(self, array: pa.Array) -> pa.Array:
         """Add a level of lists; return the items of lists that are not under nulls."""
-        offsets = list_offsets(array)
-        lengths = np.diff(offsets)
+        lengths = np.diff(list_offsets(array))
         alive = None if self.codes is None else self._codes_of_slots() == 0
         null = null_flags(array)
         if null is not None and alive is not None:

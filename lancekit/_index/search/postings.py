@@ -30,8 +30,7 @@ _MOST_KEYS = 1 << 14
 
 def search_bitmap(segment: Segment, condition: ColumnCondition, *, always: bool) -> Rows | None:
     """Return the rows of a segment that match a condition, as `btree.search` does."""
-    keys = load_bitmap(segment)
-    matching = np.flatnonzero(condition.matches(keys))
+    matching = np.flatnonzero(condition.matches(load_bitmap(segment)))
     if not always and len(matching) > _MOST_KEYS:
         return None
     return union(rows_at(segment.file(_BITMAP_FILE), matching))
@@ -87,8 +86,7 @@ def search_labels(segment: Segment, condition: ColumnCondition, *, always: bool)
     del always
     if not condition.items:
         return None
-    keys = load_labels(segment)
-    lists = _one_each(keys, condition.type)
+    lists = _one_each(load_labels(segment), condition.type)
     file = segment.file(_BITMAP_FILE)
     found = (union(rows_at(file, np.flatnonzero(matches(lists)))) for matches in condition.items)
     return reduce(common, found)

@@ -165,8 +165,7 @@ def _promote(reader: Reader, change: Change) -> Plan:
             f"Only a branch's newest version, {newest}, can be promoted, got version {version}.",
             hint="Select the newest version, or create a branch here and promote it.",
         )
-    branches = reader.handle(change.place).branches
-    plan = branches.merge(source, change.name, dry_run=True)
+    plan = reader.handle(change.place).branches.merge(source, change.name, dry_run=True)
     return Plan(
         card=plan,
         code=f"ds.branches.merge({code(source)}, {code(change.name)})",

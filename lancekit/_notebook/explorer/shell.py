@@ -120,7 +120,6 @@ class Shell:
         self._observe(self.tag, self._go)
 
     def _build_views(self) -> None:
-        """Build the controls of the views."""
         self.views = w.ToggleButtons(
             options=[(text, view) for text, view, _ in _VIEWS],
             tooltips=[about for _, _, about in _VIEWS],

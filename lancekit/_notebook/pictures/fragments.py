@@ -72,8 +72,7 @@ class _Map:
 
 def fragments_picture(ds: LanceDataset, *, ax: Axes | None = None) -> Picture:
     """Return the map of the fragments of a handle's version; it reads only the manifest."""
-    snapshot = ds._snapshot
-    found = _map(snapshot)
+    found = _map(ds._snapshot)
     title = f"Fragments of {place_of(ds).name}, {ref(ds.branch, ds.version)}"
     strips = [found.compaction, *found.cover, *found.layout]
     one = ax is not None and not several(ax)

@@ -138,7 +138,6 @@ def plan_upkeep(snapshot: Snapshot, request: OptimizeRequest) -> list[IndexUpkee
 
 
 def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
-    """Return the names of the requested indices."""
     if request.names is None:
         ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
         return sorted(ours)

@@ -237,7 +237,6 @@ def _shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, object]]:
 
 
 def _parsed_fragments(values: Iterable[Any]) -> tuple[Fragment, ...]:
-    """Return fragments from JSON values."""
     return tuple(map(Fragment.from_dict, values))
 
 

@@ -247,7 +247,6 @@ class _AllRows(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """The number of rows."""
         return sum(batch.num_rows for batch in self.batches)
 
 

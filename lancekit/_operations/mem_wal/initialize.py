@@ -181,8 +181,7 @@ def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:
         index_details=encode_details(details),
     )
     operation = CreateIndex(new_indices=(entry,))
-    pending = Pending(operation=operation, doing="initialize_mem_wal")
-    return commit(snapshot, pending)
+    return commit(snapshot, Pending(operation=operation, doing="initialize_mem_wal"))
 
 
 def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:

@@ -273,8 +273,7 @@ def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
     few = len(members) < _FEW_MEMBERS
     if span > most and not few:
         return pc.is_in(left, value_set=right)
-    found = np.isin(numbers, members, kind=None if few else "table")
-    return booleans_of(found)
+    return booleans_of(np.isin(numbers, members, kind=None if few else "table"))
 
 
 def _common_type(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:

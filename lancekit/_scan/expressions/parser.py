@@ -260,8 +260,7 @@ class _Parser:
 
     def cast(self, left: Syntax, _key: str) -> Syntax:
         """Parse the type after ``::``."""
-        kind = self.type_name()
-        return self.made("CAST", left.start, left, value=kind)
+        return self.made("CAST", left.start, left, value=self.type_name())
 
     def field(self, left: Syntax, _key: str) -> Syntax:
         """Parse the name of a field."""
@@ -366,8 +365,7 @@ class _Parser:
 
     def negation(self) -> Syntax:
         """Parse ``NOT`` and its condition."""
-        start = self.advance().start
-        return self.made("NOT", start, self.expression(_NOT))
+        return self.made("NOT", self.advance().start, self.expression(_NOT))
 
     def constant(self) -> Syntax:
         """Parse TRUE, FALSE or NULL."""

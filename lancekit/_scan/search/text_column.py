@@ -158,8 +158,7 @@ class TextColumn:
         for stored, statistics in ((self._stored, known), (self._of_tables, of_all)):
             for partition, address_map in stored:
                 found = search(partition, words, statistics)
-                here = _Located(partition, address_map, holds)
-                parts.append(here.best(found, most))
+                parts.append(_Located(partition, address_map, holds).best(found, most))
         if self._uncovered:
             found = _qualifying(self._fresh, search(self._fresh, words, of_all), holds)
             parts.append(Scored.of(self._fresh.rows[found.docs], found.scores))

@@ -106,7 +106,6 @@ class _Searched:
     parts: list[Neighbours] = field(default_factory=list)
 
     def ids(self) -> Numbers:
-        """Return the ids of all rows."""
         return np.concatenate([np.empty(0, np.uint64), *(part.ids for part in self.parts)])
 
     def distances(self) -> tuple[Distances, float]:

@@ -88,8 +88,7 @@ class _Classic:
                 state[0] = _tasks(tracker, name)
 
         # An interrupt during a call would leave its response to the thread's next call.
-        thread = threading.Thread(target=_quietly(poll), daemon=True)
-        thread.start()
+        threading.Thread(target=_quietly(poll), daemon=True).start()
         try:
             yield lambda: state[0]
         finally:

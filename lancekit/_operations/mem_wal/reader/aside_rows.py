@@ -180,7 +180,6 @@ class _HasKey:
     keys: Newest
 
     def __call__(self, *columns: pa.Array) -> pa.BooleanArray:
-        """Return for each row whether it has one of the keys."""
         found = np.zeros(len(columns[0]), bool)
         found[self.keys.find(columns)[0]] = True
         return booleans_of(found)

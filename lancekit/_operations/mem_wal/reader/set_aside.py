@@ -89,7 +89,6 @@ def _fact(judged: JudgedRows, name: str) -> pa.Array:
 
 
 def _files(judged: JudgedRows) -> list[AsideFile]:
-    """Return the file of each row."""
     aside = judged.aside
     return [aside.files[place] for place in aside.file.tolist()]
 

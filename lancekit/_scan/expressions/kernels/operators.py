@@ -314,8 +314,7 @@ def modulo(left: Value, right: Value) -> Value:
             divisor = right.as_py()
             if divisor is not None and divisor > 0:
                 return _rest_of_all(left, divisor)
-        whole = pc.multiply(pc.divide_checked(left, right), right)
-        return pc.subtract(left, whole)
+        return pc.subtract(left, pc.multiply(pc.divide_checked(left, right), right))
     with np.errstate(invalid="ignore"):
         rest = np.fmod(_numpy(left), _numpy(right))
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
