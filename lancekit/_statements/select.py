@@ -356,7 +356,8 @@ class SqlResult(Displayed):
         """Return the rows as a Spark DataFrame; send the rows of a local result to Spark."""
         if self.frame is not None:
             return self.frame
-        return spark_engine().source(self.table, None).frame
+        frame = spark_engine().source(self.table, None).frame
+        return frame.toDF(*self.schema.names)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_table().__arrow_c_stream__(requested_schema)

@@ -250,3 +250,14 @@ def test_blobs_are_their_bytes_here(tmp_path: Path, second: bool) -> None:
 def test_blobs_are_their_bytes_on_spark(spark: object, tmp_path: Path) -> None:
     with lk.options(engine="spark"):
         _blobs_are_their_bytes(tmp_path / "t", second=True)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_result_on_spark_has_its_names(spark: object, engine: str) -> None:
+    text = "SELECT id, 1 + id AS `x y`, 'a' AS q FROM r WHERE id < 2"
+    with lk.options(engine=engine):
+        frame = lk.sql(text, r=pa.table({"id": [1, 2]})).to_spark()
+    assert [tuple(row.asDict().items()) for row in frame.collect()] == [
+        (("id", 1), ("x y", 2), ("q", "a"))
+    ]
