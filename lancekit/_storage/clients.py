@@ -122,18 +122,18 @@ def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> tuple[ObjectSt
 def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     config = {name: value for name, value in options if name not in RETRY_OPTIONS}
     client = {name: config.pop(name) for name in CLIENT_OPTIONS & config.keys()}
+    more: dict[str, object] = {}
+    if split(uri).scheme in _S3:
+        given = config
+        config, more = _with_profile(given)
+        if "endpoint" not in given and config.get("endpoint", "").startswith("http:"):
+            client.setdefault("allow_http", "true")
     try:
         retry = {
             RETRY_OPTIONS[name][0]: RETRY_OPTIONS[name][1](value)
             for name, value in options
             if name in RETRY_OPTIONS
         }
-        more: dict[str, object] = {}
-        if split(uri).scheme in _S3:
-            given = config
-            config, more = _with_profile(given)
-            if "endpoint" not in given and config.get("endpoint", "").startswith("http:"):
-                client.setdefault("allow_http", "true")
         # obstore decides which of the user's options a store has
         return from_url(  # type: ignore[call-overload, no-any-return]
             uri, config=config, client_options=client, retry_config=retry or None, **more
