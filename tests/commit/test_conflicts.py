@@ -38,7 +38,7 @@ from lancekit._format.operation_parts import (
 )
 from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import Transaction
-from tests.support.rule_pages import text_of_rules
+from tests.support.rule_pages import RULE_PAGES
 
 SCHEMA = LanceSchema.from_arrow(pa.schema([("k", pa.int64()), ("v", pa.string())]))
 LANDS, REBASED, RETRY, NEVER = Outcome
@@ -130,7 +130,7 @@ def test_whatever_does_not_land_unchanged_says_why() -> None:
 
 def test_the_page_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs/reference/conflict-rules.md"
-    assert page.read_text() == text_of_rules(page.name)
+    assert page.read_text() == RULE_PAGES[page.name]()
 
 
 # ---- cells that pylance cannot try

@@ -19,7 +19,7 @@ import lancekit as lk
 from lancekit._pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast
 from lancekit._pipeline.casts.rules import BLOB_STRUCT, RULES, find_rule
 from lancekit.errors import SchemaMismatchError
-from tests.support.rule_pages import text_of_rules
+from tests.support.rule_pages import RULE_PAGES
 
 UTC = pa.timestamp("us", "UTC")
 NOON = dt.datetime(2020, 1, 1, 12)
@@ -517,7 +517,7 @@ def test_categories_that_a_table_knows_of_a_polars_frame_are_not_handed_out(tmp_
 
 def test_the_page_of_casts_is_up_to_date():
     page = Path(__file__).parents[2] / "docs/reference/casts.md"
-    assert page.read_text() == text_of_rules(page.name)
+    assert page.read_text() == RULE_PAGES[page.name]()
 
 
 #: a value of each type, by the type

@@ -53,12 +53,12 @@ writer that uses pylance, because it could have written every version that lands
 """
 
 _KEYS = """\
-[Key filters](key-filters.md) describes how merges detect each other's keys.
+[Key filters](../key-filters.md) describes how merges detect each other's keys.
 """
 
 
 def document() -> str:
-    """Return `docs/conflicts.md`."""
+    """Return `docs/reference/conflict-rules.md`."""
     letters = _letters()
     heads = [f"{kind.__name__}{_mark(kind)}" for kind in ops.OPERATIONS]
     outcomes = (

@@ -1,7 +1,7 @@
 """The table of conflict rules, for an operation and another committed since its read version.
 
 `RULES[mine][theirs]` is a pure function over both operations; `verdict` has its results.
-The page `docs/conflicts.md` is generated from this table (`document`).
+The page `docs/reference/conflict-rules.md` is generated from this table (`document`).
 
 See docs/format/operations.md, 3.
 """

@@ -122,7 +122,7 @@ because no release could read them. Cast such a column to the type of the values
 
 Keys of 8 or 16 bits must distinguish all values of a data file. If the incoming rows have more
 categories, unused values are dropped, and rows with further values go to another file. The same
-holds for a [write-ahead log](mem-wal.md). A new column belongs to all rows of a fragment, and
+holds for a [write-ahead log](../mem-wal.md). A new column belongs to all rows of a fragment, and
 the list of a single row to one file: there, too many values are an error.
 
 ## The index of a pandas frame
@@ -135,7 +135,7 @@ one level. They are kept if the dataset or `schema=` has the column. A frame's `
 
 
 def document() -> str:
-    """Render the table of casts: the text of ``docs/casts.md``."""
+    """Render the table of casts: the text of ``docs/reference/casts.md``."""
     rows = [f"| {rule.source} | {rule.target} | {rule.condition} |\n" for rule in RULES]
     python = [f"| {values} | {kinds} |\n" for values, kinds in _PYTHON]
     casts = [_row(rule) for rule in CASTS]
