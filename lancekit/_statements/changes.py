@@ -29,7 +29,7 @@ from lancekit._statements.computed import (
 from lancekit._statements.correlated import check_condition, check_value
 from lancekit._statements.dialect import spelled_tree
 from lancekit._statements.expressions import compile_expression, condition
-from lancekit._statements.filter_syntax import ColumnPath, NotFilterError
+from lancekit._statements.filter_syntax import ColumnPath, NotFilterError, column_path
 from lancekit._statements.literals import is_constant, retyped, type_of, widened
 from lancekit._statements.queries import compile_query, conjuncts
 from lancekit._statements.relations import handle_of, rows_of, version_of
@@ -138,15 +138,8 @@ def _run_details(done: MergeResult) -> dict[str, Any]:
 
 def path_in(seen: Seen) -> ColumnPath:
     """Return a function that gives the path of a target's column."""
-
-    def path(expr: Expr) -> tuple[str, ...]:
-        leaf: Leaf = seen.relation  # type: ignore[assignment]
-        names = {at: name for name, at in leaf.used.items()}
-        if names[expr.value[1]] in leaf.table.json_columns:
-            raise NotFilterError(expr)
-        return (names[expr.value[1]],)
-
-    return path
+    leaf: Leaf = seen.relation  # type: ignore[assignment]
+    return column_path(leaf)
 
 
 def own_column(tree: exp.Expression, seen: Seen, scope: Scope) -> Column:

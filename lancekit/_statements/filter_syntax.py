@@ -24,6 +24,7 @@ from lancekit._statements.correlated import is_grouped
 from lancekit._statements.emit import filled
 from lancekit._statements.functions import FUNCTIONS, OPERATORS
 from lancekit._statements.literals import spelled
+from lancekit._statements.tables import json_columns
 from lancekit._statements.tree import Expr, Leaf, Query, Select, family
 from lancekit.errors import LancekitError
 
@@ -215,17 +216,24 @@ def _leaves(select: Select) -> Sequence[Leaf]:
     ]
 
 
-def _filter(condition: Expr, leaf: Leaf) -> Unbound | None:
-    names = {at: name for name, at in leaf.used.items()}
-    handle, json = leaf.table.handle, leaf.table.json_columns
+def column_path(leaf: Leaf) -> ColumnPath:
+    """Return a function that gives the path of a table's column; JSON columns have no filters."""
+    handle = leaf.table.handle
+    json = {} if handle is None else json_columns(handle)
 
-    def column(expr: Expr) -> tuple[str, ...]:
+    def path(expr: Expr) -> tuple[str, ...]:
+        names = {at: name for name, at in leaf.used.items()}
         if names[expr.value[1]] in json:
             raise NotFilterError(expr)
         return (names[expr.value[1]],)
 
+    return path
+
+
+def _filter(condition: Expr, leaf: Leaf) -> Unbound | None:
+    handle = leaf.table.handle
     try:
-        found = unbound(condition, column)
+        found = unbound(condition, column_path(leaf))
         if handle is not None:
             Predicate.parse(found, handle._snapshot.manifest.schema.to_arrow())
     except (NotFilterError, LancekitError):

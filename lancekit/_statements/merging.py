@@ -33,7 +33,7 @@ from lancekit._statements.functions import BOOL
 from lancekit._statements.queries import relation_of
 from lancekit._statements.scope import Scope, Seen
 from lancekit._statements.select import run_query
-from lancekit._statements.tables import Table
+from lancekit._statements.tables import json_columns
 from lancekit._statements.tree import BIGINT, Expr, Join, JoinKind, Output, Select
 
 _NAMES: Mapping[_Side, str] = {
@@ -407,7 +407,7 @@ def _when(clause: _Clause, found: _Merge, column: ColumnPath) -> Unbound | None:
 
 def _both_sides(found: _Merge, outputs: Mapping[str, Expr]) -> ColumnPath:
     """Return a function that gives the path of a column in ``source`` or ``target``."""
-    own, json = path_in(found.target), Table.of("", found.handle).json_columns
+    own, json = path_in(found.target), json_columns(found.handle)
 
     def path(expr: Expr) -> tuple[str, ...]:
         if expr.value[0] == found.target.relation.number:

@@ -167,15 +167,6 @@ class Table:
         """The handle of a dataset; ``None`` for other sources."""
         return self.source if isinstance(self.source, LanceDataset) else None
 
-    @property
-    def json_columns(self) -> set[str]:
-        """The dataset's columns that hold JSON, which filters see as stored, not as text."""
-        if self.handle is None:
-            return set()
-        stored = self.handle._snapshot.manifest.schema.to_arrow()
-        pairs = zip(stored, text_schema(stored), strict=True)
-        return {field.name for field, own in pairs if own.type != field.type}
-
     def count(self, filter: Unbound | None) -> int | None:  # noqa: A002  # as in scans
         """Count the rows that pass a filter; ``None`` for a Spark DataFrame."""
         if self.handle is None:
@@ -275,12 +266,18 @@ class Stream:
         return self.reader().__arrow_c_stream__(requested_schema)
 
 
+def json_columns(dataset: LanceDataset) -> dict[str, pa.Field]:
+    """Return the columns that hold JSON by name, with JSON as text; filters see it as stored."""
+    stored = dataset._snapshot.manifest.schema.to_arrow()
+    pairs = zip(stored, text_schema(stored), strict=True)
+    return {own.name: own for field, own in pairs if own.type != field.type}
+
+
 def with_json(rows: pa.Table, target: LanceDataset) -> pa.Table:
     """Mark text for JSON columns of a target as JSON; statements have JSON as text."""
-    for own in text_schema(target._snapshot.manifest.schema.to_arrow()):
+    for own in json_columns(target).values():
         at = rows.schema.get_field_index(own.name)
-        known = at >= 0 and rows.schema.types[at] == _kind(own).type
-        if known and own.name in Table.of("", target).json_columns:
+        if at >= 0 and rows.schema.types[at] == _kind(own).type:
             parts = [stored_values(part, own.type) for part in rows.column(at).chunks]
             rows = rows.set_column(at, own, pa.chunked_array(parts, own.type))
     return rows
