@@ -78,7 +78,7 @@ def open_store(
         )
     scheme = _scheme(text)
     if scheme == "file":
-        if os.open not in os.supports_dir_fd:
+        if not os.supports_dir_fd:
             raise StorageError(
                 f"This system cannot open files relative to a folder, as {shown(text)} requires.",
                 hint="On Windows, use the Windows Subsystem for Linux, or a table in a store.",
