@@ -62,8 +62,8 @@ class Picture:
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://picture-example")
     >>> print(ds.plot.graph())
-    1 line, 1 version of picture-example; heads first
-    ● main:1  head, this handle, create
+    1 branch, 1 version of picture-example; newest first
+    ● main:1  head, open here, create
     """
 
     alt: str

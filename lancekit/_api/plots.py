@@ -108,8 +108,8 @@ class Plots:
         >>> for x in range(2, 12):
         ...     ds.insert({"x": [x]})
         >>> print(ds.plot.graph())
-        1 line, 11 versions of plot-graph-example; heads first
-        ● main:11  head, this handle, append
+        1 branch, 11 versions of plot-graph-example; newest first
+        ● main:11  head, open here, append
         ┊ 9 versions
         ● main:1  create
         """
@@ -202,7 +202,7 @@ class Plots:
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1.0, 2.0] * 50}, "memory://plot-columns-example")
         >>> _ = ds.update({"x": "x + 1"})
-        >>> "1 column compared, drifted: x" in ds.plot.columns(1).alt
+        >>> "1 column compared, drift in x" in ds.plot.columns(1).alt
         True
         """
         rows = None if sample is None else check_count("sample", sample, least=1)
