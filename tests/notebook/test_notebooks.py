@@ -131,10 +131,15 @@ def outputs(notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.outputs, cell.source
+            printed = None
             for output in cell.outputs:
                 if output.output_type == "stream":
                     assert output.name == "stdout", output.text
-                    pairs.append((cell.source, {"text/plain": output.text}))
+                    # a busy kernel sends what a cell prints in several pieces
+                    if printed is None:
+                        printed = {"text/plain": ""}
+                        pairs.append((cell.source, printed))
+                    printed["text/plain"] += output.text
                 else:
                     assert output.output_type in {"execute_result", "display_data"}, cell.source
                     pairs.append((cell.source, output.data))
