@@ -36,7 +36,7 @@ def test_no_text_looks_for_lancekit_on_an_index(pattern: str) -> None:
 
 
 def test_pages_and_options_name_the_same_packages() -> None:
-    pages = {"kernels": ["fast"], "sql": ["sql"], "spark": ["connect", "java"]}
+    pages = {"reference/kernels": ["fast"], "sql": ["sql"], "spark": ["connect", "java"]}
     for page, extras in pages.items():
         text = (ROOT / f"docs/{page}.md").read_text()
         for extra in extras:

@@ -64,7 +64,7 @@ def test_damage_is_told_or_makes_another_map(data: bytes, whole: bool) -> None:
                 fst.get(key)
             fst_items(fst)
         except CorruptFileError as error:
-            told += "here has tokens that" in str(error)
+            told += "of its tokens" in str(error)
     assert told
     with pytest.raises(CorruptFileError, match="not a map of version 3"):
         Fst(b"\x02" + data[1:], "here")
