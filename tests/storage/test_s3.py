@@ -330,7 +330,9 @@ def test_credentials_of_a_program(s3, profiles, sent):
 
 
 def test_profiles_that_cannot_be_used(s3, profiles, monkeypatch):
-    with pytest.raises(InvalidArgumentError, match=r"^There is no AWS profile 'nosuch' in .*config or .*"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"^There is no AWS profile 'nosuch' in .*config or "
+    ):
         _put(s3, {"aws_profile": "nosuch"})
     monkeypatch.setitem(sys.modules, "boto3", None)
     monkeypatch.delitem(sys.modules, "obstore.auth.boto3", raising=False)
