@@ -193,18 +193,18 @@ def _new_fields(current: Snapshot, arrow: pa.Schema) -> LanceSchema:
     return new
 
 
-def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchema]:
+def _added(
+    current: Snapshot,
+    arrow: pa.Schema,
+    hint: str = "Choose another name, or change the values of the column with update().",
+) -> tuple[LanceSchema, LanceSchema]:
     """Return the version's schema with new columns at its end, and the new columns alone."""
     schema = current.manifest.schema
     if not len(arrow):
         raise InvalidArgumentError("No columns were given.", hint="Name one to add.")
     for name in arrow.names:
         if name in schema:
-            raise InvalidArgumentError(
-                f"Column {name!r} already exists.",
-                hint="Choose another name, or change the values of the column with update().",
-                column=name,
-            )
+            raise InvalidArgumentError(f"Column {name!r} already exists.", hint=hint, column=name)
     new = _new_fields(current, arrow)
     return replace(schema, fields=schema.fields + new.fields), LanceSchema(new.fields)
 
@@ -250,7 +250,8 @@ def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
     if not all(isinstance(part, str) for pair in given.items() for part in pair):
         raise InvalidTypeError(
             f"New columns must be a dict of names and SQL expressions, got {shown(dict(given))}.",
-            hint="Pass a dict such as {'double': 'x * 2'}.",
+            hint="Pass a dict such as {'double': 'x * 2'}, or a function itself, not in a dict: it "
+            "receives a pyarrow.RecordBatch, and returns the new columns.",
         )
     for name in given:
         check_column_name(name)
@@ -284,7 +285,8 @@ def _streamed(current: Snapshot, new: NewColumns) -> Addition:
 
 def _made(current: Snapshot, new: NewColumns) -> Addition:
     columns, arrow = function_results(current, new)
-    schema, stored = _added(current, arrow)
+    hint = "Return only the new columns from the function, without the columns that it received."
+    schema, stored = _added(current, arrow, hint)
     return Addition(
         schema=schema, stored=stored, maker=function_maker(new, columns, stored.to_arrow())
     )

@@ -111,7 +111,9 @@ def _from_batches(items: Iterable[object], expected: _Expected) -> pa.RecordBatc
     if first is None:
         if expected.schema is None:
             raise InvalidTypeError(
-                "an empty list of rows has no schema.", hint="Pass schema= with the columns."
+                "an empty list of rows has no schema.",
+                hint="Pass schema= with the columns (those of a dataset are ds.schema), or leave "
+                "the call out if there are no rows.",
             )
         return expected.schema.empty_table().to_reader()
     return pa.RecordBatchReader.from_batches(

@@ -261,7 +261,12 @@ def returned_rows(
     like: pa.Schema | None = None,
 ) -> pa.RecordBatchReader:
     """Call a user's function on a batch; raise ``InvalidTypeError`` if it returns no rows."""
-    returned = users_code().within(lambda: function(batch))
+    try:
+        returned = users_code().within(lambda: function(batch))
+    except (AttributeError, TypeError) as error:
+        if "pyarrow" in str(error):
+            error.add_note("The function receives a pyarrow.RecordBatch, not a pandas frame.")
+        raise
     try:
         return as_reader(returned, like=like)
     except InvalidTypeError as error:
@@ -271,7 +276,7 @@ def returned_rows(
         raise InvalidTypeError(
             f"The function {name} returned {what}: {error.message}",
             hint="Return the new columns as a record batch, a table, a data frame, or a dict of "
-            "columns.",
+            "columns by their names.",
             function=name,
         ) from error
 

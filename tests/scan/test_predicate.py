@@ -184,7 +184,7 @@ def test_more_than_the_reference(sql, rows):
         ),
         ("Case i WHEN 1 THEN 2 END = 1", "CASE is not part of this SQL"),
         ("s = 'open", "a quote or comment is not closed"),
-        ("  ", "the filter is empty"),
+        ("  ", "the SQL expression is empty"),
         ("i", "gives int64, not true or false"),
         ("null", "gives null"),
         ("i = 1.5", r"1.5 is not a value of the column 'i', which is int64..*CAST\(i AS double\)"),

@@ -96,9 +96,8 @@ def parse(sql: str, *, aggregates: bool = False) -> Syntax:
     ('AND', ['>', 'IN'], [2, 3])
     """
     if not sql.strip():
-        raise PredicateError(
-            "the filter is empty.", hint="Leave it out to read all rows.", sql=sql, position=0
-        )
+        hint = """Pass "true" as a filter for all rows, or "''" as a value for empty text."""
+        raise PredicateError("the SQL expression is empty.", hint=hint, sql=sql, position=0)
     if alone := _SURROGATE.search(sql):
         what = f"U+{ord(alone[0]):04X} is an unpaired surrogate, which is not valid text:"
         raise failure(sql, what, alone.start())
