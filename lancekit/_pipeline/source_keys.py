@@ -201,8 +201,8 @@ def _values(
 # ---- the errors for several rows with one key: all of their texts are here
 
 _HINT = (
-    "Choose a row for each key: merge_insert(..., dedupe='last'), or dedupe_by= with a column "
-    "whose largest value is kept."
+    "Choose a row for each key: merge_insert(..., dedupe_by=) with a column whose largest value is "
+    "kept, or dedupe='last', which Spark DataFrames lack."
 )
 
 

@@ -73,7 +73,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
         STRICT_CAST = True
         FUNCTIONS: ClassVar[dict[str, object]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, object]] = {
-            name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT")
+            name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT")
         }
         NO_PAREN_FUNCTIONS: ClassVar[dict[object, object]] = {}
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, object]] = {

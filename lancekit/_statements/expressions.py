@@ -21,6 +21,7 @@ from lancekit._statements.literals import (
     cast,
     coerce,
     constant,
+    differing_cast,
     is_constant,
     negated,
     number,
@@ -286,6 +287,10 @@ def _cast(tree: exp.Expression, scope: Scope) -> Expr:
     return cast(compile_expression(tree.this, scope), target(tree, scope), tree, scope)
 
 
+def _try_cast(tree: exp.Expression, scope: Scope) -> Expr:
+    raise differing_cast(compile_expression(tree.this, scope), target(tree, scope), tree, scope)
+
+
 # ---- functions
 
 
@@ -353,6 +358,7 @@ _MORE: Mapping[type, tuple[str, ...]] = {
     exp.Literal: ("is_string",),
     exp.Column: ("table", "db", "catalog"),
     exp.Cast: ("to",),
+    exp.TryCast: ("to", "safe"),
     exp.In: ("query",),
     exp.Between: ("low", "high"),
     exp.Like: ("negate",),
@@ -399,6 +405,7 @@ _RULES: Mapping[type, Rule] = {
     exp.ILike: _like,
     exp.Case: _case,
     exp.Cast: _cast,
+    exp.TryCast: _try_cast,
     exp.Extract: _extract,
     exp.Anonymous: _call,
     exp.Filter: _filtered,

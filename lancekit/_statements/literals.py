@@ -17,6 +17,7 @@ from sqlglot import exp
 from lancekit._format.arrow_parts import decimal_size
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, Expr, common, family
+from lancekit.errors import PredicateError
 
 _INT64 = 1 << 63
 #: the first integer beyond the widest decimal type
@@ -251,10 +252,23 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
             )
     if family(value.kind) == "null" or (family(value.kind), family(kind)) in _PAIRS:
         return Expr("cast", (value,), kind)
-    raise scope.text.fail(
+    raise differing_cast(value, kind, tree, scope)
+
+
+def differing_cast(
+    value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope
+) -> PredicateError:
+    """Return the error for a cast that differs between engines; scans can cast text."""
+    word = "TRY_CAST" if isinstance(tree, exp.TryCast) else "CAST"
+    name = tree.this.name if isinstance(tree.this, exp.Column) else "x"
+    column = {"y": f"{word}({name} AS {tree.to.sql('spark')})"}
+    return scope.text.fail(
         tree,
-        f"a cast of {value.kind} to {kind} gives different results on different engines:",
-        "Cast the column in its source, or in a data frame.",
+        f"a {word} of {value.kind} to {kind} gives different results on different engines:",
+        "Cast it in ds.update, ds.delete, or a scan whose rows can be queried: "
+        f"ds.to_table({column})."
+        if value.kind == TEXT
+        else "Cast the column in its source, or in a data frame.",
     )
 
 
@@ -286,9 +300,12 @@ def coerce(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) 
             base = _with_constant(base, arg)
     if base is None:
         shown = " and ".join(dict.fromkeys(str(arg.kind) for arg in args))
-        raise scope.text.fail(
-            tree, f"{what} cannot compare {shown}:", "Write a CAST on one side.", kinds=shown
-        )
+        hint = "Write a CAST on one side."
+        if TEXT in kinds:
+            hint = (
+                "Cast the other side to STRING, or query ds.to_table({'y': 'CAST(x AS BIGINT)'})."
+            )
+        raise scope.text.fail(tree, f"{what} cannot compare {shown}:", hint, kinds=shown)
     return [_coerced(arg, base, scope) for arg in args]
 
 

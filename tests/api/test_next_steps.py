@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -63,3 +64,43 @@ def test_a_function_of_a_pandas_frame(ds: lk.LanceDataset) -> None:
     assert failure.value.__notes__ == [
         "The function receives a pyarrow.RecordBatch, not a pandas frame."
     ]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> lk.LanceDataset:
+    return lk.write_dataset({"id": [1, 2], "x": ["10", "z"]}, tmp_path / "texts")
+
+
+def _hint(call: Callable[[], object]) -> str:
+    with pytest.raises(errors.LancekitError) as failure:
+        call()
+    return str(failure.value.hint)
+
+
+def test_text_as_numbers_in_a_filter(texts: lk.LanceDataset) -> None:
+    assert _hint(lambda: texts.count_rows("x > 9")).endswith("CAST(x AS bigint).")
+    assert _hint(lambda: texts.count_rows("CAST(x AS bigint) > 9")).startswith("TRY_CAST")
+    assert texts.count_rows("TRY_CAST(x AS bigint) > 9") == 1
+
+
+@pytest.mark.parametrize("condition", ["x > 9", "TRY_CAST(x AS BIGINT) > 9"])
+def test_text_as_numbers_in_sql(texts: lk.LanceDataset, condition: str) -> None:
+    hint = _hint(lambda: lk.sql(f"SELECT count(*) FROM t WHERE {condition}", t=texts))
+    named = hint[hint.index("ds.to_table(") :].rstrip(".")
+    rows = eval(named.replace("'CAST", "'TRY_CAST"), {"ds": texts})
+    assert lk.sql("SELECT count(*) AS n FROM t WHERE y > 9", t=rows).to_table()["n"][0].as_py() == 1
+
+
+def test_a_column_that_statements_lack(tmp_path: Path) -> None:
+    rows = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
+    flights = lk.write_dataset(rows, tmp_path / "fine")
+    hint = _hint(lambda: lk.sql("SELECT t FROM flights", flights=flights).to_table())
+    assert hint == "Leave the column out, or read it by to_table() of the dataset."
+
+
+def test_what_spark_frames_lack(ds: lk.LanceDataset) -> None:
+    merge = ds.merge_insert("id").when_matched_update_all()
+    assert "dedupe='last', which Spark DataFrames lack" in _hint(
+        lambda: merge.execute({"id": [1, 1], "x": [1, 2]})
+    )
+    assert "cast() in Spark" in _hint(lambda: merge.execute({"id": [1], "x": ["a"]}))

@@ -155,5 +155,5 @@ def test_what_statements_cannot_hold_can_be_read_here(values: pa.Array) -> None:
     ds = lk.write_dataset(pa.table({"id": [1], "x": values}), "memory://too-fine")
     with pytest.raises(UnsupportedTypeError) as caught:
         lk.sql("SELECT x FROM ds", ds=ds).to_table()
-    assert caught.value.hint == "Leave the column out, or read it with ds.to_table()."
+    assert caught.value.hint == "Leave the column out, or read it by to_table() of the dataset."
     assert ds.to_table(["x"])["x"].combine_chunks() == values

@@ -68,7 +68,8 @@ def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
         # Arrow's cast would read the 36 characters as the 16 bytes
         made = "pa.array([text and uuid.UUID(text).bytes for text in column.to_pylist()])"
         return f"Convert {field.name!r} to bytes first: {made}."
-    return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
+    arrow = f"column.cast({_spelled(field, whose)}) in Arrow"
+    return f"Cast {field.name!r} to {target} first: {arrow}, astype() in pandas, cast() in Spark."
 
 
 def _untyped(

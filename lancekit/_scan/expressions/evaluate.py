@@ -87,7 +87,9 @@ def value_of(expr: Expr, rows: Rows) -> Value:
         raise failure(text, f"{error}.", position) from error
     except FAILURES as error:
         message = f"{text[:60]!r} cannot be computed: {reason(error)}."
-        raise failure(text, message, position) from error
+        is_cast = isinstance(expr, Call) and expr.function == "CAST"
+        hint = "TRY_CAST returns null for such a value." if is_cast else ""
+        raise failure(text, message, position, hint) from error
 
 
 def _by_itself(expr: Expr, rows: Rows) -> Value:

@@ -233,7 +233,7 @@ def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
     number = family(natural(value).type) == "number"
     hint = (
         f"To compare with such a number: CAST({column} AS {wider})."
-        if number and pt.is_integer(kind) and abs(value) <= _INT64_MAX
+        if number and (pt.is_integer(kind) or family(kind) == "text") and abs(value) <= _INT64_MAX
         else ""
     )
     raise PredicateError(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 38
 _LEAVE_OUT = "Leave the column out, or work in this process: options(engine='local')."
 #: for rows that are read: statements see them alike on Spark and in this process
-READ_IT = "Leave the column out, or read it with ds.to_table()."
+READ_IT = "Leave the column out, or read it by to_table() of the dataset."
 
 
 def _decimal(kind: pa.DataType) -> pa.DataType:
