@@ -222,6 +222,16 @@ def test_an_index_that_is_to_be_made_is_told(ds: lk.LanceDataset) -> None:
         ds.explain.create_scalar_index("id", "BTREE", replace=False)
 
 
+def test_an_index_is_not_checked_against_constraints(ds: lk.LanceDataset) -> None:
+    ds.constraints.add("whole", "id >= 0")
+    assert any("'whole'" in note for note in ds.explain.delete("id = 1").notes)
+    for told in (
+        ds.explain.create_scalar_index("id", "BTREE"),
+        ds.explain.optimize_indices(retrain=True),
+    ):
+        assert not any("'whole'" in note for note in told.notes)
+
+
 def test_wrong_arguments_are_refused_as_the_operation_refuses_them(ds: lk.LanceDataset) -> None:
     wrong: list[tuple[str, tuple[Any, ...], type[LancekitError]]] = [
         ("delete", ("nope = 1",), PredicateError),

@@ -22,12 +22,12 @@ from lancekit.errors import LancekitError
 #: the engine of changes that read and write only metadata
 METADATA_ONLY = Choice("local", "only metadata is read and written")
 #: commits that are not checked against constraints
-_NO_VALUES = {"Clone", "ReserveFragments", "Restore", "Rewrite"}
+_NO_VALUES = {"Clone", "CreateIndex", "ReserveFragments", "Restore", "Rewrite"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """The columns, rows and fragments that an operation reads; `bytes` is an estimate."""
+    """The columns, rows and fragments (of `all_fragments`) to read; `bytes` is an estimate."""
 
     columns: tuple[str, ...]
     rows: int
