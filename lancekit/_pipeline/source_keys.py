@@ -257,7 +257,7 @@ def repeated_in_merge(
     return DuplicateKeysError(
         f"{count(repeated)} of {count(total)} merged rows would share their primary key "
         f"({', '.join(key)}) with another row: for example, more than one row would have {named}. "
-        f"{setter.capitalize()} set the key since {base}, and {other} has other rows.",
+        f"{setter[:1].upper()}{setter[1:]} set the key since {base}, and {other} has other rows.",
         hint="Delete or change these rows on one side, or remove the key, and merge again. "
         f"ds.duplicates({list(key)!r}) lists such rows of a version.",
         keys=[example],

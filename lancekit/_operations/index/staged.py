@@ -134,9 +134,9 @@ def _check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
     """Raise ``InvalidArgumentError`` if a fragment does not exist, or no fragment is given."""
     missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
     if missing or not fragment_ids:
-        problem = f"{snapshot.called} has no fragment {missing[0]}" if missing else "no fragments"
+        where = f"Version {snapshot.version} of {snapshot.location.name}"
         raise InvalidArgumentError(
-            f"{problem}.".capitalize(),
+            f"{where} has no fragment {missing[0]}." if missing else "No fragments.",
             hint="Pass fragment_ids from ds.fragment_ids().",
             argument="fragment_ids",
         )

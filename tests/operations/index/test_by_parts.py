@@ -96,8 +96,9 @@ def test_parts_that_do_not_fit(tmp_path: Path) -> None:
             ds.commit_existing_index_segments("int32_idx", "int32", parts)
     with pytest.raises(InvalidArgumentError, match="needs fragment_ids"):
         ds.create_index_uncommitted("int32", "BTREE")
-    with pytest.raises(InvalidArgumentError, match="no fragment 9"):
-        ds.create_index_uncommitted("int32", "BTREE", fragment_ids=[9])
+    for table, called in ((ds, "Version 1 of main"), (ds.create_branch("Q1-Trial"), "of Q1-Trial")):
+        with pytest.raises(InvalidArgumentError, match=f"{called} has no fragment 9"):
+            table.create_index_uncommitted("int32", "BTREE", fragment_ids=[9])
     ds.create_scalar_index("text", "BTREE", name="taken")
     with pytest.raises(IndexExistsError, match="another column"):
         ds.commit_existing_index_segments("taken", "int32", [first])

@@ -118,21 +118,22 @@ def test_a_late_key_that_rows_of_the_other_side_repeat(
 ) -> None:
     start = two_keys(tmp_path / "start").to_table()
     ds = lk.write_dataset(start, tmp_path / "t", enable_stable_row_ids=stable)
-    exp = ds.create_branch("exp")
+    exp = ds.create_branch("Exp")
     one, other = (ds, exp) if side == "ours" else (exp, ds)
     with_key("code")(one)
     change(other)
     version = ds.version
     for dry_run in (True, False):
         with pytest.raises(DuplicateKeysError) as caught:
-            ds.branches.merge("exp", on="id", dry_run=dry_run)  # type: ignore[call-overload]
+            ds.branches.merge("Exp", on="id", dry_run=dry_run)  # type: ignore[call-overload]
         text = str(caught.value)
         assert f"{rows} of {ds.count_rows() if side == 'theirs' else exp.count_rows()}" in text
         assert f"more than one row would have code = {code}" in text
+        assert f". Version {one.version} of {'Exp' if one is exp else 'main'} set the key" in text
         assert caught.value.context["duplicates"] == rows
         assert ds.latest_version == version
     other.delete(f"code = {code} AND (id > 2 OR id = 1)")
-    ds.branches.merge("exp", on="id")
+    ds.branches.merge("Exp", on="id")
     assert (key_of(ds), ds.duplicates().rows) == (["code"], 0)
 
 
