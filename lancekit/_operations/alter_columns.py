@@ -25,7 +25,7 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Merge, Project
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceField, LanceSchema
-from lancekit._legible import shown
+from lancekit._legible import plural, shown
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._operations.common.staged_files import removed_unless_landed
@@ -90,7 +90,7 @@ def merge_columns(
 ) -> Snapshot:
     """Commit a Merge operation: fragments with at most one new file each, and the new schema.
 
-    preserves: rows of a concurrent writer, who does not know the new schema, still fit it.
+    preserves: True if rows of a concurrent writer, who has the old schema, still fit the new one.
     """
     new = tuple(fragments)
     pairs = zip(new, current.manifest.fragments, strict=True)
@@ -439,7 +439,7 @@ def _check_no_nulls(current: Snapshot, paths: Iterable[str], runner: Runner) -> 
         tasks = [NullsTask(source=source, path=path) for source in fragment_sources(current)]
         if nulls := sum(runner.map(count_nulls, tasks)):
             raise InvalidArgumentError(
-                f"Column {path!r} has {nulls} nulls, so it cannot be made not nullable.",
+                f"Column {path!r} has {plural(nulls, 'null')}, so it cannot be made not nullable.",
                 hint="Give these rows a value first, with update().",
                 column=path,
                 nulls=nulls,

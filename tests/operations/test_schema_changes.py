@@ -168,7 +168,7 @@ def test_an_old_release_reads_on(tmp_path: Path, pylance4: Run, change: str) -> 
         (
             lambda ds: ds.alter_columns({"path": "b", "nullable": False}),
             InvalidArgumentError,
-            "1 nulls",
+            "1 null, so",
         ),
         (
             lambda ds: ds.alter_columns({"path": "s.p", "nullable": False}),

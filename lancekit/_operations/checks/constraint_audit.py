@@ -150,9 +150,9 @@ class Audit:
 
 
 def _repairs(operation: ops.Operation, condition: Condition, latest: Snapshot) -> bool:
-    """Return True for a delete from a table that breaks a condition of the table already.
+    """Return True for a delete from a table that already broke a condition on the whole table.
 
-    Such deletes are allowed, so that rows of another library can be removed a few at a time.
+    Such deletes are allowed, so that rows that another library wrote can be removed in steps.
     """
     deletes = isinstance(operation, ops.Delete) and not condition.of_rows
     return deletes and not evaluate(latest, condition).holds
@@ -203,7 +203,7 @@ def _check_not_renamed(
             continue
         now = paths.get(chain[-1].id)
         if now is not None and now != path:
-            raise _lost_column(constraint, "renames a column of", f"{path} becomes {now}")
+            raise _lost_column(constraint, "renames a column of", f"{path} becomes {now}.")
 
 
 def _lost_column(constraint: Constraint, does: str, reason: str) -> InvalidArgumentError:

@@ -273,7 +273,9 @@ def _check_models(table: pa.Table, partitions: int, width: int | None = None) ->
     most = table.column(PARTITION)[-1].as_py() if len(table) else 0
     kind = cast("pa.FixedSizeListType", table.schema.field(CODE).type)
     if most >= partitions or width not in (None, kind.list_size):
-        raise InvalidArgumentError("The files have different models.", hint="Pass these.")
+        raise InvalidArgumentError(
+            "The vectors were encoded with different models.", hint="Pass the models of the files."
+        )
 
 
 def load_vectors(

@@ -255,7 +255,7 @@ class ShardRows:
             made.validate(full=True)  # replay would take invalid data for damage
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(
-                f"the rows are not valid Arrow data: {error!s:.200}.",
+                f"The rows are not valid Arrow data: {error!s:.200}.",
                 hint="Create them with pyarrow's own functions, or cast text that is not UTF-8 to "
                 "binary.",
             ) from error

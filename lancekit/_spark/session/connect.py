@@ -67,7 +67,7 @@ def parse_remote(remote: object) -> str:
         except ValueError:
             # The text may contain a token, so it is not repeated.
             raise InvalidArgumentError(
-                "the address of the Spark Connect server has no host or no valid port.", hint=hint
+                "The address of the Spark Connect server has no host or no valid port.", hint=hint
             ) from None
     return remote
 

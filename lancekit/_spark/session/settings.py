@@ -134,7 +134,7 @@ def _check_remote(wanted: Mapping[str, str]) -> None:
         )
     if "spark.driver.memory" in wanted and remote.startswith("sc://"):
         raise InvalidArgumentError(
-            "the memory of a Spark Connect server is set when it is started.",
+            "The memory of a Spark Connect server is set when it is started.",
             hint="Leave memory out.",
             memory=wanted["spark.driver.memory"],
         )
