@@ -52,7 +52,7 @@ from lancekit.options import options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumns:
-    """Arguments of `LanceDataset.add_columns`, unchecked."""
+    """Arguments of `LanceDataset.add_columns` and `replace_columns`, unchecked."""
 
     transforms: Any
     read_columns: Sequence[str] | None = None
@@ -101,7 +101,7 @@ def merge_rows(
     Raises ColumnNotFoundError: a key column does not exist.
     Raises SchemaMismatchError: the keys have different types.
     Raises InvalidArgumentError: a column exists already.
-    Raises DuplicateKeysError: rows of a Spark DataFrame, which has no last row, share a key.
+    Raises DuplicateKeysError: rows of a Spark DataFrame share a key; in other data the last counts.
     """
     on = right_on or left_on
     source = _join_source(snapshot, data, schema, left_on, on)
@@ -133,13 +133,13 @@ def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
 def _join_source(
     snapshot: Snapshot, data: object, schema: pa.Schema | None, left_on: str, on: str
 ) -> Source:
-    """Open the rows to join as a source on the engine that joins them: Spark if it is large."""
+    """Open the rows to join on the engine that joins them: Spark for a large dataset."""
     like = rows_like(snapshot, left_on, on)
     if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
         with options(engine="auto"):
             return open_source(data, schema, like)
     table = as_reader(data, schema, like).read_all()
-    if on in table.column_names:
+    if on in table.column_names:  # Spark would refuse repeated keys: keep the last row of each
         key = table.column(on)
         backwards = joined(key.chunks, key.type)[::-1]
         last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows

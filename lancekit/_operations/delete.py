@@ -48,7 +48,7 @@ class DeletePlan:
         return choose_engine(self.read.num_rows)
 
     def run(self) -> tuple[Snapshot, int, Runner]:
-        """Mark the rows as deleted and commit; return the new version, their number, the runner."""
+        """Mark the rows as deleted and commit; return the version, the row count, the runner."""
         runner = runner_of(self.choice, self.snapshot.store)
         parts = runner.map(find_rows_together, mark_tasks(self.read, self.predicate))
         marked = [found for part in parts for found in part if found.rows]

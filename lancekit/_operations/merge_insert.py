@@ -97,8 +97,8 @@ def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
 def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
     """Return the clauses with the primary key as guard, if the merge may add keys to the table.
 
-    The columns that the merge matches by do not matter.  A row without a match is new, and a row
-    matched by other columns may get another primary key.
+    Inserted rows add keys.  Updated rows can add keys if the merge does not match by the whole
+    primary key.
     """
     paths = key_paths(schema)
     updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
@@ -271,7 +271,7 @@ def merge_uncommitted(
 def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MergeWork:
     """Compute a merge without writing anything.
 
-    The result has the numbers of rows, the rows to delete (`marked`), a few rows to insert
+    The result has the numbers of rows, the rows to replace or delete (`marked`), a few new rows
     (`examples`), and how keys were matched (`match`).  The source stays open, so that `merge_rows`
     can follow with the same rows.
 
@@ -289,7 +289,7 @@ def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses)
     plan = _casts(schema.to_arrow(), source, clauses)
     if clauses.rewrite_columns:
         check_rewrite(schema, clauses, plan.target.names)
-    # check conditions here: no row may ever be tested with them
+    # check the conditions even if the merge tests no row with them
     if clauses.condition is not None:
         PairCondition.of(clauses.condition, plan.target, schema.to_arrow())
     if clauses.by_source is not None:

@@ -1,7 +1,7 @@
-"""Replacement of whole columns, in a version or in one fragment for a commit by the user.
+"""Replace whole columns of a version; add or update columns of one fragment without a commit.
 
-The transaction is a DataReplacement: no row moves, and other columns are neither read nor
-written.  See docs/format/operations.md, 6.7.
+A replacement commits a DataReplacement: rows do not move, and other columns are not written.  See
+docs/format/operations.md, 6.7.
 """
 
 from __future__ import annotations

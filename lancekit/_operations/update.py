@@ -84,7 +84,7 @@ class UpdatePlan:
         return choose_engine(self.read.num_rows)
 
     def run(self, storage_version: str | None = None) -> tuple[Snapshot, int, Runner]:
-        """Write the rows and commit; return the new version, the number of rows, the runner."""
+        """Write the rows and commit; return the version, the row count, the runner."""
         snapshot = self.snapshot
         runner = runner_of(self.choice, snapshot.store)
         write = write_task(snapshot, storage_version)

@@ -168,7 +168,7 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
 def plan_write(
     schema: pa.Schema, target: BranchLocation | Snapshot, settings: WriteSettings
 ) -> WritePlan:
-    """Plan to write rows of a schema; raise the errors of `write_rows`, except of values."""
+    """Plan to write rows of a schema; raise the errors of `write_rows` that need no values."""
     location = target.location if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(location)
     if current is None:
@@ -196,7 +196,7 @@ def plan_write(
 
 
 def vacated(location: BranchLocation) -> BranchLocation:
-    """Return a location for a new dataset, with an empty store in place of one in memory."""
+    """Return the location for a new dataset; an in-memory dataset at this location is removed."""
     if not is_in_memory(location.root) or _current(location) is None:
         return location
     return replace(location, root=emptied(location.root))

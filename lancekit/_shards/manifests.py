@@ -176,6 +176,7 @@ def change(
         work done.
 
     Raises FencedError: another writer has the shard.
+    Raises ShardError: the shard has no manifest.
     Raises RetriesExhaustedError: another process put the next version first, at every attempt.
     """
     for attempt in range(_ATTEMPTS):

@@ -93,7 +93,7 @@ def open_data_file(location: FileLocation, size: int | None = None) -> tuple[Fil
         )
     try:
         reader = FileReader.open(_TailBuffered(location, pa.py_buffer(tail), found))
-        _ = reader.lance_schema  # parsed once
+        _ = reader.lance_schema  # parse it here, to catch its errors
     except FormatError as error:
         raise InvalidArgumentError(
             f"Data file {location} cannot be read: {error.message}", file=str(location)

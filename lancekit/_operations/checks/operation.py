@@ -76,7 +76,7 @@ def check_operation(
     Raises InvalidArgumentError: the schema cannot read the rows, or lacks a field of a file.
     Raises InvalidArgumentError: a file is missing, or does not match its description.
     Raises InvalidArgumentError: a column that is not nullable has no values, or an index no files.
-    Raises InvalidArgumentError: an id is repeated or of no fragment, or rows would be there twice.
+    Raises InvalidArgumentError: an id is repeated or unknown, or rows would be in the table twice.
     """
     for kind, check in _FURTHER_CHECKS.items():
         if isinstance(operation, kind) and read is not None:

@@ -47,7 +47,7 @@ def check_new_ids(new: Iterable[Fragment], removed: Collection[int], read: Snaps
 
 
 def check_ids_left(highest: int) -> None:
-    """Raise ``InvalidArgumentError`` if no fragment id is left after a highest one."""
+    """Raise ``InvalidArgumentError`` if no fragment id is left after the highest one."""
     if not 0 <= highest <= _LAST_ID:
         raise InvalidArgumentError(
             f"Fragment id {highest} would leave no ids for later fragments: the last one is "
@@ -369,10 +369,10 @@ def _ends_at_free_name(
     named: Mapping[tuple[int, str], int],
     after: Mapping[int, LanceField],
 ) -> bool:
-    """Return True if renames pass a field's new name on in a chain that ends at a free name.
+    """Return True if the owner of a field's new name is also renamed, and so on to a free name.
 
-    The owner of the name takes a free name, or the name of a field that is renamed in the same way.
-    In a renumbered schema the owner is missing instead, or fields swap their names.
+    ``owner`` is the id of the field that had the name.  In a renumbered schema the owner is missing
+    instead, or fields swap their names.
     """
     for _ in named:
         other = after.get(owner)

@@ -329,6 +329,6 @@ def _duration(text: str) -> timedelta:
             f"{_PREFIX}older_than must be a duration, got {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
-    # float() takes digits of any number, although the result may be infinite
+    # float() takes any number of digits; the result may be infinite
     seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
     return timedelta(seconds=min(seconds, timedelta.max.total_seconds() / 2))

@@ -187,7 +187,7 @@ def merge_bases_among(
 def column_versions_among(
     location: BranchLocation, there: Sequence[Snapshot], removed: Set[int]
 ) -> Mapping[int, tuple[str, str]]:
-    """Return versions that alone show renamed columns, with the two branches that need each.
+    """Return versions that a merge needs to follow renamed columns, with the two branches of each.
 
     location: the branch that is cleaned up.
     there: its versions, oldest first.
@@ -198,7 +198,7 @@ def column_versions_among(
         return {}
     before = there[0]
     if location.branch is not None and before.version in removed:
-        before = source_of(location) or before  # a merge goes on from there
+        before = source_of(location) or before  # the history goes on there
     found, gap = list[tuple[int, int, set[int]]](), list[Snapshot]()
     for at in (one for one in there if one.version > before.version):
         gap.append(at)
@@ -229,7 +229,7 @@ def _heads(
 
 
 def _newest(location: BranchLocation) -> Snapshot | None:
-    """Return the newest version of a branch; ``None`` if it is damaged, so that no merge needs it.
+    """Return the newest version of a branch; ``None`` if missing or damaged: it cannot be merged.
 
     Raises UnsupportedFeatureError: only a newer release can read the branch or its merge bases.
     """
@@ -252,7 +252,7 @@ def _newest(location: BranchLocation) -> Snapshot | None:
 
 @dataclass(frozen=True, slots=True)
 class NamedBlobs:
-    """Unique paths of blob files, relative to any folder.
+    """Paths of blob files, relative to their dataset or branch; no two folders share a path.
 
     needed: paths that the kept versions name, ``None`` if unknown.
     ever: paths that any version names.

@@ -149,7 +149,7 @@ def clean_up(
     files = [file for file in plan.files if not kept(file.path)]
     manifests = [file for file in files if file.kind == "manifest"]
     # not by name: names of the newer scheme descend as versions ascend
-    manifests.sort(key=lambda file: _age(file.path), reverse=True)
+    manifests.sort(key=lambda file: _version(file.path))
     rest = [file for file in files if file.kind != "manifest"]
     left_alone = set(plan.left_alone)
     gone: list[CleanupFile] = []
@@ -193,9 +193,8 @@ def _remove_empty(location: BranchLocation, removed: Iterable[CleanupFile]) -> N
     """Remove empty folders of indices; errors are ignored."""
     for folder in {_segment(file.path) for file in removed if file.kind == "index"}:
         with suppress(OSError):
-            if not location.store.list_tree(
-                folder
-            ):  # parts that wait in a folder below are files, too
+            # also lists uncommitted parts of an index, in folders below
+            if not location.store.list_tree(folder):
                 location.store.delete_tree(folder)
 
 
@@ -208,13 +207,13 @@ def _identifies_branch(file: CleanupFile) -> bool:
     return file.path.startswith(f"{names.TREE}/") and file.path.endswith(".manifest")
 
 
-def _age(path: str) -> int:
+def _version(path: str) -> int:
     parsed = names.parse_manifest_name(path.rpartition("/")[2])
-    return -parsed[0] if parsed else 0
+    return parsed[0] if parsed else 0
 
 
 def _is_needed_since(location: BranchLocation, plan: CleanupPlan) -> Callable[[str], bool]:
-    """Return a function that is True for files that are needed since the plan was made.
+    """Return a function that is True for files that became needed after the plan was made.
 
     New versions, tags, branches and merges need them, or branches that read them in place.
     """

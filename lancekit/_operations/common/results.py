@@ -80,8 +80,8 @@ class _Landed(Counts):
 class DeleteResult(_Landed):
     """Result of a delete: the number of rows, and the committed version.
 
-    The `duration` is in seconds.  The `engine` ran the work.  More than 1 for `attempts` means that
-    the delete was retried after a conflict.  The `location` is the branch of the version.
+    `duration` is in seconds, `engine` ran the work, and `location` is the branch of the version.
+    `attempts` is more than 1 if the delete was retried after a conflict.
     """
 
     _keys = ("num_deleted_rows",)
@@ -92,10 +92,10 @@ class DeleteResult(_Landed):
 class MergeResult(_Landed):
     """Result of a merge-insert.
 
-    Source rows are skipped if another source row has their key.  Their number is
-    `num_skipped_rows`, or ``None`` if Spark's join skipped them, which does not count.  The plan
-    `match` describes how keys were matched.  The `key_guard` of inserted keys against a concurrent
-    merge is ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
+    `num_skipped_rows` counts source rows that were left out because another source row has their
+    key; ``None`` if Spark's join left them out uncounted.  `match` is the plan that matched keys.
+    `key_guard` is the kind of filter that guards added keys against concurrent merges:
+    ``"bloom"``, ``"exact"``, or ``None`` if the merge can add no key.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -125,10 +125,10 @@ class MergedShard:
 class MemWalMergeResult(_Landed):
     """Result of a merge of generations into the table.
 
-    Quarantined rows were set aside, because the table refuses them, or because they follow a
-    refused row with the same key.  Skipped generations were merged by another process meanwhile.
-    The number of new versions is `commits`.  Without any, `version` is `read_version`.  The
-    `waiting` rows are still in no version.
+    `num_quarantined_rows` were set aside, because the table refuses them, or because they follow a
+    refused row with the same key.  `num_skipped_generations` were merged by another process
+    meanwhile.  `commits` is the number of new versions; if it is 0, `version` is `read_version`.
+    `waiting` counts the rows that are still in no version.
     """
 
     _keys = (
@@ -183,14 +183,13 @@ class MergedChanges(CountsOfCells):
 class ApplyResult(MergedChanges):
     """Result of applying the changes of another side: of a diff, a version or a branch.
 
-    The call is `doing`.  Both `theirs` and `base` are pairs of branch and version: the changes of
-    `theirs` relative to `base` were applied.  The number of rows with resolved conflicts is
-    `num_conflicts`.  The columns added, dropped, cast and altered are columns of the target.  The
-    renamed columns are pairs of old and new names.  Altered columns have changed nullability or
-    metadata.  Values of new columns do not make a row updated.  The number of changed values in
-    updated rows is `num_changed_cells`.  The kind `how` is ``"three-way"``, ``"fast-forward"`` or
-    ``"nothing to do"``.  In the last case, `version` is `read_version`.  A merge may commit a
-    version that changes no row, to record the versions that it contains.
+    `doing` is the name of the call.  `base` and `theirs` are each a (branch, version): the changes
+    from `base` to `theirs` were applied.  `how` is ``"three-way"``, ``"fast-forward"`` or
+    ``"nothing to do"``; in the last case, `version` is `read_version`.  `num_conflicts` counts the
+    rows with resolved conflicts, `num_changed_cells` the changed values in updated rows.  A row
+    whose changes are only in new columns is not updated.  The columns are columns of the target:
+    `columns_renamed` has (old name, new name), `columns_altered` new nullability or metadata.  A
+    merge may commit a version that changes no row, to record the versions that it contains.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -206,9 +205,9 @@ class ApplyResult(MergedChanges):
 class CompactionMetrics(Displayed):
     """Result of a compaction: counts of fragments and files, and the committed version.
 
-    The count `files_removed` includes deletion files.  The files themselves stay until a cleanup.
-    The fragments `left_to_indices`, by index, were not compacted because the index covers them.
-    If there was nothing to do, `version` equals `read_version`.
+    `files_removed` includes deletion files; the files themselves stay until a cleanup.
+    `left_to_indices` has, by index, the fragments that were not compacted because the index covers
+    them.  If there was nothing to do, `version` equals `read_version`.
     """
 
     fragments_removed: int

@@ -123,8 +123,8 @@ class MergePlan(Counts):
     def apply(self) -> MergeResult:
         """Execute the merge on the newest version, and move the handle that the plan was made with.
 
-        If the table has moved since, the same source is merged into the newest version, with the
-        guarantees of `MergeInsertBuilder.execute`.  Then use the counts of the result.
+        If the table has changed since, the same source is merged into the newest version, with the
+        guarantees of `MergeInsertBuilder.execute`.  The counts may then differ from the plan.
 
         Raises
         ------

@@ -202,10 +202,10 @@ def put_segments(
     snapshot: Snapshot,
     name: str,
     segments: Sequence[IndexMetadata],
-    there: Sequence[IndexMetadata],
+    existing: Sequence[IndexMetadata],
 ) -> Snapshot:
-    """Commit segments that replace all segments of their name in ``there``."""
-    old = tuple(index for index in there if index.name == name)
+    """Commit segments that replace all segments of their name in ``existing``."""
+    old = tuple(index for index in existing if index.name == name)
     operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
     return commit(snapshot, Pending(operation=operation, doing="create_index"))
 
@@ -258,7 +258,7 @@ Item = TypeVar("Item")
 #: maximal bytes of a column that a task reads, and of segment files that a task merges: they must
 #: fit several times into a worker's memory
 _TASK_BYTES = 256 << 20
-#: number of tasks to start for little data, and the minimal bytes that each task reads
+#: number of tasks, unless each would read less than `_LEAST_BYTES` or more than `_TASK_BYTES`
 _TASKS, _LEAST_BYTES = 16, 4 << 20
 #: bytes of a sample, and the number of its row runs
 _SAMPLE_BYTES, _RUNS = 256 << 20, 1024

@@ -51,8 +51,8 @@ from lancekit.errors import LancekitError
 class IndexSegmentDescription:
     """A segment of an index, as the manifest describes it.
 
-    `fragment_ids` are the indexed fragments, with fragments that are gone.  The fragments that a
-    compaction with ``defer_index_remap=True`` replaced are given as the new ones.
+    `fragment_ids` are the indexed fragments, including fragments that no longer exist.  Fragments
+    that a compaction with ``defer_index_remap=True`` replaced are given as the new ones.
     """
 
     uuid: str
@@ -241,8 +241,8 @@ class Uncovered:
     """Fragments that an index does not cover, and the version since which it does not.
 
     This version added the fragments, rewrote their values, or built the index of other fragments.
-    `version`, `operation` and `timestamp` are ``None`` if the version is gone, or not searched
-    because there are too many.
+    `version`, `operation` and `timestamp` are ``None`` if the version was cleaned up, or was not
+    searched for because there are too many.
     """
 
     fragments: tuple[int, ...]
@@ -344,7 +344,7 @@ def _grouped(name: str, rows: dict[int, int], history: _History) -> Iterator[Unc
 
 
 class _History:
-    """Coverage of an index in the versions up to one, by position; each is loaded when needed."""
+    """Coverage of indices in a version and earlier ones, by position; loaded when needed."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -370,7 +370,7 @@ class _History:
         return self._known[key]
 
     def since(self, name: str, fragment: int) -> int | None:
-        """Return the position since which a fragment is uncovered; ``None`` if it always was.
+        """Return the position since which a fragment is uncovered; ``None`` if always, or unknown.
 
         No fragment joins an index after its newest segment, so the search starts there.  It goes
         back in doubling steps: an earlier uncovered stretch must not count as part of this one.

@@ -101,7 +101,7 @@ def column_of(snapshot: Snapshot, path: str) -> IndexedField:
 def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
     """Raise if the oldest supported reader would lose rows with an index of this kind.
 
-    Raises InvalidArgumentError: the reader takes zones for row ids in tables with stable row ids.
+    Raises InvalidArgumentError: the reader mistakes zones for row ids, if the table has stable ids.
     """
     if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
         raise InvalidArgumentError(
@@ -246,7 +246,7 @@ def live_addresses(source: FragmentSource) -> tuple[FragmentReader, npt.NDArray[
 
 
 def covered_rows(index: IndexMetadata, target: IndexTarget) -> RowMap:
-    """Return an address map that keeps the rows a segment still covers, named as in new segments.
+    """Return a map of the rows that a segment still covers to ids or addresses for new segments.
 
     An updated row may keep its id, but is in a fragment that the segment does not cover.
     """
@@ -289,14 +289,14 @@ def in_fragments(fragments: Collection[int]) -> RowMap:
     return keep
 
 
-def address_map(old: Words, new: Words, others: Sequence[int] | None = None) -> RowMap:
+def address_map(old: Words, new: Words, fragments: Sequence[int] | None = None) -> RowMap:
     """Return the address map from the rows of one array to the same positions of another.
 
-    It drops all other rows.  If `others` is given, it keeps addresses outside of these fragments.
+    It drops all other rows; if `fragments` is given, only those in these fragments.
     """
     order = np.argsort(old)
     old, new = old[order], new[order]
-    moved = None if others is None else np.array(sorted(others), np.uint64)
+    moved = None if fragments is None else np.array(sorted(fragments), np.uint64)
 
     def find(rows: Words) -> tuple[Words, Mask]:
         places = np.searchsorted(old, rows)

@@ -215,7 +215,7 @@ def _commit_columns(plan: ThreeWay, settled: Settled, change: Changed, rules: Ru
     The commit is a `Merge`.  In both libraries it conflicts with every change of rows and columns,
     in either order, so it needs no key filter.  It leaves out fragments whose rows are all deleted:
     pylance can neither compact nor extend them.  The reference refuses its own `Merge` without some
-    fragments, because that one may be late; this commit is never late.
+    fragments, because it may land on a newer version than it read; this commit cannot.
 
     Raises RetryableConflictError: another writer landed first.
     """

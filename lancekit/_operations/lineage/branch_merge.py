@@ -105,8 +105,8 @@ class BranchMergePlan(MergedChanges):
         >>> import lancekit as lk
         >>> rows = {"id": [1, 2], "price": [5, 6]}
         >>> ds = lk.write_dataset(rows, "memory://resolved-example", primary_key="id")
-        >>> for line, price in ((ds.create_branch("trial"), 7), (ds, 8)):
-        ...     _ = line.update({"price": str(price)})
+        >>> for side, price in ((ds.create_branch("trial"), 7), (ds, 8)):
+        ...     _ = side.update({"price": str(price)})
         >>> plan = ds.branches.merge("trial", dry_run=True)
         >>> plan.num_unsettled, plan.resolved(lk.Sides(rows={1: "theirs"})).num_unsettled
         (2, 1)

@@ -295,7 +295,7 @@ class _Planning:
 
         It takes the name that it has on the other side, or is left out if that side lacks it.
         """
-        kept = dict[str, str]()  # winners, by the names that yielding columns took: no way back
+        kept = dict[str, str]()  # the winner, by the name that the loser took: it takes none back
         while (clash := _name_clash(columns)) is not None:
             mine, other = clash
             name = mine.field.name

@@ -73,8 +73,8 @@ class Sides:
     >>> rows = {"id": [1, 2], "price": [5, 5], "name": ["a", "b"]}
     >>> ds = lk.write_dataset(rows, "memory://sides-example", primary_key="id")
     >>> trial = ds.create_branch("trial")
-    >>> for line, by in ((ds, 1), (trial, 2)):
-    ...     _ = line.update({"price": f"price + {by}", "name": f"concat(name, '{by}')"})
+    >>> for side, by in ((ds, 1), (trial, 2)):
+    ...     _ = side.update({"price": f"price + {by}", "name": f"concat(name, '{by}')"})
     >>> sides = lk.Sides("ours", columns={"price": "theirs"}, rows={2: "theirs"})
     >>> _ = ds.branches.merge("trial", conflicts=sides)
     >>> sorted(ds.to_table(columns=["name", "price"]).to_pylist(), key=str)
@@ -152,13 +152,13 @@ def _named(plan: ThreeWay, sides: Sides, key: tuple[str, ...]) -> pa.Table:
     wanted = pa.schema(
         [schema.field(name) if plan.key else pa.field(name, pa.uint64()) for name in key]
     )
-    values = [told if len(key) > 1 else (told,) for told in sides.rows]
-    for told in values:
-        if not isinstance(told, tuple) or len(told) != len(key):
+    values = [row if len(key) > 1 else (row,) for row in sides.rows]
+    for row in values:
+        if not isinstance(row, tuple) or len(row) != len(key):
             raise SchemaMismatchError(
-                f"{literal(told)} is not a value of the key ({', '.join(key)}).",
+                f"{literal(row)} is not a value of the key ({', '.join(key)}).",
                 hint="Identify a row by a tuple with one value for each key column.",
-                row=told,
+                row=row,
             )
     columns = dict(zip(key, map(list, zip(*values, strict=True)), strict=True))
     if plan.key:
@@ -188,11 +188,11 @@ def pair_with_conflicts(
     found = match_keys(old, new)
     if len(found.alone.new) or len(found.repeated.new):
         at = int([*found.alone.new, *found.repeated.new][0])
-        told = {name: python_value(rows[name][at]) for name in key}
+        row = {name: python_value(rows[name][at]) for name in key}
         raise InvalidArgumentError(
-            f"The row with {literals(told)} matches no conflict, or the conflict of another row.",
+            f"The row with {literals(row)} matches no conflict, or the conflict of another row.",
             hint=hint,
-            row=told,
+            row=row,
         )
     return found
 
@@ -271,7 +271,7 @@ class Conflicts(Displayed):
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     def sample(self, n: int = 10, offset: int = 0) -> list[ConflictedRow]:
-        """Return up to ``n`` conflicts from ``offset`` on; their order is fixed."""
+        """Return up to ``n`` conflicts, after the first ``offset``; their order is fixed."""
         start = max(offset, 0)
         return self._rows(slice(start, start + max(n, 0)))
 
@@ -296,7 +296,7 @@ class Conflicts(Displayed):
 
     def keys(self) -> pa.Table:
         """Return the key, or the row id, of each conflict, in the order of the conflicts."""
-        return resolved(pa.table(dict(self._told(slice(None)))))
+        return resolved(pa.table(dict(self._identities(slice(None)))))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all conflicts as a pandas DataFrame; see `to_table`."""
@@ -343,13 +343,13 @@ class Conflicts(Displayed):
         return pa.table(
             {
                 "_conflict": kinds,
-                **dict(self._told(part, sides)),
+                **dict(self._identities(part, sides)),
                 "_columns": pa.array(listed, pa.list_(pa.string())),
                 **sides,
             }
         )
 
-    def _told(
+    def _identities(
         self, part: Part, sides: Mapping[str, pa.StructArray] | None = None
     ) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
         """Yield the columns that identify conflicts: keys on the side that has the row, or row ids.
@@ -413,12 +413,12 @@ def _structs(
 
 
 def _line(row: ConflictedRow) -> str:
-    told = literals(row.key)
+    key = literals(row.key)
     sides = {"base": row.base, "ours": row.ours, "theirs": row.theirs}
     if row.kind != KINDS[0]:
-        return f"  {told}: {row.kind} (ours/theirs)"
+        return f"  {key}: {row.kind} (ours/theirs)"
     cells = (
         f"{clean(name)} {' / '.join(literal((side or {})[name]) for side in sides.values())}"
         for name in row.columns
     )
-    return f"  {told}: {', '.join(cells)} (base / ours / theirs)"
+    return f"  {key}: {', '.join(cells)} (base / ours / theirs)"

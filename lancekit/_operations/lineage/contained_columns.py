@@ -215,7 +215,7 @@ class _Traces:
         return found
 
     def _ids_at(self, base: Snapshot, merged: Snapshot) -> dict[int, int]:
-        """Return the field ids of a merge commit, each with the id in a version that it brought."""
+        """Return the field ids of a commit that brought the base, each with the id in the base."""
         graph = self._graph
         done = None if merged.transaction is None else merged.transaction.operation
         if isinstance(done, Restore):

@@ -139,7 +139,7 @@ def fast_forward(
     if plan is None:
         return None
     theirs, version = change.theirs, ours.version + 1
-    # the target already has the data files of fragments that only lost rows
+    # the target already has the data files of fragments with only other deletions
     bare = [replace(fragment, files=()) for fragment in plan.updated]
     whole = [*plan.new, *plan.patched]
     copies, bases = list[Copy](), list[BasePath]()
@@ -222,8 +222,8 @@ def _operation_on_columns(
 
     In both libraries a `Merge` conflicts with every change of rows and columns, whichever lands
     first.  A writer that read the previous version retries, or lands an append that the new schema
-    can read.  The reference refuses its own `Merge` without some fragments, because it may be late.
-    This one is never late: it is committed as the next version or not at all.
+    can read.  The reference refuses its own `Merge` without some fragments, because it may land on
+    a newer version than it read.  This one is committed as the next version or not at all.
     """
     gone = set(plan.removed)
     fragments = {id_: fragment for id_, fragment in known.items() if id_ not in gone}

@@ -19,7 +19,7 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
 #: rows of the source, and the same rows of the target
-Met = tuple[Addresses, Addresses]
+RowPairs = tuple[Addresses, Addresses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +89,23 @@ class PairedRows:
         return found
 
 
-def rows_met(
+def paired_in_others(
     theirs: Addresses, ours: Addresses, others: Sequence[tuple[PairedRows, PairedRows]]
-) -> Met:
+) -> RowPairs:
     """Return the pairs of rows that both sides inserted since one base, matched in another base.
 
     theirs, ours: the rows that each side inserted.
-    others: for each other base, a map to the base, and a map on to the target.
+    others: for each other base, maps from the source to the base, and from there to the target.
     """
     pairs = [np.empty((0, 2), np.uint64)]
     for to_base, to_ours in others:
-        met = np.stack([theirs, to_ours.find(to_base.find(theirs))], axis=1)
-        pairs.append(met[np.isin(met[:, 1], ours)])
+        both = np.stack([theirs, to_ours.find(to_base.find(theirs))], axis=1)
+        pairs.append(both[np.isin(both[:, 1], ours)])
     found = np.unique(np.concatenate(pairs), axis=0)
     return found[:, 0], found[:, 1]
 
 
-def check_paired(theirs: Snapshot, ours: Snapshot, pairs: Met) -> None:
+def check_paired(theirs: Snapshot, ours: Snapshot, pairs: RowPairs) -> None:
     """Refuse a row of one side that is paired with two rows of the other side."""
     for rows in pairs:
         there = rows[rows != NOWHERE]

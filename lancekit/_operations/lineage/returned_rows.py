@@ -294,7 +294,7 @@ def _versions(fragment: Fragment, encoded: bytes | None) -> Numbers:
 
 
 def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
-    """Pair equal rows that each side has under an independently assigned id: no changes.
+    """Pair equal rows to which each side assigned its own id, so that they are no changes.
 
     Example: a branch merged a row of main, which got a new id there.  No row was deleted or added.
     """

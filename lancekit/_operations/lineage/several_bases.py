@@ -1,8 +1,8 @@
 """A three-way merge of versions that have several merge bases, as criss-cross merges leave them.
 
-A change counts only if it is new with regard to each base.  So a value of one side is used if it
-differs from every base, and the value of the other side does not.  All other cells where the sides
-differ are conflicts, including cells where each side has the value of another base.
+A change counts only if it is new with regard to each base.  So the value of one side is used if
+only that side's value differs from every base.  All other cells where the sides differ are
+conflicts, including cells where each side has the value of another base.
 
 Each base has a separate plan, which decides for each cell: take, keep or conflict.  A cell that one
 plan takes and no plan keeps is taken, and the other way round.  Another base settles a conflict of

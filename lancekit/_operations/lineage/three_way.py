@@ -37,7 +37,7 @@ from lancekit._operations.lineage.merged_columns import (
 from lancekit._operations.lineage.paired_rows import (
     PairedRows,
     check_paired,
-    rows_met,
+    paired_in_others,
     with_keys_once,
 )
 from lancekit._operations.lineage.returned_rows import (
@@ -158,7 +158,7 @@ def three_ways(
         shown = merged_pairs(columns, between, last.to_ours, at)
         # rows that both sides inserted since this base, and that another base matches
         others = [pair for of, pair in enumerate(zip(in_bases, in_ours, strict=False)) if of != at]
-        new_pairs = rows_met(last.changes.inserted, last.mine.inserted, others)
+        new_pairs = paired_in_others(last.changes.inserted, last.mine.inserted, others)
         check_paired(theirs, ours, new_pairs)
         merges.append(_RowMerge(last, in_ours[at], *shown, columns, sides, by, new_pairs).run())
     return merges

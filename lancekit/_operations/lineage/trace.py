@@ -70,7 +70,7 @@ class VersionPair:
     """A version and the previous readable version.
 
     places: positions of the older version's fragments that the newer version changed or lacks.
-    changed: ids of new fragments that the older version has otherwise or lacks.
+    changed: ids of the newer version's fragments that are new, or differ from the older version's.
     names, older_names: names of the followed columns in both versions, by their names in the newest
         version.  Missing columns are left out.
     """

@@ -163,7 +163,7 @@ class _Rows:
         self.schema = schema.to_arrow()
         self.step = rows_at_a_time(self.columns)
         #: structs with parts that only one side has
-        self.of_both = np.array([common_parts(pair) != pair for pair in self.columns])
+        self.unlike_parts = np.array([common_parts(pair) != pair for pair in self.columns])
         paths = key_paths(schema)
         self.guard = MergeClauses(on=self.plan.key, guard=paths)
         tops = {top for top, *_ in paths}
@@ -200,8 +200,8 @@ class _Rows:
                 taken[:, at] = pair.old is not None
             if part.taken is not None:
                 taken &= part.taken[these] | np.array([pair.is_lacked for pair in self.columns])
-            come = _columns(self.columns, taken.any(axis=0) | self.of_both)
-            stay = _columns(self.columns, ~taken.all(axis=0) | self.of_both)
+            come = _columns(self.columns, taken.any(axis=0) | self.unlike_parts)
+            stay = _columns(self.columns, ~taken.all(axis=0) | self.unlike_parts)
             left = dict(_named(come, theirs, rows[0], new=False))
             right = dict(_named(stay, ours, rows[1], new=True))
             values = [

@@ -102,7 +102,7 @@ def _option(check: Callable[[str, object], object], *, default: Value) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """Options of a compaction: pylance's options, and ``drop_index_coverage``.
+    """Options of a compaction, as pylance's; ``drop_index_coverage`` lets indices lose fragments.
 
     Group, batch and thread sizes are hints, which do not change the result.
     """

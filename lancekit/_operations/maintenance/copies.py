@@ -58,10 +58,9 @@ def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]
 
 
 def managed_files(source: Snapshot, copied: Mapping[int, Collection[int]]) -> Iterator[Copy]:
-    """Yield the copies of the objects with the managed blobs of copied files, under their names.
+    """Yield the copies of the blob files that copied data files refer to, under the same names.
 
-    An object in a base path that its blob names is not copied: the copy of the data file names this
-    base path, too.
+    A blob in a base path is not copied: the copy of the data file refers to this base path, too.
 
     source: the version.
     copied: the positions of copied data files, by fragment id.
@@ -144,8 +143,9 @@ def carried_fragments(
 ) -> tuple[list[Fragment], list[Copy]]:
     """Return fragments of a version with the new names of their files, and the copies to make.
 
-    Files in folders that ``home`` reads are not copied, except in folders of branches and of other
-    datasets.  Their cleanups may remove these files, because they do not know of ``home``.
+    ``home`` is the version that gets the fragments, ``None`` for a new dataset.  Files in folders
+    that it reads are not copied, except in folders of branches and of other datasets: their
+    cleanups do not know of ``home``, and may remove the files.
     """
     base = _bases(source, home)
     blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())

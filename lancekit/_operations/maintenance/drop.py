@@ -1,7 +1,6 @@
-"""Removal of a whole dataset, without other files in its folder.
+"""Removal of a whole dataset; other files in its folder, such as notebooks, stay.
 
-A dataset may share its folder with other files, such as notebooks.  Files of Lance are recognized
-by their names, and only these are removed.
+Files of Lance are recognized by their names, and only these are removed.
 """
 
 from __future__ import annotations

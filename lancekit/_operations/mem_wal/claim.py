@@ -125,7 +125,7 @@ def claim(
 def _next_epoch(
     shard: Shard, first: ShardManifest, merged: int, *, sealed: bool, after: int | None
 ) -> tuple[ShardManifest, Sequence[int]]:
-    """Put the manifest that claims a shard; return it, and entries older than a first one."""
+    """Put the manifest that claims a shard; return it, and entries older than its first one."""
     for _ in range(_ATTEMPTS):
         newest, strays = latest(shard), list[int]()
         epoch = 0 if newest is None else newest.writer_epoch

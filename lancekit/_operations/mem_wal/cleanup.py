@@ -103,9 +103,9 @@ def clean_shards(shards: Iterable[Shard], grace: timedelta) -> MemWalCleanupStat
 def clean_quarantine(newest: Snapshot, grace: timedelta) -> MemWalCleanupStats:
     """Remove quarantine tables older than the grace period whose rows wait in no version.
 
-    Put back or discarded rows leave such tables, once a cleanup removed the versions in which they
-    waited.  A table that no version marks stays for at least `IN_FLIGHT`.  It may belong to a
-    stopped merge, or to a commit that is about to mark it.
+    Such a table remains after its rows were put back or discarded, and a cleanup removed the
+    versions in which they waited.  A table that no version marks stays for at least `IN_FLIGHT`.
+    It may belong to a stopped merge, or to a commit that is about to mark it.
     """
     now, gone, tables = time.time(), list[ObjectInfo](), 0
     old = {}

@@ -188,7 +188,7 @@ def entry_report(shard: Shard, position: int, reason: str, aside: str) -> SetAsi
 def generation_report(
     snapshot: Snapshot, shard: Shard, folder: str, reason: str, rows: int | None = None
 ) -> SetAside:
-    """Copy a generation aside and report its readable rows; `rows` counts if its file has none."""
+    """Copy a generation aside and report its readable rows; `rows` replaces an unreadable count."""
     schema = snapshot.manifest.schema
     found = _copied_aside(
         shard.store, folder, readable_parts(shard.store, folder, schema), reason, rows
@@ -201,7 +201,7 @@ def generation_report(
 def _copied_aside(
     store: Store, folder: str, readable: ReadableParts, reason: str, rows: int | None
 ) -> SetAside:
-    """Copy a table aside and report its readable rows; `rows` counts if its file has none."""
+    """Copy a table aside and report its readable rows; `rows` replaces an unreadable count."""
     files = store.list_tree(folder)
     for file in files:
         with suppress(FileNotFoundError):

@@ -147,7 +147,7 @@ def write_rows(store: Store, schema: LanceSchema, rows: pa.Table, storage_versio
 def _write_fragments(
     store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str
 ) -> tuple[Fragment, ...]:
-    """Write one file, or several where keys of dictionaries cannot count the values of all rows."""
+    """Write one file, or several if a dictionary has too many values for the type of its keys."""
     stored = pa.Table.from_arrays(rows.columns, schema=schema.to_arrow()).to_batches()
     task = WriteTask(
         store=store,
@@ -238,7 +238,7 @@ def open_generation(shard: Shard, table: SsTable, schema: LanceSchema) -> Snapsh
             shard=str(shard.id),
             path=table.path,
         ) from error
-    # the table, which has the same columns, could be read
+    # an unsupported feature is damage, too: the table, which has the same columns, could be read
     except OF_DAMAGE as error:
         raise _damaged(shard, table, str(error)) from error
     if snapshot is None or fault:
@@ -307,7 +307,7 @@ class Memtable:
     entries: the number of log entries that they came in.
     last_position: the last of these entries, or 0 before the first.
     lacking: columns that none of these entries has: the table got them later.  The rows have nulls.
-    categories: counts of the values of dictionaries with small keys, and of rows to come.
+    categories: the values of dictionaries with small keys, including values of rows to come.
     """
 
     generation: int
@@ -320,7 +320,7 @@ class Memtable:
     categories: Categories | None = None
 
     def holds(self, batches: Sequence[pa.RecordBatch]) -> bool:
-        """Count the values of rows to come; ``False`` if keys cannot count them with the others."""
+        """Add dictionary values of rows to come; ``False`` if too many for the type of the keys."""
         if self.categories is None and batches:
             # files of generations are of 2.1 or later
             self.categories = Categories(batches[0].schema, "2.1")

@@ -264,7 +264,7 @@ class _Sink(Protocol[Written]):
     """The target of groups, one at a time.  `room` and `landed` are called with the lock held."""
 
     def room(self, first: Ticket) -> tuple[int, int, Callable[[list[pa.RecordBatch]], bool]]:
-        """Make room; return how many rows and bytes a group may have, and if it has some more."""
+        """Make room; return the most rows and bytes of a group, and a test if batches fit."""
 
     def write(self, group: list[Ticket]) -> Written:
         """Write the rows of a group, as durably as the settings require.

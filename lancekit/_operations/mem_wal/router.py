@@ -180,8 +180,7 @@ class Router:
         rows: the result of `cast`.
         timeout: how long to wait while the memory of a writer is full.
         claim_timeout: how long to reclaim a shard that other writers claim.
-        acknowledged: the acknowledgements of an earlier call for the same rows: the first rows of a
-            shard.
+        acknowledged: the acknowledgements of an earlier call, for the first of these rows.
 
         Raises ConstraintViolationError: a row breaks a constraint of the table.  Nothing is
             written.

@@ -71,10 +71,10 @@ class Writer:
         self._unfinished: _Entry | None = None
         self._ticking = self._closing = self._closed = self._freezes = False
         self.process: int = os.getpid()
-        # the options of the opening thread, not of the leading one.  No operation: it may be
-        # stopped long before the writer is closed
+        # has the options of the opening thread, not of the leading one, and no operation: that may
+        # end long before the writer is closed
         self._context = context_of_its_own()
-        self._told = monotonic()
+        self._logged_at = monotonic()
         with self._lock:
             self._freeze() if self._active.lacking else self._full()
         _writers.add(self)
@@ -82,7 +82,7 @@ class Writer:
     # ---- calls of users
 
     def put(self, batches: list[pa.RecordBatch], timeout: timedelta = PUT_TIMEOUT) -> None:
-        """Write all of some rows in the form of the log, or none.
+        """Put rows, which have the form of the log: all of them or none.
 
         When this returns, the rows are durable and visible, or only visible if the settings say so.
 
@@ -304,8 +304,8 @@ class Writer:
         self.stats.wal_flush_bytes += size
         self._full()
         interval, now = self._settings.stats_log_interval_ms / 1000, monotonic()
-        if interval and now - self._told >= interval:
-            self._told = now
+        if interval and now - self._logged_at >= interval:
+            self._logged_at = now
             LOGGER.info("shard %s: %s", self.shard.id, self.stats.shown())
 
     # ---- memory, with the lock held
@@ -335,7 +335,7 @@ class Writer:
     def _wait_for_room(self, timeout: timedelta) -> None:
         most, started = self._settings.max_unflushed_memtable_bytes, monotonic()
         interval = self._settings.backpressure_log_interval_ms / 1000
-        told = started
+        logged_at = started
         self._check_open()
         waiting = self._waiting
         while waiting.tables and self._unflushed() >= most:
@@ -347,8 +347,8 @@ class Writer:
                 raise messages.no_room(self.shard.id, timeout, held, most, waiting.error)
             self._changed.wait(min(left, LOOK_SECONDS))
             heed()
-            if interval and monotonic() - told >= interval:
-                told = monotonic()
+            if interval and monotonic() - logged_at >= interval:
+                logged_at = monotonic()
                 LOGGER.warning(
                     "shard %s: a put has waited %d s for %d memtables to be flushed",
                     self.shard.id,

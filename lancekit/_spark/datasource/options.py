@@ -22,6 +22,7 @@ _STORAGE = "storage."
 _CATALOG_OPTIONS = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"}
 )
+#: prefix under which a catalog repeats the options of a table
 _AGAIN = "option."
 
 #: the starting version that skips all existing rows

@@ -245,7 +245,7 @@ def other_rows() -> SourceChangedError:
 
 
 def survey(source: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
-    """Count the rows of a source and sum their cast keys; this fills the cache.
+    """Count the rows of a source and compute checksums of their keys; this fills the cache.
 
     Raises NullKeyError, SchemaMismatchError: a key does not fit.
     """

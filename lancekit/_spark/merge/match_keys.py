@@ -235,8 +235,8 @@ def route_rows(
         dropped[slice(*cut)] - start
         for start, cut in zip(starts, pairwise(np.searchsorted(dropped, starts)), strict=False)
     )
-    told = zip(_pairs(matches, keys.rows, starts), skipped, sums, strict=True)
-    return [RowRouting(*pairs, some, key_sum) for pairs, some, key_sum in told]
+    parts = zip(_pairs(matches, keys.rows, starts), skipped, sums, strict=True)
+    return [RowRouting(*pairs, some, key_sum) for pairs, some, key_sum in parts]
 
 
 def _pairs(
@@ -313,7 +313,7 @@ def join_frame(
 ) -> tuple[DataFrame, ReadRows]:
     """Return the source's rows joined with their matches, and a reader for tasks.
 
-    held, plan: the source, and the casts to the dataset's types.
+    cached, plan: the source, and the casts to the dataset's types.
     check: checks that a partition still has the same keys.
     target: the fragments of the target.
     work: the task that processes the rows, which determines the columns of both sides.

@@ -79,7 +79,7 @@ def merge_by_pairs(
 ) -> MergeWork:
     """Run a merge with collected keys; the result differs from `merge_locally` only in row order.
 
-    held, found: the source's rows, and the summary of their partitions.
+    cached, found: the source's rows, and the summary of their partitions.
     take_keys: returns the keys, and drops all other references to them.
     job: the merge.
     match: the plan, which says where the keys are matched.

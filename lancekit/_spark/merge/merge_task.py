@@ -97,7 +97,7 @@ class MatchedRows(NamedTuple):
         return pairs[condition.holds(_take(self.source, rows), lent)]
 
 
-#: reads such rows in a task
+#: reads `MatchedRows` in a task
 ReadRows: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
 
@@ -105,8 +105,8 @@ ReadRows: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]
 class TaskResult:
     """The result of one task.
 
-    The `matches` are the target rows with a match.  The `removed` rows are replaced or deleted.
-    The `dropped` rows are deleted in a merge that replaces others.
+    `matches` are the target rows with a match, `removed` the replaced or deleted ones, `dropped`
+    the rows that a row of the source deletes.  `alone` counts source rows without a match.
     """
 
     new: list[Fragment]

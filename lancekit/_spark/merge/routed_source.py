@@ -64,7 +64,7 @@ def routed_frame(
 ) -> tuple[DataFrame, ReadRows]:
     """Return the source's rows to write, and a reader for tasks.
 
-    held, plan: the source, and the casts to the dataset's types.
+    cached, plan: the source, and the casts to the dataset's types.
     bounds: the addresses where the rows are cut into pieces, by `piece_bounds`.
     sent: the routing of each partition.
     target: the fragments of the target.

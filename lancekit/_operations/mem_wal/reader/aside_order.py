@@ -193,7 +193,7 @@ class _Evidence:
         return self._digests(self.current)
 
     def _before(self, version: int) -> _Digests | None:
-        """Return such digests of an earlier version; ``None`` if the version is gone."""
+        """Return the digests of `now` for an earlier version; ``None`` if it was cleaned up."""
         if version == self.current.version:
             return self.now
         try:

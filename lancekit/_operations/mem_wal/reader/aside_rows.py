@@ -338,7 +338,7 @@ def _memory_file(
 ) -> tuple[DataFile, FileLocation]:
     """Write rows of a schema to a data file in memory; `where` as of `memory_fragment`."""
     sink, plain = _MemorySink(), schema.to_arrow()
-    # older ones have no null structs, as deleted rows have
+    # files of 2.0 cannot store null structs, which tombstones have
     writer = FileWriter(sink, schema, version=DEFAULT_VERSION)
     for batch in batches:
         writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=plain))
