@@ -267,10 +267,7 @@ def _doubles(value: Any) -> Any:
 
 
 #: Arrow's names of rounding modes -> Python's
-_ROUNDINGS: Mapping[str, str] = {
-    "half_towards_infinity": ROUND_HALF_UP,
-    "towards_zero": ROUND_DOWN,
-}
+_ROUNDINGS: Mapping[str, str] = {"half_towards_infinity": ROUND_HALF_UP, "towards_zero": ROUND_DOWN}
 _ROOM = Context(prec=160)
 
 

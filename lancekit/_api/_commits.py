@@ -397,9 +397,7 @@ class Settings(Handle):
         self.update_field_metadata({field_name: new_metadata}, replace=True)
 
     def add_bases(
-        self,
-        new_bases: Iterable[BasePath],
-        transaction_properties: dict[str, str] | None = None,
+        self, new_bases: Iterable[BasePath], transaction_properties: dict[str, str] | None = None
     ) -> Self:
         """Add base paths, which files of the dataset can be in; the handle moves and is returned.
 

@@ -132,10 +132,7 @@ class Maintenance(Handle):
         request = _cleanup(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
-        limits = {
-            "delete_rate_limit": delete_rate_limit,
-            "delete_concurrency": delete_concurrency,
-        }
+        limits = {"delete_rate_limit": delete_rate_limit, "delete_concurrency": delete_concurrency}
         for name, value in limits.items():
             if value is not None:
                 check_count(name, value, least=1)

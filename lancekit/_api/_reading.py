@@ -10,12 +10,7 @@ import pyarrow as pa
 from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.record import takes
-from lancekit._arguments.scan import (
-    FrameArguments,
-    ScanArguments,
-    SparkArguments,
-    scan_arguments,
-)
+from lancekit._arguments.scan import FrameArguments, ScanArguments, SparkArguments, scan_arguments
 from lancekit._checked import checked_methods
 from lancekit._interrupts import hints_are_seen, show_hint
 from lancekit._versions.references import parse_reference, resolve

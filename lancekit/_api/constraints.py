@@ -138,11 +138,7 @@ class Constraints(Displayed):
         return tuple(stored_constraints(self._snapshot.manifest.config).values())
 
     def add(
-        self,
-        name: str,
-        condition: str,
-        on_fail: OnFail = "refuse",
-        existing: Existing = "refuse",
+        self, name: str, condition: str, on_fail: OnFail = "refuse", existing: Existing = "refuse"
     ) -> None:
         """Add a constraint, and move the handle.
 

@@ -254,13 +254,7 @@ class DatasetDiff(Displayed):
         """
         return draw("diff", self, ax=ax)
 
-    def apply(
-        self,
-        handle: Handle,
-        *,
-        conflicts: Resolve = "fail",
-        by: By = "cell",
-    ) -> ApplyResult:
+    def apply(self, handle: Handle, *, conflicts: Resolve = "fail", by: By = "cell") -> ApplyResult:
         """Apply the same changes to the handle's version, in one commit.
 
         Changes of the handle's version since the old side are preserved.  The handle moves.

@@ -18,12 +18,7 @@ from lancekit._api._handle import Handle
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import shown_schema
 from lancekit._api.write_settings import check_progress, file_settings
-from lancekit._arguments.checks import (
-    check_count,
-    check_flag,
-    check_list,
-    check_place,
-)
+from lancekit._arguments.checks import check_count, check_flag, check_list, check_place
 from lancekit._arguments.record import takes
 from lancekit._arguments.write import FragmentsArguments
 from lancekit._checked import checked, checked_methods
@@ -91,11 +86,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
     """
 
     def __init__(
-        self,
-        dataset: Handle,
-        fragment_id: int | None,
-        *,
-        fragment: LanceFragment | None = None,
+        self, dataset: Handle, fragment_id: int | None, *, fragment: LanceFragment | None = None
     ) -> None:
         if fragment is None:
             number = check_count("fragment_id", fragment_id)

@@ -11,13 +11,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.not_offered import PartOfPylance
-from lancekit._arguments.checks import (
-    check_flag,
-    check_hints,
-    check_items,
-    check_list,
-    check_names,
-)
+from lancekit._arguments.checks import check_flag, check_hints, check_items, check_list, check_names
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._display import Displayed, interactive

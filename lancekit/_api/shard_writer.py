@@ -85,11 +85,7 @@ class ShardWriter(Closing, Displayed):
         return self._writer.memory()
 
     def put(
-        self,
-        data: object,
-        *,
-        schema: pa.Schema | None = None,
-        timeout: timedelta = PUT_TIMEOUT,
+        self, data: object, *, schema: pa.Schema | None = None, timeout: timedelta = PUT_TIMEOUT
     ) -> None:
         """Write rows, all or none; with a primary key, each replaces the row of its key.
 
@@ -128,11 +124,7 @@ class ShardWriter(Closing, Displayed):
         )
 
     def delete(
-        self,
-        keys: object,
-        *,
-        schema: pa.Schema | None = None,
-        timeout: timedelta = PUT_TIMEOUT,
+        self, keys: object, *, schema: pa.Schema | None = None, timeout: timedelta = PUT_TIMEOUT
     ) -> None:
         """Delete rows by primary key; missing keys are no error.
 

@@ -169,23 +169,10 @@ def check_read_params(name: str, value: object) -> None:
 #: checks
 _HINTS: Mapping[str, Callable[[str, object], object]] = {
     **dict.fromkeys(
-        [
-            "delete_rate_limit",
-            "io_buffer_size",
-            "memory_limit",
-            "batch_readhead",
-            "num_workers",
-        ],
+        ["delete_rate_limit", "io_buffer_size", "memory_limit", "batch_readhead", "num_workers"],
         check_count,
     ),
-    **dict.fromkeys(
-        [
-            "ignore_deletions",
-            "preserve_order",
-            "verbose",
-        ],
-        check_flag,
-    ),
+    **dict.fromkeys(["ignore_deletions", "preserve_order", "verbose"], check_flag),
 }
 
 

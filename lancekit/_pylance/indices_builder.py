@@ -232,10 +232,7 @@ class IndicesBuilder:
             raise InvalidArgumentError("fragments must be a non-empty list or None.")
         ids = None if fragments is None else [one.fragment_id for one in fragments]
         tables = transformed(
-            self.dataset._snapshot,
-            self.column,
-            self._fragments(ids),
-            *self._models(ivf, pq),
+            self.dataset._snapshot, self.column, self._fragments(ids), *self._models(ivf, pq)
         )
         folder, _, name = dest_uri.rpartition("/")
         write_codes(open_store(folder or ".", None), name, tables)
