@@ -227,7 +227,9 @@ def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> Lance
     Raises InvalidArgumentError: the primary-key mark would change, or is invalid.
     """
     position = _key_position(field.to_arrow(), metadata, field.name)
-    if field.key_position is not None and position != field.key_position:
+    marks = [(k, v) for k, v in field.metadata.items() if k in (PRIMARY_KEY, PRIMARY_KEY_POSITION)]
+    changed = position != field.key_position or any(metadata.get(k) != v for k, v in marks)
+    if field.key_position is not None and changed:
         raise InvalidArgumentError(
             f"Column {field.name!r} is part of the primary key, which cannot be changed once set.",
             hint=f"Keep {PRIMARY_KEY} and {PRIMARY_KEY_POSITION} unchanged, or overwrite the "

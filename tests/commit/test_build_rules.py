@@ -198,6 +198,11 @@ def test_metadata_of_the_primary_key_stays() -> None:
         changed = ops.UpdateConfig(field_metadata_updates={K: ops.UpdateMap(entries)})
         with pytest.raises(InvalidArgumentError, match="cannot be changed once set"):
             build(latest, changed)
+    placed = manifest(schema=SCHEMA.with_primary_key([SCHEMA.fields[0].name]))
+    for text in (None, "false"):
+        changed = ops.UpdateConfig(field_metadata_updates={K: ops.UpdateMap({PRIMARY_KEY: text})})
+        with pytest.raises(InvalidArgumentError, match="cannot be changed once set"):
+            build(placed, changed)
     nullable = ops.UpdateConfig(field_metadata_updates={S: ops.UpdateMap({PRIMARY_KEY: "true"})})
     with pytest.raises(InvalidArgumentError, match="nullable"):
         build(latest, nullable)
