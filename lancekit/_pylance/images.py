@@ -2,7 +2,7 @@
 
 Three extension types under the names of the reference, and the conversions between them.  Names
 follow ``lance.arrow``.  Importing this module registers the types with Arrow.  From then on such
-columns are read with these types.  Pillow is only needed without an own decoder or encoder.
+columns are read with these types.  Pillow is only needed if no decoder or encoder is passed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEXT, _BYTES = pa.string(), pa.binary()
 
 
 class ImageScalar(pa.ExtensionScalar):
-    """An image of an array."""
+    """One value of an array of images."""
 
     def as_py(self, **kwargs: Any) -> Any:
         """Return the image in its storage form."""
@@ -101,7 +101,14 @@ class ImageURIArray(ImageArray):
         if isinstance(uris, str | bytes | pa.Scalar) or not isinstance(uris, Iterable):
             raise InvalidTypeError(f"images must be a list of URIs, got {type_name(uris)}.")
         if not isinstance(uris, pa.StringArray | pa.LargeStringArray):
-            uris = pa.array([None if uri is None else os.fspath(uri) for uri in uris], pa.string())
+            listed = list(uris)
+            for one in listed:
+                if not isinstance(one, str | bytes | os.PathLike | None):
+                    raise InvalidTypeError(
+                        f"images must be a list of URIs, but contains {shown(one)}."
+                    )
+            texts = [None if uri is None else os.fspath(uri) for uri in listed]
+            uris = pa.array(texts, pa.string())
         array: ImageURIArray = _stored(ImageURIType(uris.type), uris)
         return array
 

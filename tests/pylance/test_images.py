@@ -74,6 +74,8 @@ def test_what_is_no_image() -> None:
         ImageArray.from_array(3)
     with pytest.raises(InvalidTypeError, match="images must be a list of URIs, got str"):
         ImageURIArray.from_uris("a.png")
+    with pytest.raises(InvalidTypeError, match="but contains 5"):
+        ImageURIArray.from_uris(["a.png", 5])
     with pytest.raises(StorageError, match=r"no\.png' cannot be read"):
         ImageURIArray.from_uris(["/no/such/no.png"]).read_uris()
     with pytest.raises(InvalidArgumentError, match="must be text"):
