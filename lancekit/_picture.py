@@ -103,7 +103,10 @@ class Picture:
             only text.
         """
         if self.figure is None:
-            raise NotOfferedError("This picture cannot be saved as PNG.", hint=_WITHOUT)
+            raise NotOfferedError(
+                "This picture cannot be saved as PNG.",
+                hint=_WITHOUT if self.render is None else "Save it as SVG.",
+            )
         out = BytesIO()
         # no version number: equal facts give equal bytes
         metadata = {"Software": None, "Title": self.alt}

@@ -34,7 +34,7 @@ def test_saving(tmp_path):
     assert (tmp_path / "x.txt").read_text() == history.text + "\n"
     with pytest.raises(lk.errors.NotOfferedError, match="no mmd"):
         history.save(tmp_path / "y.mmd")
-    with pytest.raises(lk.errors.NotOfferedError, match="cannot be saved as PNG"):
+    with pytest.raises(lk.errors.NotOfferedError, match=r"cannot be saved as PNG. Save it as SVG"):
         graph.save(tmp_path / "y.png")
     with pytest.raises(lk.errors.InvalidArgumentError, match=r"\.svg"):
         graph.save(tmp_path / "y.gif")
