@@ -36,7 +36,7 @@ _SHOWS = "ds.checkout_latest() shows the current state"
 T = TypeVar("T")
 R = TypeVar("R")
 
-Told = Callable[[bool | None], str]
+Describe = Callable[[bool | None], str]
 """Describes an attempt's result: True (landed), False, or None (unknown); "" omits it."""
 
 Check = Callable[[], bool | None]
@@ -60,8 +60,8 @@ class Attempt:
     describe
         Describes the result.
     check
-        Checks if the change landed, ``None`` if unknown; called only if the store's answer is
-        missing.
+        Returns True if the change landed, ``None`` if that is unknown; called only if the store's
+        answer is missing.
     key
         Of several attempts with one key, the last is described.
     then
@@ -72,7 +72,7 @@ class Attempt:
 
     def __init__(
         self,
-        describe: Told,
+        describe: Describe,
         check: Check,
         key: Hashable = None,
         then: str = _SHOWS,
@@ -100,7 +100,9 @@ class Attempt:
         return self._landed
 
 
-def attempted(describe: Told, check: Check, key: Hashable = None, then: str = _SHOWS) -> Attempt:
+def attempted(
+    describe: Describe, check: Check, key: Hashable = None, then: str = _SHOWS
+) -> Attempt:
     """Record a change before it is made; see `Attempt`."""
     attempt = Attempt(describe, check, key, then)
     _attempts.append(attempt)
@@ -114,7 +116,7 @@ def beginning(text: str, then: str) -> None:
 
 @contextmanager
 def attempting(
-    describe: Told, check: Check, key: Hashable = None, then: str = _SHOWS
+    describe: Describe, check: Check, key: Hashable = None, then: str = _SHOWS
 ) -> Iterator[None]:
     """Record a change that the block makes; it landed if the block ends without an error."""
     attempt = Attempt(describe, check, key, then)
@@ -125,7 +127,7 @@ def attempting(
         _attempts.append(attempt)  # after its parts, which have the same key
 
 
-def outcome(what: str, done: str) -> Told:
+def outcome(what: str, done: str) -> Describe:
     """Return a function that describes the result of a change.
 
     Examples

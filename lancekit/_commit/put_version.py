@@ -14,7 +14,7 @@ from lancekit._format.index import encode_index_section
 from lancekit._format.manifest import encode_manifest_file
 from lancekit._format.names import ManifestNaming
 from lancekit._format.transaction import Transaction, encode_transaction
-from lancekit._interrupts import Told, attempted
+from lancekit._interrupts import Describe, attempted
 from lancekit._legible import clean
 from lancekit._provenance import recorded
 from lancekit._storage.base import Store
@@ -101,7 +101,7 @@ def put_version(
     return landed
 
 
-def _interrupt_text(version: int, uri: str, uuid: str) -> Told:
+def _interrupt_text(version: int, uri: str, uuid: str) -> Describe:
     """Return a function that describes the result for a version after an interrupt."""
 
     def text(landed: bool | None) -> str:
