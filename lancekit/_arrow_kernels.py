@@ -179,12 +179,12 @@ def sort_by(rows: _Tabular, sorting: str | list[tuple[str, str]]) -> _Tabular:
 
 
 def ascii_lower(texts: _Values) -> _Values:
-    """Lower the ASCII letters of texts: an array, a chunked array, or a scalar."""
+    """Convert the ASCII letters of texts to lower case: an array, a chunked array, or a scalar."""
     return pc.ascii_lower(_from_byte_0(texts))
 
 
 def ascii_upper(texts: _Values) -> _Values:
-    """Raise the ASCII letters of texts to upper case: an array, a chunked array, or a scalar."""
+    """Convert the ASCII letters of texts to upper case: an array, a chunked array, or a scalar."""
     return pc.ascii_upper(_from_byte_0(texts))
 
 

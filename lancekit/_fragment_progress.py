@@ -54,15 +54,15 @@ class NoopFragmentWriteProgress(FragmentWriteProgress):
 class FileSystemFragmentWriteProgress(FragmentWriteProgress):
     """Progress receiver with a file ``fragment_<id>.in_progress`` for each fragment in progress.
 
-    A file ``fragment_<id>.json`` with the fragment's metadata at the beginning remains.  Fragments
-    have different ids only if `LanceFragment.create` gets different ids.
+    A second file ``fragment_<id>.json`` remains, with the metadata from before the write.
+    Fragments have different ids only if `LanceFragment.create` gets different ids.
 
     Parameters
     ----------
     base_uri
         The folder of these files: a URI for Arrow's file systems, or an absolute path.
     metadata
-        Stored in the first file, to identify the worker.
+        Stored in the ``.in_progress`` file, to identify the worker.
     """
 
     PROGRESS_EXT = ".in_progress"

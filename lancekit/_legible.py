@@ -168,7 +168,7 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def discreet_repr(record: DataclassInstance) -> str:
-    """Return a dataclass's ``repr`` without the secrets in its URIs, which it still has."""
+    """Return a dataclass's ``repr`` with ``***`` for secrets in URIs; its fields keep them."""
     shown = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.repr)
     return without_secrets(f"{type(record).__qualname__}({shown})")
 
@@ -206,7 +206,7 @@ def python_value(scalar: pa.Scalar) -> Any:
         pass
     try:
         return str(scalar.cast("string").as_py())
-    except (ValueError, NotImplementedError):  # such a time is nested in it
+    except (ValueError, NotImplementedError):  # a nested time is out of range
         return f"<{scalar.type} out of range>"
 
 

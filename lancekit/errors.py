@@ -1,8 +1,9 @@
 """Exceptions that lancekit raises on purpose.
 
-They are one tree, by the reaction of a handler.  Each class has a stable ``kind`` code, each error
-its facts in ``context`` and a ``hint``: the next thing to do.  Each class also inherits the
-builtins that pylance raises in the same place, so ``except`` clauses for pylance still work.
+The classes form one tree: a base class groups the errors that a handler treats alike.  Each class
+has a stable ``kind`` code.  Each error has facts in ``context``, and a ``hint``: the next step.  A
+class also inherits the builtins that pylance raises in the same place, so ``except`` clauses for
+pylance still work.
 pylance raises ``ValueError`` from some methods and ``OSError`` from others for the same fault.  For
 example, a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError`` in
 ``checkout_version()``.  The classes for such faults inherit both.

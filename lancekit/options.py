@@ -2,7 +2,8 @@
 
 An assignment (``lk.options.fsync = False``) applies to the process.  A ``with`` block
 (``with lk.options(fsync=False): ...``) applies to the block and its context, so that threads and
-nested displays do not affect each other.
+nested displays do not affect each other.  In a block that sets the option, an assignment applies to
+the rest of the block.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = [
 #: default memory limit of a page; writers never exceed it, even if the option is higher
 DEFAULT_PAGE_MEMORY = 1 << 29
 
-#: reading patterns that strings can be optimised for
+#: reading patterns that strings can be optimized for
 DEFAULT_GOAL = "balance"
 GOALS = (DEFAULT_GOAL, "scan", "take", "size")
 
@@ -93,7 +94,7 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
 
 
 def check_goal(goal: str) -> str:
-    """Return the goal that strings are optimised for; raise for an unknown argument.
+    """Return the goal that strings are optimized for; raise if it is unknown.
 
     Raises
     ------
@@ -139,7 +140,8 @@ class Options:
     page_memory_bytes: int = _option(
         DEFAULT_PAGE_MEMORY,
         _count,
-        "Limit for the strings of a page of a data file, if it is not 64 times the page's bytes.",
+        "Memory limit for decoding a page of a data file: this value, or 64 times the page's bytes "
+        "if that is more.",
     )
     oldest_reader: str = _option(
         "4.0.0",

@@ -74,9 +74,10 @@ class Commits(Handle):
         Parameters
         ----------
         base_uri
-            The path or URI of the existing or future dataset; or a handle, which does not move.
+            The path or URI of the existing or future dataset; or a handle, which does not move and
+            must not be pinned to a version.
         operation
-            A `LanceOperation`, or a transaction, which has its own read version.
+            A `LanceOperation`.  Or a transaction, which has its own read version and properties.
         read_version
             The version that the operation is based on.  An overwrite and a restore do not need it:
             they use the newest version, or the handle's.
@@ -91,11 +92,16 @@ class Commits(Handle):
             Settings of a dataset that an overwrite creates.
         commit_timeout
             The time after which no further attempt begins; ``None`` for no limit.
+        commit_lock, storage_options
+            As in `lancekit.dataset`, but a handle has its own.
+        namespace_client, table_id, namespace_client_managed_versioning, base_store_params
+            Not supported.
 
         Raises
         ------
         InvalidArgumentError
             The operation does not fit the version that it is based on; the message names the fault.
+            Or a message or properties were passed with a transaction.
         CommitConflictError
             A conflicting version was committed since.  ``retryable`` tells if a retry can help.
         DatasetNotFoundError
@@ -152,6 +158,9 @@ class Commits(Handle):
         ----------
         transactions
             The appends to commit; other operations are refused.
+        dest, commit_lock, storage_options, enable_v2_manifest_paths, detached, max_retries, \
+base_store_params, commit_timeout
+            As in `commit`; ``dest`` is its ``base_uri``.
 
         Returns
         -------
@@ -399,7 +408,7 @@ class Settings(Handle):
     def add_bases(
         self, new_bases: Iterable[BasePath], transaction_properties: dict[str, str] | None = None
     ) -> Self:
-        """Add base paths, which files of the dataset can be in; the handle moves and is returned.
+        """Add base paths: further places for files of the dataset.  The handle moves.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ class Handle:
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id in use, or ever used as far as data files still show."""
+        """The highest field id in the schema and in the data files, which keep dropped fields."""
         return self._snapshot.manifest.max_field_id()
 
     @property
@@ -129,7 +129,7 @@ class Handle:
 
     @property
     def has_index(self) -> bool:
-        """True if the version has indices."""
+        """True if the version has an index, which can be internal, for example of a MemWAL."""
         return bool(self._snapshot.indices)
 
     @property

@@ -198,7 +198,7 @@ class Indices(Handle):
         )
 
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:
-        """Merge uncommitted segments into one, which makes searches faster.
+        """Merge segments from `create_index_uncommitted` into one, which makes searches faster.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Indices(Handle):
         from lancekit._api.lance_operation import Index
         from lancekit._operations.index.staged import merge_parts
 
-        of = "what create_index_uncommitted gave"
+        of = "results of create_index_uncommitted"
         return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
 
     def merge_index_metadata(
@@ -284,7 +284,7 @@ class Indices(Handle):
         from lancekit._api.lance_operation import Index
         from lancekit._operations.index.staged import commit_parts
 
-        of = "what create_index_uncommitted gave"
+        of = "results of create_index_uncommitted"
         parts = check_items("segments", segments, Index, of)
         self._move(lambda snapshot: (commit_parts(snapshot, index_name, column, parts), None))
         return self
@@ -306,7 +306,7 @@ class Indices(Handle):
         name
             The name of the index.
         with_position
-            Refused if the index has no word positions; otherwise it changes nothing.
+            An error if the index has no word positions; otherwise it changes nothing.
         index_segments
             The UUIDs of the segments to load; all by default.
 
@@ -314,6 +314,8 @@ class Indices(Handle):
         ------
         IndexNotFoundError
             There is no index of this name, or it has no such segment.
+        InvalidArgumentError
+            ``with_position`` is True and the index has no word positions.
         FormatError
             A file of the index cannot be read.
 
@@ -485,6 +487,6 @@ class Indices(Handle):
 
         if index_name is None:
             if column is None:
-                raise InvalidArgumentError("Pass either index_name or column.")
+                raise InvalidArgumentError("centroids() needs index_name or column.")
             index_name = name_of_vectors(self._snapshot, column)
         return self.get_ivf_model(index_name).centroids

@@ -159,8 +159,8 @@ class Lineage(Handle):
         Raises
         ------
         InvalidArgumentError
-            The good version is bad, the bad version is good, or the condition raises an error.
-            Or the versions are of different branches, or in the wrong order.
+            The good version is bad, the bad version is good, or the condition raises for one of
+            the two.  Or they are of different branches, or in the wrong order.
         InvalidTypeError
             The condition is no function, or it returns neither True nor False.
         PredicateError
@@ -288,7 +288,7 @@ class Lineage(Handle):
             created the row or gave it its present values, and ``_changed_branch`` the branch of
             this version.  ``_changed_at`` is the time of the commit, ``_changed_by`` its operation,
             ``_changed_message`` its message.  ``_changed_from`` is the cell or script, if
-            `options.provenance` recorded it.  They are null for rows that the oldest readable
+            `options.provenance` recorded it.  All six are null for rows that the oldest readable
             version already has, unless it is version 1.
 
         Raises
@@ -296,7 +296,7 @@ class Lineage(Handle):
         ColumnNotFoundError, PredicateError
             A column does not exist, or the filter does not parse.
         InvalidArgumentError
-            A column of the dataset has the name of one of the six columns.
+            A column to return has the name of one of the six columns.
 
         Examples
         --------

@@ -31,7 +31,7 @@ else:
 
 
 class _Removal(_Static):
-    """A static method that removes a dataset; called on a handle, it only takes absolute places.
+    """The static method `drop`; called on a handle, it accepts only absolute paths and URIs.
 
     In pandas and Polars, a method of this name drops columns, and a path can look like a column.
     """
@@ -152,12 +152,12 @@ class Maintenance(Handle):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Plan `cleanup_old_versions`, which takes the same arguments; `apply` removes the files.
+        """Plan `cleanup_old_versions` without removing files; `apply` of the plan removes them.
 
         Parameters
         ----------
         include_files, max_files
-            Whether to list files, and how many at most.
+            Whether to list files, and how many at most; others as in `cleanup_old_versions`.
 
         Returns
         -------

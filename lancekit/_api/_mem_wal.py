@@ -109,9 +109,9 @@ class MemWal(Handle):
         }
 
     def mem_wal_shards(self) -> Shards:
-        """Return the shards and the progress of each; pylance has no counterpart.
+        """Return the shards that exist now, with the merge progress of the handle's version.
 
-        The shards are the present ones.  The handle's version determines the merge progress.
+        pylance has no counterpart.
 
         Examples
         --------
@@ -203,8 +203,8 @@ class MemWal(Handle):
     ) -> dict[str, Acknowledged]:
         """Put rows into their shards, by the table's sharding spec.
 
-        A table without a sharding spec has one shard for all rows.  If it has a primary key and no
-        MemWAL, `initialize_mem_wal` is called first, in its own version.
+        A table without a sharding spec has one shard for all rows.  A table that has a primary key
+        and no MemWAL gets one first, in its own version (`initialize_mem_wal`).
 
         A shard's writer is opened when its first row comes.  The process keeps the writers of the
         last 8 tables, for all handles that are used with the same `lk.options`.  Any number of
@@ -276,9 +276,9 @@ class MemWal(Handle):
     def _cast(
         self, router: Router, data: object, schema: pa.Schema | None = None
     ) -> tuple[Router, pa.Table]:
-        """Cast rows to the table's columns, and return them with the writers that accept them.
+        """Cast rows to the table's columns, and return them with the router that accepts them.
 
-        The rows can have the columns of a newer version than the writers have.
+        If the rows have the columns of a newer version than the router, a new router replaces it.
         """
         try:
             return router, router.cast(data, schema)
@@ -289,9 +289,9 @@ class MemWal(Handle):
             return newer, newer.cast(data, schema)
 
     def _own_router(self, stale: Router | None = None) -> Router:
-        """Return the process's writers; new ones after a fork, or if the columns have changed.
+        """Return this process's router, a new one after a fork or if the columns have changed.
 
-        Writers that are `stale` are replaced if the newest version has other columns.
+        A `stale` router is replaced if the newest version has other columns.
         """
         from lancekit._commit.protocol import check_not_replaced
         from lancekit._format.mem_wal.names import mem_wal_entry

@@ -79,7 +79,7 @@ class Positions(Handle):
         columns
             As in `take`.
         ignore_deletions
-            A hint: it changes no result.  Deletions are only read for rows that were found.
+            A hint: it is checked, and changes no result.
         with_row_id, with_row_address
             Append ``_rowid`` or ``_rowaddr``.
 
@@ -125,7 +125,22 @@ class Positions(Handle):
         randomize_order: bool = True,
         **kwargs: object,
     ) -> pa.Table:
-        """Read random rows, each at most once; in row order unless ``randomize_order`` is True."""
+        """Read random rows, each at most once.
+
+        Parameters
+        ----------
+        num_rows
+            The number of rows.
+        columns
+            As in `take`.
+        randomize_order
+            Return the rows in random order; otherwise in row order.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The version has fewer rows.
+        """
         rows = check_count("num_rows", num_rows)
         if kwargs:
             refused = next(iter(kwargs))
@@ -224,6 +239,11 @@ class Positions(Handle):
             The meaning of the row numbers: ``"ids"``, ``"addresses"`` or ``"indices"``.
         io_buffer_size, preserve_order
             Hints that change no result.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A range ends after its blob; other errors as in `take_blobs`.
         """
         from lancekit._api.blob_values import BlobFile
         from lancekit._choice import check_choice

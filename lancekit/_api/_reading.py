@@ -135,7 +135,8 @@ class Scans(Handle):
     def count_rows(self, filter: object = None, **kwargs: object) -> int:  # noqa: A002
         """Count the rows, or the rows that match a filter; without a filter nothing is read.
 
-        With ``include_mem_wal=True`` unmerged rows of shards are counted, too.  Otherwise a hint
+        ``kwargs`` are as in `scanner`; the handle's `default_scan_options` do not apply.  With
+        ``include_mem_wal=True`` unmerged rows of shards are counted, too.  Otherwise a hint
         mentions them: in a notebook as output, elsewhere in the log ``lancekit`` (level INFO).
         """
         if filter is None and not kwargs:
@@ -163,7 +164,7 @@ class Scans(Handle):
     def sql(self, sql: str, *, include_mem_wal: bool = False) -> SqlQueryBuilder:
         """Set up an SQL query over this version, whose table name is ``dataset``.
 
-        DataFusion runs the query on its columns, which are read into memory.
+        DataFusion runs the query in memory.  Only columns that the query names are read.
 
         Parameters
         ----------

@@ -130,11 +130,15 @@ class Rows(Handle):
         dedupe: str | None = None,
         dedupe_by: str | None = None,
     ) -> MergeInsertBuilder:
-        """Start a merge-insert on key columns, the primary key by default.
+        """Set up a merge-insert; `MergeInsertBuilder.execute` runs it.
 
-        A path such as ``s.id`` is a nested key.  Among source rows with the same key, ``dedupe``
-        keeps the ``"first"`` or the ``"last"``, and ``dedupe_by`` the row with the largest value of
-        a column.  Otherwise duplicate keys are an error.
+        Parameters
+        ----------
+        on
+            The key columns, nested ones by their paths (``s.id``); the primary key by default.
+        dedupe, dedupe_by
+            Which of several source rows with the same key to keep: the ``"first"`` or ``"last"``,
+            or the one with the largest value of a column.  By default such rows are an error.
 
         Raises
         ------

@@ -241,7 +241,7 @@ class Versions(Handle):
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """Compare two versions of a table with stable row ids.
+        """Return the row changes between two versions of a table with stable row ids.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Versions(Handle):
         Raises
         ------
         InvalidArgumentError
-            Neither ``compared_against`` nor both ends of the range were given.
+            Not exactly one of ``compared_against`` and a whole range was given.
         """
         from lancekit._api.changes import DatasetDelta
 

@@ -69,10 +69,10 @@ class Flip:
 
     @property
     def undo(self) -> str:
-        """The line of code that reverts the change: only the rows of `version`, if possible.
+        """The line of code that reverts the row changes of `version`, or that restores `before`.
 
-        Otherwise it restores `before`.  That is so if another version may have made the change, if
-        `version` changed columns, or if there is no key that identifies rows.
+        It restores `before` if another version may have made the change, if `version` changed
+        columns, or if there is no key that identifies rows.
         """
         diff = self.diff
         if self.is_certain and not diff.schema and diff.matched_by != "whole rows":
@@ -102,7 +102,7 @@ class Bisection(Displayed):
 
     @property
     def first_bad(self) -> Flip | None:
-        """The first change from good to bad; ``None`` if a sweep found no such change."""
+        """The first change from good to bad; ``None`` if ``all=True`` found no such change."""
         return next((flip for flip in self.flips if not flip.good), None)
 
     @property
@@ -161,6 +161,7 @@ def bisect_versions(
 
     condition: returns True if a version is good.
     good: ``None`` for the oldest readable version.
+    sweep: evaluate every version, as with ``all=True``.
     """
     location = bad.location
     numbers = list_versions(location).versions
@@ -237,13 +238,13 @@ class _Evaluator:
         return Evaluation(version, bool(result))
 
     def check_end(self, version: int, wanted: bool) -> None:
-        """Check that the condition has the stated result for an end of the range."""
+        """Raise unless the condition has the `wanted` result for an end of the range."""
         found = self(version)
         if found is wanted:
             return
         if found is None:
             raise InvalidArgumentError(
-                f"The condition failed for version {version}: {self.known[version].error}",
+                f"The condition failed for version {version}: {self.known[version].error}.",
                 hint="Pass `good` and `bad` versions where the condition returns a result.",
                 version=version,
             ) from self._errors[version]

@@ -89,8 +89,8 @@ class Branches(Displayed):
     def delete(self, branch: str) -> None:
         """Delete a branch and its own files.
 
-        A folder in its place is not deleted if it has no versions of the branch, or is behind a
-        link.  Then only the reference is deleted, with a warning.
+        The folder of the branch is kept if it has no versions of the branch, or is behind a link.
+        Then only the reference is deleted, with a warning.
 
         Raises
         ------
@@ -263,6 +263,11 @@ class Branches(Displayed):
         dry_run
             Return a plan, and write nothing; ``apply()`` of the plan merges.
 
+        Returns
+        -------
+        ApplyResult or BranchMergePlan
+            The numbers of changed rows, and the new version; or the plan.
+
         Raises
         ------
         MergeConflictError
@@ -392,7 +397,7 @@ class Branches(Displayed):
 
 @checked_methods
 class BranchComparison(Displayed):
-    """A comparison of two branches; `Branches.compare` makes it, without reading rows.
+    """A comparison of two branches; `Branches.compare` returns it, and reads no rows.
 
     *Ours* is the handle's branch and *theirs* the other one, as in a merge.
 
@@ -428,7 +433,7 @@ class BranchComparison(Displayed):
 
     @property
     def base(self) -> tuple[str, int]:
-        """The newest common version, or the named one; version 0 if the sides share no version."""
+        """The newest common version, or the one passed as ``base``; 0 is a table without rows."""
         return self._change.base.reference
 
     @cached_property

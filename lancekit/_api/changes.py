@@ -82,7 +82,7 @@ class ChangeFeed(Displayed):
     ) -> None:
         if since.location != until.location or since.version > until.version:
             raise InvalidArgumentError(
-                f"version {until.version} of {until.location.name} does not come after version "
+                f"Version {until.version} of {until.location.name} does not come after version "
                 f"{since.version} of {since.location.name}.",
                 hint="A change feed goes from an older to a newer version of one branch. diff() "
                 "compares any two versions.",
@@ -93,7 +93,7 @@ class ChangeFeed(Displayed):
 
     @cached_property
     def versions(self) -> list[int]:
-        """The compared versions; each is compared with the previous one."""
+        """The compared versions, oldest first; each is compared with the one before it."""
         first, last = self._since.version, self._until.version
         there = [v for v in list_versions(self._since.location).versions if first < v < last]
         return [first, *there, last] if first < last else [first]
@@ -257,14 +257,14 @@ class DatasetDelta(Displayed):
         return self._rows(f"{_CREATED} > {self.begin_version} AND {_CREATED} <= {self.end_version}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Return the older rows that changed in between, with row ids and versions."""
+        """Return the rows that changed in between, without new rows, with row ids and versions."""
         return self._rows(
             f"{_CREATED} <= {self.begin_version} "
             f"AND {_UPDATED} > {self.begin_version} AND {_UPDATED} <= {self.end_version}"
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Return the ids of the rows that exist at the begin, but not at the end."""
+        """Return the ids of the rows that exist at `begin_version`, but not at `end_version`."""
         before, after = self._fragments(self.begin_version), self._fragments(self.end_version)
         # fragments with the same rows on both sides have no deleted rows, and no moved ones
         same = {id_ for id_ in before.keys() & after.keys() if _same_rows(before[id_], after[id_])}

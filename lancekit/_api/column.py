@@ -59,7 +59,8 @@ class ColumnSummary(Displayed):
     top
         The most frequent values with their counts; empty if the type cannot be counted.
     histogram
-        Equally wide bins for numbers or times (one each for few whole numbers), otherwise empty.
+        Bins of equal width for numbers or times; for few whole numbers, one bin for each value.
+        Empty for other types.
     """
 
     column: str
@@ -114,7 +115,7 @@ class DatasetColumn(Displayed):
 
     @property
     def type(self) -> pa.DataType:
-        """The Arrow type of the values, with extension types resolved."""
+        """The Arrow type of the values; extension types are used if they are registered."""
         return self._arrow.type
 
     @property
@@ -159,8 +160,8 @@ class DatasetColumn(Displayed):
         Parameters
         ----------
         rows
-            The most rows to read, in at most 256 MiB; by default as many as can be read in a
-            second.  A sample consists of blocks of rows that are evenly spread over the table.
+            The most rows to read, in at most 256 MiB.  By default all rows if that takes about a
+            second, otherwise a sample: blocks of rows that are evenly spread over the table.
         top, bins
             The number of most frequent values, and the most bins of the histogram (up to 10,000); 0
             for none.

@@ -155,7 +155,8 @@ class Constraints(Displayed):
         on_fail
             ``"refuse"``: a violating commit raises.  ``"warn"``: it warns and is committed.
         existing
-            ``"allow"``: existing rows are not checked, and can violate the constraint.
+            ``"refuse"``: a violation by existing rows is an error.  ``"allow"``: they are not
+            checked.
 
         Raises
         ------
@@ -266,7 +267,7 @@ _MOST = 100_000
 @checked_methods
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Duplicates(Displayed):
-    """The rows that share a key with another row; `LanceDataset.duplicates` makes it.
+    """The rows that share a key with another row; `LanceDataset.duplicates` returns them.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DiffCounts:
-    """The numbers of changed and unchanged rows; also a mapping.
+    """The numbers of changed and unchanged rows; ``dict(counts)`` has them by name.
 
     Attributes
     ----------

@@ -236,7 +236,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
 
     @property
     def physical_rows(self) -> int:
-        """The number of rows in the files, with deleted rows."""
+        """The number of rows in the files, including deleted rows."""
         return self.metadata.physical_rows
 
     @property
@@ -249,7 +249,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
         return list(self.metadata.files)
 
     def deletion_file(self) -> str | None:
-        """Return the deletion file's path below its root, or ``None`` without deletions."""
+        """Return the deletion file's path in its dataset or base path, or ``None`` without one."""
         return self.source.deletion.name if self.source.deletion else None
 
     @property
@@ -336,7 +336,7 @@ def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transacti
     >>> lk.LanceDataset.commit(ds, change).count_rows()
     3
     """
-    # no dataset is created here, so an existing one is no error; the commit has the schema
+    # "create" also allows an existing dataset: it only means a new schema, which the commit stores
     mode = "overwrite" if arguments.mode == "create" else arguments.mode
     settings = file_settings(arguments, mode, primary_key=())
     place, options = arguments.dataset_uri, arguments.storage_options

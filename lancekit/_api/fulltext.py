@@ -159,8 +159,8 @@ def tokenize(
         The text.
     analyzer
         ``"text"``, which is also the default; the analyzer for code is not supported.
-    base_tokenizer, language, lower_case, stem, remove_stop_words, custom_stop_words
-    ascii_folding, min_ngram_length, max_ngram_length, prefix_only
+    base_tokenizer, language, lower_case, stem, remove_stop_words, custom_stop_words, \
+ascii_folding, min_ngram_length, max_ngram_length, prefix_only
         As in ``create_scalar_index(column, "INVERTED")``; ``None`` selects the default.
     max_token_length
         Words of this many bytes or more are left out, by default of 40; ``None`` sets no limit.

@@ -307,9 +307,9 @@ class _Loader:
 
 @checked_methods
 class History(Displayed, Sequence[Version]):
-    """The versions of a branch, oldest first.  A manifest is read for more than a version's number.
+    """The versions of a branch, oldest first; a slice is a history, too.
 
-    A slice is a history, too.
+    Only the numbers of versions are known without reading their manifests.
 
     Examples
     --------

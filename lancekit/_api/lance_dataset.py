@@ -129,7 +129,7 @@ class LanceDataset(
 
     @takes(InsertArguments)
     def insert(self, arguments: InsertArguments) -> None:
-        """Write rows, and move the handle."""
+        """Write rows, and move the handle; errors as in `lancekit.write_dataset`."""
         from lancekit._api.write_settings import write_to
 
         self._check_movable()

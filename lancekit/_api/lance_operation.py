@@ -19,7 +19,7 @@ __all__ = ["DatasetBasePath", "Index", "IndexFile", "LanceOperation"]
 #: the entry of an index segment in a manifest
 Index = IndexMetadata
 
-#: a further place for files of a dataset
+#: a base path: a further folder with files of a dataset
 DatasetBasePath = BasePath
 
 

@@ -244,7 +244,7 @@ class LsmScanner(Displayed):
             if GENERATION.name in scan.request.schema.names:
                 raise InvalidArgumentError(
                     f"Column {GENERATION.name!r} clashes with a column of shards.",
-                    hint="Rename it.",
+                    hint="Rename it with alter_columns() first.",
                 )
             outputs = (*scan.request.outputs, generation_output(of))
             scan = replace(scan, request=replace(scan.request, outputs=outputs))

@@ -73,7 +73,7 @@ class _MemWalRows(Displayed, ABC):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that identify a row: the primary key, or all columns without a key."""
+        """The columns that identify a row: the primary key, or all columns if there is none."""
         schema = self._at.manifest.schema
         return tuple(field.name for field in schema.primary_key) or tuple(schema.names)
 
@@ -118,7 +118,7 @@ class MemWalQuarantine(_MemWalRows):
 
     After the columns of the table and ``_tombstone``, `to_table` has ``_quarantine_shard``,
     ``_quarantine_generation``, ``_quarantine_reason``, ``_quarantine_time`` and
-    ``_quarantine_row``.  The latter is the number of the row for `put_back` and `discard`.
+    ``_quarantine_row``: the number that identifies the row in `put_back` and `discard`.
 
     Examples
     --------
@@ -171,8 +171,8 @@ class MemWalQuarantine(_MemWalRows):
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not name a row.  Or it has a number, but the
-            newest row of its key is missing.  Or rows of several keys were corrected to one key.
+            A row is not in the quarantine, or has neither a number nor a key.  Or it has a number,
+            and the newest row of its key was not passed.  Or several keys were corrected to one.
         ConstraintViolationError, SchemaMismatchError, NullKeyError
             The table refuses a row.  Nothing is changed.
         IncompatibleConflictError
@@ -208,8 +208,8 @@ class MemWalQuarantine(_MemWalRows):
         Raises
         ------
         InvalidArgumentError
-            A row is not in the quarantine, or does not name a row.  Or it has a number, but the
-            newest row of its key is missing.
+            A row is not in the quarantine, or has neither a number nor a key.  Or it has a number,
+            and the newest row of its key was not passed.
         IncompatibleConflictError
             The quarantine, or the columns of the table, changed since this object was created.
         ReadOnlyError
@@ -343,9 +343,9 @@ class MemWalSetAside(_MemWalRows):
         return done
 
     def discard(self) -> None:
-        """Remove all rows from this list for good, with the unreadable files.
+        """Never list these rows and the unreadable files again.
 
-        The files stay in their place.
+        No file is removed.
 
         Raises
         ------

@@ -102,13 +102,13 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
-        """Delete target rows without a match; with ``expr``, only matching ones."""
+        """Delete target rows without a match; with ``expr``, only those where it is true."""
         return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
     # ---- settings
 
     def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
-        """Keep one of several source rows of one key; without this they are an error.
+        """Keep one of several source rows with the same key; otherwise they are an error.
 
         Parameters
         ----------
@@ -388,8 +388,7 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         Parameters
         ----------
         data_obj
-            pandas, Polars, Arrow (table, batches, reader), a dataset, or (on Spark) a Spark
-            DataFrame.
+            Rows in any form that `write_dataset` accepts.
         schema
             The columns of the rows and their types, as in `write_dataset`.
 

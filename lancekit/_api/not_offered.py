@@ -112,7 +112,7 @@ def missing(owner: str, name: str) -> AttributeError:
 
 
 class PartOfPylance:
-    """Base class that follows a class of pylance: access to a missing name raises the reason."""
+    """Base of classes that follow pylance's: access to a missing name raises the reason."""
 
     __slots__ = ()
 

@@ -343,6 +343,8 @@ def _parsed_plan(values: Mapping[str, Any]) -> CompactionPlan:
 class Compaction:
     """A compaction in steps: plan, execute each task anywhere, commit.
 
+    ``options`` of its methods are arguments of `DatasetOptimizer.compact_files`, by name.
+
     Examples
     --------
     >>> import lancekit as lk
@@ -388,7 +390,7 @@ class Compaction:
             The tasks were planned on different versions.
         """
         results = check_items(
-            "rewrites", rewrites, RewriteResult, "what CompactionTask.execute gave"
+            "rewrites", rewrites, RewriteResult, "results of CompactionTask.execute"
         )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:

@@ -36,7 +36,7 @@ class OneFragment:
     source: FragmentSource
 
 
-#: the arguments that exclude rows of shards
+#: the arguments that cannot be combined with ``include_mem_wal``
 _TABLE_ONLY = ("fragments", "include_deleted_rows")
 
 
@@ -169,7 +169,7 @@ def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
 
 
 def _sources_of(fragments: object) -> list[FragmentSource]:
-    of = "fragments of this dataset, of get_fragments()"
+    of = "fragments from get_fragments()"
     return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
 
 

@@ -127,7 +127,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
 
     @property
     def unsorted(self) -> Scan | None:
-        """The scan plan, or ``None`` if its rows are still to be sorted or searched."""
+        """The scan plan, or ``None`` if the rows are sorted or come from a search."""
         return None if self._order or self._scan.search else self._scan
 
     @property
@@ -168,7 +168,7 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
         return self._scan.search.made if self._scan.search else ()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result in batches; memory is bounded by blocks of a fragment."""
+        """Yield the result in batches; only ``order_by`` holds the whole result in memory."""
         rows = self._scan.request.batch_rows
         if self._order:
             batches = iter(self.to_table().to_batches(max_chunksize=rows))

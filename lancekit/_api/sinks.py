@@ -200,12 +200,12 @@ class MemWalSink(Closing, Displayed):
 
     @property
     def batches(self) -> int:
-        """The number of batches that this sink has put, with repeated ones."""
+        """The number of batches that this sink has put, including repeated ones."""
         return self._batches
 
     @property
     def last_batch(self) -> int | None:
-        """The number of the last batch."""
+        """The number of the last batch; ``None`` if it had none."""
         return self._last
 
     @property

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: syntax that reads columns without their names
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
 
-#: the begin of a statement that changes data, after comments and ``EXPLAIN``
+#: the start of a statement that changes data, after comments and ``EXPLAIN``
 _CHANGE = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/|explain\b|analyze\b|verbose\b)*"
     r"(insert|update|delete|merge|truncate|copy|create|drop|alter)\b",
@@ -80,7 +80,7 @@ class SqlQueryBuilder(Displayed):
         return self
 
     def build(self) -> SqlQuery:
-        """Return the query, which is checked and read when it runs."""
+        """Return the query; it is checked, and reads its columns, when it runs."""
         hidden = [name for name, wanted in self._hidden.items() if wanted]
         query = SqlQuery(
             self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
@@ -134,9 +134,10 @@ class SqlQuery(Displayed):
             batches: list[pa.RecordBatch] = frame.collect()
         except Exception as error:
             raise PredicateError(
-                f"The query {self._sql!r} cannot be run: {error}",
-                hint=f"The table is called {self._table!r}; its columns: "
-                + ", ".join(snapshot.manifest.schema.names[:20]),
+                f"The query {self._sql!r} cannot be run: {error}.",
+                hint=f"The table is called {self._table!r}. Its columns are "
+                + ", ".join(snapshot.manifest.schema.names[:20])
+                + ".",
                 sql=self._sql,
             ) from error
         schema = batches[0].schema if batches else frame.schema()
@@ -204,7 +205,7 @@ class SqlQuery(Displayed):
 
 
 def _forms(name: str) -> set[str]:
-    """Return the spellings of a name, with doubled quotes inside quotes."""
+    """Return the spellings of a name in SQL: unquoted, and with its own quotes doubled."""
     return {name, name.replace('"', '""'), name.replace("`", "``")}
 
 

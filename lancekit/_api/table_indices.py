@@ -13,8 +13,8 @@ from lancekit._versions.snapshot import Snapshot
 class TableIndices(Displayed, Mapping[str, IndexCoverage]):
     """The indices of the handle's version, by name.
 
-    Each has a `description`, the fragments that it does not cover and since which version
-    (`uncovered`), and the call that adds them to it (`mended_by`).
+    Each index has a `description`, the fragments that it does not cover, with the versions that
+    added them (`uncovered`), and the call that indexes these fragments (`mended_by`).
 
     Examples
     --------

@@ -45,7 +45,7 @@ def _tag_dict(tag: Tag) -> RefInfo:
 
 
 def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
-    """Return names by a number of their items, largest first unless ``order`` is ``"asc"``."""
+    """Sort names by the number that `key` returns, largest first unless `order` is ``"asc"``."""
     if order is not None:
         check_choice("order", order, ("asc", "desc"))
     sign = 1 if order == "asc" else -1
@@ -133,7 +133,7 @@ class Tags(Displayed):
     def update(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
     ) -> None:
-        """Point an existing tag to another version."""
+        """Point an existing tag to another version; arguments as in `create`."""
         target = self._handle.version if reference is None else reference
         refs.update_tag(self._location(), check_name(tag, "tag"), target)
 

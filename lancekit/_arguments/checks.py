@@ -57,7 +57,7 @@ def refused_argument(method: str, name: str, why: str) -> NotOfferedError:
 def refuse_more(
     method: str, arguments: Iterable[str], hint: str = "Leave the argument out."
 ) -> None:
-    """Raise ``InvalidArgumentError`` for arguments that a method has only to refuse them."""
+    """Raise ``InvalidArgumentError`` for the first of some arguments without support."""
     for name in arguments:
         raise InvalidArgumentError(
             f"{method}({name}=...) is not supported.", hint=hint, method=method, argument=name
@@ -65,7 +65,10 @@ def refuse_more(
 
 
 def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: str) -> None:
-    """Raise ``InvalidTypeError`` for an argument that the method does not have."""
+    """Raise ``InvalidTypeError`` if `taker` was given an argument that is not known.
+
+    method: the method with these arguments, for the hint.
+    """
     allowed = set(known)
     for name in given:
         if name not in allowed:
@@ -165,8 +168,7 @@ def check_read_params(name: str, value: object) -> None:
         check_flag(f"{name}[{key!r}]", flag)
 
 
-#: arguments of pylance that change no result (sizes, tuning) and that no record has, with their
-#: checks
+#: hints (arguments that change no result) that are in no argument record, with their checks
 _HINTS: Mapping[str, Callable[[str, object], object]] = {
     **dict.fromkeys(
         ["delete_rate_limit", "io_buffer_size", "memory_limit", "batch_readhead", "num_workers"],

@@ -27,8 +27,8 @@ class VectorIndexArguments(Arguments):
     column
         The name of the column, or the path of a nested field, of fixed-size lists of floats.
     index_type
-        ``"IVF_FLAT"``, ``"IVF_SQ"`` or ``"IVF_PQ"``.  All form partitions of near vectors.  They
-        store full vectors, one byte a dimension, or one code a subvector.
+        ``"IVF_FLAT"`` (full vectors), ``"IVF_SQ"`` (one byte a dimension) or ``"IVF_PQ"`` (one
+        code a subvector).  All form partitions of near vectors.
     name
         The name of the index, by default the column name with ``_idx``.
     metric
@@ -36,13 +36,13 @@ class VectorIndexArguments(Arguments):
     replace
         Whether to replace an index of the same name on the column.
     num_partitions
-        By default one for about 8,192 rows, in ``"IVF_FLAT"`` one for about 4,096.
+        The number of partitions.  By default one for about 8,192 rows; in ``"IVF_FLAT"``, 4,096.
     ivf_centroids
         The centroids of the partitions, shape (partitions, dimensions).  By default k-means
         computes them from a sample.
     pq_codebook
         The words of the codebook of ``"IVF_PQ"``, shape (parts, words, numbers of a part), where
-        parts are subvectors.  It needs ``ivf_centroids``.
+        parts are subvectors.  Needs ``ivf_centroids``.
     num_sub_vectors
         The number of subvectors of a vector in ``"IVF_PQ"``.
     target_partition_size

@@ -136,7 +136,7 @@ class Arguments:
 
     @classmethod
     def checked(cls, given: Mapping[str, object], method: str) -> Self:
-        """Return a record of arguments whose types have been checked already."""
+        """Return a record of arguments whose types are already checked; hints are checked here."""
         record = cls.__new__(cls)
         record._fill(given, method)
         return record
@@ -158,7 +158,7 @@ class Arguments:
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
     def as_(self, kind: type[K], **more: object) -> K:
-        """Convert to another record: the arguments that it has, and more."""
+        """Convert to another class of record: keep the arguments that it has, and add `more`."""
         known = kind.parameters().parameters
         mine = {name: value for name, value in self.given.items() if name in known}
         return kind.checked({**mine, **more}, kind.__name__)

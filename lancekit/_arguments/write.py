@@ -67,8 +67,8 @@ class FileArguments(_Sizes):
     initial_bases
         Additional base paths of a new dataset, for its files.
     target_bases, target_all_bases
-        The base paths that receive new files in turn.  They are given by name or path, or are all
-        base paths and the dataset's folder.  By default only the dataset's folder receives files.
+        The base paths that receive new files in turn: by name or path, or ``True`` for all base
+        paths and the dataset's folder.  By default only the dataset's folder receives files.
     allow_external_blob_outside_bases
         Whether blobs can reference URIs outside of the dataset.
     max_rows_per_group, session
@@ -279,8 +279,8 @@ class OpenArguments(Arguments):
     default_scan_options
         Defaults for arguments of `LanceDataset.scanner`.
     manifest_store
-        A small database instead of a lock.  It decides which writer gets a version, such as
-        `SqliteManifestStore`.  All writers must use the same one.
+        A small database, such as `SqliteManifestStore`, instead of a lock.  It decides which writer
+        gets a version.  All writers must use the same one.
     block_size, index_cache_size, index_cache_size_bytes, metadata_cache_size_bytes, read_params, \
 session
         Hints: they are checked, and change no result.

@@ -112,7 +112,8 @@ class BFloat16Array(pa.ExtensionArray):
         del zero_copy_only
         if self.null_count:
             raise InvalidArgumentError(
-                "NumPy cannot store nulls.", hint="Fill them, or cast to float32 first."
+                "The array has nulls, which NumPy cannot store.",
+                hint="Fill them, or cast to float32 first.",
             )
         values = _stored_halves(self).view(_ml_dtype())
         return values.copy() if writable else values

@@ -28,7 +28,8 @@ class KMeans:
     max_iters
         The highest number of iterations.
     centroids
-        The centroids, if they are known, as fixed-size lists.
+        The centroids, if they are known, as fixed-size lists.  `predict` compares them with rows of
+        length 1 if the metric is ``"cosine"``.
 
     Examples
     --------
@@ -163,5 +164,5 @@ def validate_vector_index(
             f"Only {found} of {len(queries)} vectors were found by a search for themselves.",
             hint="Search more partitions, or rebuild the index.",
             found=found,
-            asked=len(queries),
+            searched=len(queries),
         )

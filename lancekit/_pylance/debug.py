@@ -177,7 +177,7 @@ def get_python_log_level(rust_log_level: str) -> str:
 
 
 def get_log_level() -> str:
-    """Return the log level of the environment: the first level without a module name."""
+    """Return the first level without a module name in the environment variable ``LANCE_LOG``."""
     levels = os.environ.get(ENV_NAME_PYLANCE_LOGGING_LEVEL, "").upper().split(",")
     general = [level for level in levels if level and "=" not in level]
     return get_python_log_level(general[0]) if general else "INFO"

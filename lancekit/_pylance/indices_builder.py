@@ -100,7 +100,9 @@ class IndicesBuilder:
         num_partitions
             The number of partitions; by default about the square root of the number of rows.
         distance_type
-            The metric of the distances.
+            The metric: ``"l2"``, ``"cosine"``, ``"dot"`` or ``"hamming"``.
+        accelerator
+            Not supported.
         sample_rate
             The number of sampled rows for each partition.
         max_iters
@@ -192,7 +194,9 @@ class IndicesBuilder:
         num_bits: int = 8,
         fragment_ids: list[int] | None = None,
     ) -> dict[str, pa.FixedSizeListArray]:
-        """Train both models in the form that `create_index_uncommitted` takes.
+        """Train both models, and return them as arguments of `create_index_uncommitted`.
+
+        Parameters and errors are those of `train_ivf` and `train_pq`.
 
         Returns
         -------
@@ -226,6 +230,8 @@ class IndicesBuilder:
             The file; its columns are ``_rowid``, ``__ivf_part_id`` and ``__pq_code``.
         fragments
             The fragments to read, all by default.
+        partition_ds_uri
+            Not supported.
         """
         refuse("transform_vectors", precomputed_partition_dataset=partition_ds_uri)
         if fragments is not None and not fragments:
@@ -343,7 +349,9 @@ def _lists(rows: _Floats) -> pa.FixedSizeListArray:
 
 def _read(folder: str, names: object) -> list[pa.Table]:
     if not isinstance(names, list) or not names:
-        raise InvalidArgumentError("filenames must be a list of strings.", hint="Name files.")
+        raise InvalidArgumentError(
+            "filenames must be a list of strings.", hint="Pass at least one file name."
+        )
     readers = [LanceFileReader(f"{folder.rstrip('/')}/{name}") for name in names]
     return [reader.read_all().to_table() for reader in readers]
 

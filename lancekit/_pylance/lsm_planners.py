@@ -50,7 +50,7 @@ class LsmPointLookupPlanner(Displayed):
     Parameters
     ----------
     dataset
-        The table, read at its newest version.
+        The table, read at its newest version, or at the version that the handle is pinned to.
     shard_snapshots
         The generations to search.  Merged generations are left out.
     pk_columns
@@ -161,7 +161,7 @@ class LsmVectorSearchPlanner(Displayed):
     Parameters
     ----------
     dataset
-        The table, read at its newest version.
+        The table, read at its newest version, or at the version that the handle is pinned to.
     shard_snapshots
         The generations to search.  Merged generations are left out.
     vector_column
@@ -252,7 +252,7 @@ class LsmVectorSearchPlanner(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """A planned lookup or search; each run reads the newest state.
+    """A planned lookup or search; a run reads the newest version, unless the handle is pinned.
 
     Attributes
     ----------

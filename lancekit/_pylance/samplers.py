@@ -106,7 +106,11 @@ class _Sharded:
         self._randomize, self._seed, self._epoch = randomize, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the epoch, which is added to the seed."""
+        """Set the number of the epoch, which is added to the seed.
+
+        As in the reference, this changes only `ShardedFixedBatchSampler`, and batches with a
+        filter.  All others come in the same order in each epoch.
+        """
         self._epoch = epoch
 
     def _mixed(self, items: list[T], seed: int) -> list[T]:
@@ -140,7 +144,7 @@ class ShardedFragmentSampler(_Sharded, FragmentSampler):
 
 
 class ShardedBatchSampler(_Sharded, Sampler):
-    """Reads every ``world_size``-th batch; with a filter, every such row of the result.
+    """Reads every ``world_size``-th batch; with a filter, every ``world_size``-th matching row.
 
     Parameters
     ----------
@@ -167,7 +171,7 @@ class ShardedBatchSampler(_Sharded, Sampler):
         with_row_id: bool | None = None,
         **kwargs: object,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches; row ids need a filter."""
+        """Yield batches; ``with_row_id`` needs a filter."""
         del args, kwargs
         check_count("batch_size", batch_size, least=1)
         if filter is not None:
@@ -297,7 +301,8 @@ class ShardedBatchIterator:
         check_choice("granularity", granularity, ["fragment", "batch"])
         if with_row_id and granularity == "batch":
             raise NotOfferedError(
-                "These batches have no row ids.", hint='Pass granularity="fragment".'
+                'with_row_id is not supported with granularity="batch".',
+                hint='Pass granularity="fragment".',
             )
         self._dataset = data if isinstance(data, LanceDataset) else open_dataset(data)
         self._share = (rank, world_size)

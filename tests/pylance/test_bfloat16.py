@@ -116,7 +116,7 @@ def test_numpy_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(NotOfferedError, match="pip install ml_dtypes"):
         bfloat16_array([1.0]).to_numpy()
-    with pytest.raises(InvalidArgumentError, match="cannot store nulls"):
+    with pytest.raises(InvalidArgumentError, match="nulls, which NumPy cannot store"):
         bfloat16_array([None]).to_numpy()
 
 

@@ -99,7 +99,7 @@ def test_what_is_no_share(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         samplers.ShardedFixedBatchSampler(0, 1, total_num_rows=5)
     with pytest.raises(InvalidArgumentError, match=r"granularity must be .* got 'row'"):
         ShardedBatchIterator(place, 0, 1, granularity="row")
-    with pytest.raises(NotOfferedError, match="no row ids"):
+    with pytest.raises(NotOfferedError, match="with_row_id is not supported"):
         ShardedBatchIterator(place, 0, 1, granularity="batch", with_row_id=True)
     with pytest.warns(UserWarning, match="with_row_id has no effect"):
         samplers.ShardedBatchSampler(0, 1)(lk.dataset(place), with_row_id=True)
