@@ -356,6 +356,18 @@ def test_links_of_pages_beside_the_site_are_there(name):
     assert lost == []
 
 
+def test_links_of_the_site_lead_to_files():
+    """Also of pages that `make docs` alone would check."""
+    lost = []
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"(?s)```.*?```", "", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            path = link.partition("#")[0]
+            if "://" not in link and path and not (page.parent / path).exists():
+                lost.append((page.name, link))
+    assert lost == []
+
+
 def test_the_page_on_stability_has_the_versions_of_the_package():
     text = (ROOT / "docs/stability.md").read_text(encoding="utf-8")
     oldest = dict(re.match(r"([a-z]+)>=([\d.]+)", one).groups() for one in PROJECT["dependencies"])
