@@ -58,5 +58,5 @@ def test_other_keys_stay_a_table(monkeypatch):
 
 def test_the_page_says_from_how_many_keys_on_they_are_sorted_or_hashed() -> None:
     page = (Path(__file__).parents[2] / "docs/format/operations.md").read_text()
-    assert f"one column of {module._LEAST_KEYS:,} whole numbers or times" in page
-    assert f"else from {probe_ranges._LEAST_KEYS:,} on: hashed" in page
+    assert f"a column of {module._LEAST_KEYS:,} or more integers or times" in page
+    assert f"other keys, {probe_ranges._LEAST_KEYS:,} or more" in page
