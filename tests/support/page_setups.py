@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -67,8 +67,8 @@ def _months(names: Names) -> None:
 
 
 @before("branches")
-def _branchless(names: Names) -> None:
-    names["ds"] = _of_prices("branchless.lance")
+def _branchless(_names: Names) -> None:
+    _of_prices("prices.lance")
 
 
 @before("branches", 2)
@@ -183,7 +183,7 @@ def _changes(names: Names) -> None:
 
 
 @before("history")
-def _delays(names: Names) -> None:
+def _delays(_names: Names) -> None:
     rows = {"id": range(20), "flight_id": range(20), "dep_delay": [0] * 20, "delay": [5] * 20}
     began = datetime(2013, 1, 1, tzinfo=UTC)
     clock = Clock(now_ns=lambda: int(began.timestamp()) * 10**9)
@@ -191,7 +191,6 @@ def _delays(names: Names) -> None:
         ds = lk.write_dataset(rows, "flights.lance", enable_stable_row_ids=True, primary_key="id")
     ds.update({"delay": "7"}, where="id = 7")
     ds.insert({"id": [20], "flight_id": [3], "dep_delay": [-300], "delay": [1]})
-    names |= {"ds": ds, "datetime": datetime, "timedelta": timedelta, "UTC": UTC}
 
 
 @before("indices")
