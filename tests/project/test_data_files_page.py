@@ -56,7 +56,7 @@ PLAIN = "mini-block of plain values"
 FEW = "mini-block of bit-packed integers into a dictionary of 9"
 VERSIONS = ("in_20", "in_21", "in_22")
 CHOICES = [
-    ("Nothing but nulls", pa.nulls(ROWS, pa.int64()), "nulls", "nulls only", "nulls only"),
+    ("Only nulls", pa.nulls(ROWS, pa.int64()), "nulls", "nulls only", "nulls only"),
     ("One value, many times", [7] * ROWS, "plain values", "runs", "one value"),
     (
         "Integers, times, dates: small numbers",
