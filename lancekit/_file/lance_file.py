@@ -22,7 +22,7 @@ from lancekit._file.file_metadata import (
 from lancekit._file.kernels.row_selection import Rows, parse_rows
 from lancekit._file.reader import FileReader
 from lancekit._file.writer import PAGE_BYTES, FileWriter
-from lancekit._format.data_file import STORAGE_VERSIONS
+from lancekit._format.data_file import STORAGE_VERSIONS, check_storage_version
 from lancekit._format.paths import by_first, parse_path, pruned
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import shown, without_secrets
@@ -140,19 +140,23 @@ class LanceFileReader:
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read ``num_rows`` rows from row ``start`` on.
+        """Read ``num_rows`` rows from row ``start`` on; other arguments as in `read_all`.
 
         Raises
         ------
         RowOutOfRangeError
             The range exceeds the file.
+        InvalidArgumentError
+            ``num_rows`` is negative.
         """
+        if num_rows < 0:
+            raise InvalidArgumentError(f"num_rows must not be negative, got {num_rows}.")
         return self._results(range(start, start + num_rows), batch_size, batch_readahead)
 
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read rows by their strictly ascending row numbers.
+        """Read rows by their strictly ascending row numbers; other arguments as in `read_all`.
 
         Raises
         ------
@@ -173,11 +177,14 @@ class LanceFileReader:
         parse_rows(rows, self._reader.num_rows)
         return ReaderResults(
             self._schema,
-            lambda: self._reader.read(self._columns, rows).replace_schema_metadata(
-                self._schema.metadata
-            ),
+            lambda: self._table(rows),
             lambda: self._reader.read_batches(self._columns, rows, batch_size),
         )
+
+    def _table(self, rows: Rows | None) -> pa.Table:
+        table = self._reader.read(self._columns, rows)
+        # without columns, a table with other metadata would lose its number of rows
+        return table.replace_schema_metadata(self._schema.metadata) if self._columns else table
 
     def metadata(self) -> LanceFileMetadata:
         """Return the file's version and schema, and where and how its values are stored."""
@@ -223,6 +230,8 @@ class LanceFileWriter:
         8 MiB for each column.
     version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"``, the default.
+    storage_options
+        Credentials and settings of an object store.
     max_page_bytes
         Arrow bytes of one column in a page.
     optimize_for
@@ -266,7 +275,11 @@ class LanceFileWriter:
         self._goal = None if optimize_for is None else check_goal(optimize_for)
         self._store, self._name = _place(path, storage_options)
         self._path = os.fspath(path)
-        self._version = "stable" if version is None else version
+        self._version = check_storage_version("version", version) or stable_version()
+        sizes = {"data_cache_bytes": data_cache_bytes, "max_page_bytes": max_page_bytes}
+        for name, size in sizes.items():
+            if size is not None and size < 0:
+                raise InvalidArgumentError(f"{name} must not be negative, got {size}.")
         self._cache, self._page = data_cache_bytes, max_page_bytes
         self._metadata: dict[str, str] = {}
         self._writer: FileWriter | None = None
@@ -278,13 +291,12 @@ class LanceFileWriter:
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(
-            "A file writer cannot be copied or sent to another process: a file has one.",
+            "A file has one writer, which cannot be copied or sent to another process.",
             hint="Send the path, and write another file there.",
         )
 
     def _open(self, schema: pa.Schema) -> FileWriter:
         if self._writer is None:
-            version = STORAGE_VERSIONS.get(self._version, self._version)
             limits = [self._cache // max(1, len(schema)) if self._cache else None, self._page]
             page = min((limit for limit in limits if limit), default=PAGE_BYTES)
             sink = self._store.create_over(self._name)
@@ -293,7 +305,7 @@ class LanceFileWriter:
                 self._writer = FileWriter(
                     sink,
                     schema,
-                    version=version,
+                    version=self._version,
                     max_page_bytes=page,
                     optimize_for=options.optimize_for if self._goal is None else self._goal,
                 )

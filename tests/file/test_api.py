@@ -129,6 +129,14 @@ def test_only_asked_for_parts_of_structs() -> None:
     assert part.column_names == ["p", "l"]
 
 
+def test_no_columns_keep_the_number_of_rows() -> None:
+    place = "memory://files/no-columns.lance"
+    with LanceFileWriter(place) as writer:
+        writer.write_batch(pa.table({"n": [1, 2, 3]}))
+    found = LanceFileReader(place, columns=[]).read_all()
+    assert found.to_table().num_rows == sum(len(b) for b in found.to_batches()) == 3
+
+
 def test_an_error_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.lance"
 
@@ -154,11 +162,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
         LanceFileWriter(tmp_path / "b.lance").close()
     with pytest.raises(InvalidArgumentError, match=r"9\.9"):
         LanceFileWriter(tmp_path / "b.lance", pa.schema([("n", pa.int8())]), version="9.9")
+    with pytest.raises(InvalidArgumentError, match=r"version .*9\.9"):
+        LanceFileWriter(tmp_path / "b.lance", version="9.9")
+    for name in ("data_cache_bytes", "max_page_bytes"):
+        with pytest.raises(InvalidArgumentError, match=f"{name} must not be negative, got -5"):
+            LanceFileWriter(tmp_path / "b.lance", pa.schema([("n", pa.int8())]), **{name: -5})
     reader = LanceFileReader(path)
     with pytest.raises(RowOutOfRangeError):
         reader.take_rows([2])
     with pytest.raises(RowOutOfRangeError):
         reader.read_range(1, 2)
+    with pytest.raises(InvalidArgumentError, match="num_rows must not be negative, got -1"):
+        reader.read_range(0, -1)
     with pytest.raises(InvalidArgumentError, match="ascending"):
         reader.take_rows([1, 0])
     with pytest.raises(InvalidArgumentError, match="Global buffer 1"):
