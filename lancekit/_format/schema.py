@@ -5,7 +5,7 @@ See docs/format/table.md, 3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -179,6 +179,11 @@ class LanceSchema:
     def by_id(self) -> Mapping[int, LanceField]:
         """Fields of all levels by id, except parts of blob descriptors, which have none."""
         return {f.id: f for f in self.walk() if f.id >= 0}
+
+    def ids_below(self, ids: Collection[int]) -> frozenset[int]:
+        """Return the ids of fields and of all their children."""
+        own = frozenset(ids)
+        return own.union(f.id for top in self.walk() if top.id in own for f in top.walk())
 
     def __contains__(self, name: object) -> bool:
         """Return True if there is a top-level field with this name."""

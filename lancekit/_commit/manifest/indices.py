@@ -35,7 +35,7 @@ _BY_ROW_ID = frozenset(
 
 
 def follows_row_ids(index: IndexMetadata) -> bool:
-    """Return True if an index of a table with stable row ids still finds rows after a move."""
+    """Return True if an index stores row ids, and so still finds rows after a move."""
     kind = index.type_url.rpartition("/")[2].rpartition(".")[2].casefold()
     # since its version 1, a B-tree stores addresses
     addresses = kind.startswith("btree") and (index.index_version or 0) > 0
@@ -92,7 +92,7 @@ def pruned(
     keep = None if fragment_reuse_of(found) is None else BitMap(live.ids.tolist())
 
     def prune(index: IndexMetadata) -> IndexMetadata:
-        fields = _depends_on(index, schema)
+        fields = schema.ids_below(index.fields)
         stale = BitMap([id_ for id_, ids in changed.items() if not fields.isdisjoint(ids)])
         covered = index.fragment_ids
         if covered is None or not stale:
@@ -103,12 +103,6 @@ def pruned(
     return tuple(map(prune, found))
 
 
-def _depends_on(index: IndexMetadata, schema: LanceSchema) -> frozenset[int]:
-    """Return the ids of the indexed fields and all their children."""
-    own = frozenset(index.fields)
-    return own.union(*({f.id for f in field.walk()} for field in schema.walk() if field.id in own))
-
-
 def extended(
     indices: Iterable[IndexMetadata],
     schema: LanceSchema,
@@ -117,7 +111,7 @@ def extended(
     origins: Collection[int],
     new: Collection[int],
 ) -> Indices:
-    """Add the new fragments of moved rows to the coverage of indices by row id.
+    """Add the new fragments of moved rows to the coverage of indices that store row ids.
 
     rewritten: the ids of the fields whose values changed with the move.
     origins: the fragments that the rows came from; an index must have covered them all.
@@ -130,7 +124,7 @@ def extended(
             covered is None
             or not follows_row_ids(index)
             or not BitMap(origins).issubset(covered)
-            or not _depends_on(index, schema).isdisjoint(rewritten)
+            or not schema.ids_below(index.fields).isdisjoint(rewritten)
         ):
             return index
         return replace(index, fragment_ids=covered | BitMap(new))
@@ -179,10 +173,10 @@ def moved(
     groups: Sequence[tuple[RewriteGroup, Collection[int]]],
     rewritten: Sequence[RewrittenIndex],
 ) -> Indices:
-    """Update the coverage of indices by row id after rows were rewritten with their ids.
+    """Replace rewritten fragments in the coverage of indices that store row ids.
 
-    Remapped segments are correct already.  A group that an index covers only in part leaves its
-    coverage.
+    Remapped segments are correct already.  If an index covers only a part of a group, the group's
+    new fragments are not covered.
     """
     remapped = {index.new_id for index in rewritten}
 

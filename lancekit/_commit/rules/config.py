@@ -8,13 +8,13 @@ from lancekit._commit.rules.effects import (
     MapWrites,
     config_writes,
     map_writes,
-    paths_by_id,
     row_changes,
     written_fields,
 )
 from lancekit._commit.rules.verdict import COMPATIBLE, Context, Verdict, excluded, listed, retry
 from lancekit._format import operations as ops
 from lancekit._format.manifest import BasePath
+from lancekit._format.paths import paths_by_id
 from lancekit._format.schema import LanceSchema
 
 
@@ -137,9 +137,9 @@ def _base_keys(base: BasePath) -> set[tuple[str, object]]:
 
 
 def recast_fields(written: Collection[int], read: LanceSchema, now: LanceSchema) -> frozenset[int]:
-    """Return the written fields that no longer exist while another field has their name.
+    """Return the written fields whose path now belongs to a field with another id.
 
-    A cast does this, and so does dropping a column and adding one of the same name.
+    A cast gives a column another id, and so does dropping it and adding one of the same name.
     """
     still = {f.id for f in now.walk()}
     lost = [id_ for id_ in written if id_ >= 0 and id_ not in still]

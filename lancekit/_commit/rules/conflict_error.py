@@ -1,11 +1,11 @@
-"""Conversion of conflicts to errors, and conflicts with versions that are gone."""
+"""Errors of conflicts, and the test for conflicts with versions that were cleaned up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from lancekit._commit.rules.effects import changed_fields, paths_by_id
+from lancekit._commit.rules.effects import changed_fields
 from lancekit._commit.rules.pending import Pending
 from lancekit._commit.rules.table import judge
 from lancekit._commit.rules.verdict import COMPATIBLE, Context, Evidence, Outcome, Verdict, retry
@@ -13,6 +13,7 @@ from lancekit._format import operations as ops
 from lancekit._format.manifest import Manifest
 from lancekit._format.names import MAIN
 from lancekit._format.operation_parts import UpdateMap
+from lancekit._format.paths import paths_by_id
 from lancekit._format.schema import LanceSchema
 from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit._versions.snapshot import Snapshot

@@ -283,9 +283,9 @@ DIFFERENCES: tuple[_Difference, ...] = (
 _OUTSIDE: tuple[str, ...] = (
     "A version between the version read and the newest one was cleaned up: its changes are "
     "unknown, so the change is retryable. The reference ignores it.",
-    "A transaction that has landed already, by its uuid, is not committed twice, if it made the "
-    "version that it now declares as read, or a later one. Based on any other version, its rows "
-    "are refused, because their data files are in the table. The reference adds its rows again.",
+    "A transaction is not committed twice: if its uuid made the version that it declares as read, "
+    "or a later one, that version is the result. If it declares a version after its own, its rows "
+    "are refused, because the table has their data files. The reference adds its rows again.",
     "An operation of a newer release is retryable, whatever mine is.",
 )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lancekit._format import operations as ops
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap, UpdateMode
-from lancekit._format.schema import LanceField, LanceSchema
+from lancekit._format.paths import paths_by_id
+from lancekit._format.schema import LanceSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def is_in_place(update: ops.Update) -> bool:
 
 
 def changed_fields(old: LanceSchema, new: LanceSchema) -> frozenset[int]:
-    """Return the fields of a schema that another lacks, or has under another name or type."""
+    """Return the ids of fields that are gone, or have another name, parent, type or nullability."""
 
     def described(schema: LanceSchema) -> dict[int, tuple[object, ...]]:
         return {f.id: (f.name, f.parent_id, f.nullable, f.logical_type) for f in schema.walk()}
@@ -68,20 +69,6 @@ def written_fields(fragments: Iterable[Fragment]) -> frozenset[int]:
 
 
 # ---- schemas
-
-
-def paths_by_id(schema: LanceSchema) -> dict[int, str]:
-    """Return each field's path, such as ``point.x``, by its id."""
-    found: dict[int, str] = {}
-
-    def add(field: LanceField, prefix: str) -> None:
-        found[field.id] = prefix + field.name
-        for child in field.children:
-            add(child, f"{prefix}{field.name}.")
-
-    for top in schema.fields:
-        add(top, "")
-    return found
 
 
 def field_names(schema: LanceSchema, ids: Iterable[int]) -> list[str]:

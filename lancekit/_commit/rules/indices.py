@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 
 from lancekit._commit.rules.verdict import (
@@ -74,8 +74,8 @@ def index_of_rewritten_rows(
 ) -> Verdict:
     """Lands unless fragments that a new index covers were rewritten, or its coverage is unknown.
 
-    A fragment-reuse index, which maps rows from before a compaction to those after it, must always
-    be made again.  The rewrite may have added to it, which its transaction does not record.
+    A fragment-reuse index maps row addresses from before a compaction to those after it.  Changing
+    it must always be done again: the rewrite may have added to it, which no transaction records.
     """
     if fragment_reuse_of((*mine.new_indices, *mine.removed_indices)) is not None:
         return retry(
@@ -92,15 +92,13 @@ def rewrite_of_indexed_rows(
 ) -> Verdict:
     """Lands unless a new index covers fragments that it rewrites, or its coverage is unknown.
 
-    A fragment-reuse index, which maps rows from before a compaction to those after it, is alone in
-    its transaction, and does not matter.
+    A fragment-reuse index maps row addresses from before a compaction to those after it.  Replacing
+    it alone does not matter.  Any other transaction with a new one excludes the rewrite.
     """
     if fragment_reuse_of(theirs.new_indices) is not None:
         if len(theirs.new_indices) == len(theirs.removed_indices) == 1:
             return COMPATIBLE
-        return excluded(
-            "the index of moved rows was changed with others", indices=(FRAGMENT_REUSE,)
-        )
+        return excluded("the index of moved rows was not only replaced", indices=(FRAGMENT_REUSE,))
     return _moved(theirs.new_indices, mine.all_old_ids)
 
 
@@ -125,7 +123,7 @@ def _narrowed(
 ) -> Verdict:
     names, covered = [], set()
     for index in mine.new_indices:
-        if fields.isdisjoint(_with_children(index.fields, context)):
+        if fields.isdisjoint(context.read.schema.ids_below(index.fields)):
             continue
         if index.fragment_ids is None:
             return retry(
@@ -147,20 +145,13 @@ def _narrowed(
     )
 
 
-def _with_children(fields: Collection[int], context: Context) -> frozenset[int]:
-    """Return the ids of fields and all their children."""
-    own = frozenset(fields)
-    inside = (f.id for top in context.read.schema.walk() if top.id in own for f in top.walk())
-    return own.union(inside)
-
-
 def index_over_new_schema(
     mine: ops.CreateIndex, theirs: ops.Merge | ops.Project, context: Context
 ) -> Verdict:
     """Lands unless an indexed column was dropped or recreated under the same name.
 
-    After columns were added or cast, it omits the fragments in which an indexed column was
-    rewritten, and the index of a write-ahead log must be made again.
+    After columns were added or cast, the new index omits the fragments in which an indexed column
+    was rewritten.  The index of a write-ahead log must then be made again.
     """
     known = {f.id for f in theirs.schema.walk()}
     for index in mine.new_indices:
@@ -176,7 +167,8 @@ def index_over_new_schema(
 
 def _over_files(mine: ops.CreateIndex, theirs: ops.Merge, context: Context) -> Verdict:
     """Judge indices over a merge, which lists all fragments and may have new files for any."""
-    fields = _with_children([f for index in mine.new_indices for f in index.fields], context)
+    indexed = [field for index in mine.new_indices for field in index.fields]
+    fields = context.read.schema.ids_below(indexed)
     changed = set()
     for fragment in theirs.fragments if fields else ():
         before = context.read.fragments.get(fragment.id)
@@ -191,7 +183,7 @@ def _over_files(mine: ops.CreateIndex, theirs: ops.Merge, context: Context) -> V
 def log_index_over_new_schema(
     _mine: ops.Merge, theirs: ops.CreateIndex, _context: Context
 ) -> Verdict:
-    """Lands unless the index of a write-ahead log was made, which depends on the schema."""
+    """Lands unless the index of a write-ahead log was created, which depends on the schema."""
     if any(index.name == MEM_WAL for index in theirs.new_indices):
         return retry("the index of a write-ahead log was created", indices=(MEM_WAL,))
     return COMPATIBLE

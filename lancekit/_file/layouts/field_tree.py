@@ -51,11 +51,10 @@ class Node:
     name: str
     kind: pa.DataType
     children: tuple[Node, ...] = ()
-    empty: bool = False
 
     @property
     def is_leaf(self) -> bool:
-        """True if the node is stored as a separate column."""
+        """True if the node has no children, so that one column has all its values."""
         return not self.children
 
     def walk(self) -> Iterator[Node]:
