@@ -37,8 +37,7 @@ from lancekit.errors import (
 
 _LONGEST_PAUSE = 5.0
 
-
-#: called with the version that an attempt is based on, the manifest to put, and the operation
+#: checks an attempt: gets the newest version, the manifest to put, and the operation
 Audit = Callable[[Snapshot, Manifest, ops.Operation], None]
 
 
@@ -65,21 +64,22 @@ def commit(
 ) -> Snapshot:
     """Commit an operation that is based on ``read``; return the new version.
 
-    A transaction that has landed before, by its uuid, is not committed again.  Then the version
-    that it made is returned.
+    If a version after ``read`` has the transaction's uuid, an earlier call committed it.  Then that
+    version is returned, and nothing is committed.
 
     read: the version that the operation is based on.
     pending: the operation, and facts that only its writer knows.
-    max_retries: the most races for a version number that may be lost.  An `Overwrite` with 0 is
+    max_retries: the most attempts to win a version number, at least 1.  An `Overwrite` with 0 is
         strict.
     timeout: the time after which no further attempt starts.
     storage_version: the file version of an `Overwrite`'s files.
     detached: commit outside of the history: the version has a random number, is never the newest,
         and has no conflicts.
-    strict: become the version after ``read`` or fail, whatever landed.
+    strict: fail if any version landed after ``read``, even one without conflict.
     clock: time and randomness; the real ones by default.
     audit: checks each version before it is put, and raises to prevent the put.
 
+    Raises InvalidArgumentError: ``read`` is detached, or the operation does not fit the version.
     Raises RetryableConflictError: a version landed meanwhile; the change must be made again on the
         newest version.
     Raises IncompatibleConflictError: a version landed meanwhile that excludes this one.
@@ -103,7 +103,7 @@ def commit(
             return _commit_strictly(base, pending)
         return _commit_retrying(base, pending, max(max_retries, 1), timeout)
     except (CommitUnknownError, StorageError):
-        raise  # the version may have landed
+        raise  # the version may still land, so the transaction's file must stay
     except LancekitError:
         base.staged.remove()
         raise
@@ -126,7 +126,7 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
     _check_same_dataset(read, newest)
     if newest.version == read.version:
         landed = _attempt(base, read, [], pending, newest.naming)
-    else:  # the name may be free, because a cleanup can remove versions
+    else:  # no attempt: a cleanup may have freed the name of the next version
         landed = _landed_before(read, pending, newest.naming)
     if landed is None:
         raise _lost(read, pending, 0)
@@ -173,8 +173,8 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
         if attempt == attempts - 1:
             break
         unit = unit or 1.1 * (clock.elapsed() - started)
-        # Most of a change is done before its commit, so the next race is usually won.  A pause of
-        # several attempts cost four writers a quarter of their rate, and twelve writers half.
+        # The winner now works on its next change, so the next attempt usually wins.  Pauses as long
+        # as several attempts cost four writers a quarter of their rate, and twelve writers half.
         pause = min(unit * clock.random.uniform(0, 2.0 ** (attempt - 1)), _LONGEST_PAUSE)
         if clock.elapsed() - started + pause > timeout.total_seconds():
             raise _lost(read, pending, attempt + 1, timeout)
@@ -249,7 +249,7 @@ def _replaced(read: Snapshot) -> IncompatibleConflictError:
 
 
 def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:
-    """Load a version that landed meanwhile; ``None`` if it is gone and is not needed."""
+    """Load a version that landed meanwhile; ``None`` if it is gone and the change can pass it."""
     try:
         return load_snapshot(read.location, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
@@ -269,7 +269,7 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending)
 
 
 def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[int]) -> None:
-    """Refuse a change that conflicts with missing versions, by the version after them."""
+    """Refuse a change that conflicts with missing versions, as far as ``after`` shows them."""
     from lancekit._commit.rules.conflict_error import gap_error, judge_gap
 
     verdict = judge_gap(pending, read.manifest, after.manifest)
@@ -278,7 +278,7 @@ def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[
 
 
 def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
-    """Return the transaction of their version, if my change can follow it."""
+    """Return the transaction of ``theirs``; raise if my change cannot follow it."""
     from lancekit._commit.rules.conflict_error import conflict_error
     from lancekit._commit.rules.table import judge
     from lancekit._commit.rules.verdict import Context
@@ -299,7 +299,7 @@ def _attempt(
     pending: Pending,
     naming: ManifestNaming,
 ) -> Snapshot | None:
-    """Try to become the version after ``latest``; ``None`` if another writer did."""
+    """Commit as the version after ``latest``; return ``None`` if another writer did so first."""
     read = base.read
     try:
         rebased = rebase(pending, read, latest, theirs)
@@ -309,7 +309,7 @@ def _attempt(
         winner = load_snapshot(read.location, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)
-    # a change that was merged with newer deletions is based on them
+    # the rebase has merged the deletions of ``latest`` into such a change
     based_on = latest.version if moves else read.version
     if pending.mark is not None:
         pending.mark.check_first(latest.manifest.config, latest.version)

@@ -30,14 +30,14 @@ from lancekit.errors import (
 
 
 class StagedTransaction:
-    """The file of a transaction that has not landed; several attempts can share it."""
+    """The transaction's file of a commit, written before the manifest and kept between attempts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._put: tuple[str, bytes] | None = None
 
     def put(self, file: str, data: bytes) -> None:
-        """Write the file, and replace an earlier one, unless it is the same."""
+        """Write the file, unless the last attempt wrote the same; remove an earlier one."""
         if self._put != (file, data):
             self.remove()
             self._store.put(f"{names.TRANSACTIONS}/{file}", data)
@@ -52,7 +52,7 @@ class StagedTransaction:
 
 
 def is_transaction(snapshot: Snapshot, unique: str) -> bool:
-    """Return True if the transaction with a uuid made a version."""
+    """Return True if the transaction with the uuid ``unique`` made a version."""
     found = snapshot.transaction
     return found is not None and found.uuid == unique
 
@@ -95,14 +95,14 @@ def put_version(
     try:
         landed = _put(ready, encoded, transaction)
     except Exception:
-        attempt.settle(None)  # the error has more details
+        attempt.settle(None)  # the error itself says if it is known whether the version landed
         raise
     attempt.settle(landed is not None)
     return landed
 
 
 def _interrupt_text(version: int, uri: str, uuid: str) -> Describe:
-    """Return a function that describes the result for a version after an interrupt."""
+    """Return the function that tells an interrupted user if a version was committed."""
 
     def text(landed: bool | None) -> str:
         if landed is None:
@@ -142,7 +142,7 @@ def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot 
 
 
 def _is_forked(location: BranchLocation, version: int, naming: ManifestNaming) -> bool:
-    """Return True if the folder was migrated meanwhile, and the version has the newer name, too."""
+    """Return True if a migration put the version under its newer name at the same time."""
     if naming is ManifestNaming.V2 or names.is_detached(version):
         return False
     newer = names.manifest_name(version, ManifestNaming.V2)

@@ -32,11 +32,10 @@ from lancekit._versions.snapshot import Snapshot
 
 
 class RowConflict(Exception):  # noqa: N818  # a signal between two modules that no caller sees
-    """A conflict that no rule detects, because it concerns single rows.
+    """A conflict that the rules cannot detect, because they compare operations, not rows.
 
-    A row that mine deletes or moves was deleted or moved by another commit.  Or another compaction
-    also recorded new row addresses, and there must be only one record.  `version` is the other
-    version.
+    Another commit, `version`, deleted or moved a row that mine deletes or moves.  Or it compacted,
+    too: both would replace the one index entry that records moved rows.
     """
 
     def __init__(self, version: int, verdict: Verdict) -> None:
@@ -54,7 +53,7 @@ def rebase(
     latest: the newest version.
     theirs: the transactions of every version from the one after ``read`` to ``latest``, in order.
 
-    Raises RowConflict: both changed a row.
+    Raises RowConflict: both changed a row, or both recorded moved rows.
     """
     operation = pending.operation
     if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
@@ -158,7 +157,7 @@ def _narrow(
 
 
 def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> IndexMetadata:
-    """Keep the newest generation of each shard, if generations were merged meanwhile."""
+    """Record the generations that were merged meanwhile in a new index of write-ahead logs."""
     if index.name != MEM_WAL:
         return index
     newest: dict[UUID, int] = merged_generations(index.index_details)
@@ -171,7 +170,7 @@ def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> I
 
 # ---- writing deletion files
 
-#: the upper half of the number in a deletion file's name whose lower half is a checksum
+#: upper 32 bits of a deletion file's id, if its lower 32 bits are a checksum
 _CHECKED = 0x6C6B6372
 
 
@@ -186,7 +185,7 @@ def write_deletions(
 ) -> DeletionFile:
     """Write the complete set of a fragment's deleted offsets under a fresh name.
 
-    With ``checked``, the name contains a checksum of the file: the format has no field for it.
+    With ``checked``, the file's id contains a checksum: the format has no field for one.
     """
     kind = kind or choose_kind(deleted)
     data = encode_deletions(deleted, kind)

@@ -138,7 +138,7 @@ def create_branch(location: BranchLocation, name: str, reference: object, clock:
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
-    # without its file, a branch does not exist: another call finishes an unfinished branch
+    # a branch exists once it has its file: until then, another call can finish its creation
     is_listed = partial(location.root.exists, branch_file(name))
     with _attempting("branch", name, "created", is_listed, key=target.uri):
         created = _unlisted(source, target, name)
@@ -159,9 +159,11 @@ def create_branch(location: BranchLocation, name: str, reference: object, clock:
 
 
 def _unlisted(source: Snapshot, target: BranchLocation, name: str) -> Snapshot | None:
-    """Return the unfinished branch of a writer that died, which only lacks its file.
+    """Return the branch of a writer that died before it put the branch's file, if there is one.
 
-    Removing it could harm a writer that is still working; listing it cannot.
+    The caller lists it instead of removing it, because that writer may still be working.
+
+    Raises RefConflictError: the folder has versions of something else.
     """
     if not dataset_exists(target):
         return None
@@ -202,7 +204,8 @@ def delete_branch(location: BranchLocation, name: str) -> None:
     if not name or name == MAIN:  # the folder of main is the whole dataset
         raise no_branch(location.root, name)
     target = location.on(name)
-    is_listed = name in branch_files(location.root)  # a damaged one may be no regular file
+    # a listing also finds a damaged file that is no regular file; `exists` does not
+    is_listed = name in branch_files(location.root)
     has_folder = holds_branch(target, or_damaged=is_listed)
     if not (is_listed or has_folder):
         raise no_branch(location.root, name)
@@ -256,7 +259,7 @@ def _listed(versions: Sequence[int]) -> str:
 
 
 def _holds_more(root: Store, name: str) -> bool:
-    """Return True if a branch's folder has more than branches whose names begin with its name."""
+    """Return True if a branch's folder has other files than nested branches, such as ``a/b``."""
     folder = names.branch_folder(name)
     within = tuple(
         f"{names.branch_folder(other)}/"
@@ -267,7 +270,7 @@ def _holds_more(root: Store, name: str) -> bool:
 
 
 def _children(location: BranchLocation, name: str) -> list[str]:
-    """Return the branches that descend from a branch, even those with damaged references."""
+    """Return the branches that were forked from a branch, even those with damaged references."""
     listed = read_branches(location.root)
     found = [other for other, branch in listed.sound.items() if branch.parent_branch == name]
     for other, damage in listed.damaged.items():
@@ -286,9 +289,9 @@ def _children(location: BranchLocation, name: str) -> list[str]:
 
 
 def holds_branch(location: BranchLocation, *, or_damaged: bool = False) -> bool:
-    """Return True if a folder contains this branch, by its newest version.
+    """Return True if the newest manifest in a branch's folder names this branch.
 
-    Any data can be below `tree/`, and a reference can have any name.
+    Other data can be below `tree/`.  ``or_damaged`` is the result if the manifest cannot be read.
     """
     try:
         return latest_snapshot(location).branch == location.branch

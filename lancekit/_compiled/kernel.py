@@ -59,9 +59,9 @@ class Variant:
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """Declared kernel.
+    """Function over arrays with declared types, which runs as machine code once that is loaded.
 
-    Its function takes one-dimensional arrays and whole numbers, allocates nothing, and calls no
+    The function takes one-dimensional arrays and whole numbers, allocates nothing, and calls no
     other function.  It indexes with `numpy.uint64` because a signed index could count from the end.
     It never leaves its arrays, whatever values they contain.  It returns a number, negative on a
     fault; its output is then invalid.

@@ -160,7 +160,7 @@ class _Joined(Container):
         self, stored: StoredPage, source: RandomAccess, first: int, index: int
     ) -> StoredPage:
         page = stored.page
-        if page.source is not source:  # it compares a checksum before its first read
+        if page.source is not source:  # this source compares a checksum before its first read
             return StoredPage(replace(page, index=index, key=None), stored.encoding, stored.run_key)
         positions = tuple(first + position for position in page.positions)
         placed = replace(page, source=self.chain, index=index, positions=positions, key=None)

@@ -71,7 +71,7 @@ class LanceFileSession:
         return f"{self._base.rstrip('/')}/{check_name(path)}"
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
-        """Open a data file to read it."""
+        """Open a data file to read all columns, or ``columns``; see `LanceFileReader`."""
         return LanceFileReader(self._path(path), self._options, columns)
 
     def open_writer(
@@ -84,7 +84,10 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Open a data file to write it; ``keep_original_array`` changes nothing."""
+        """Open a data file to write it.
+
+        The arguments are those of `LanceFileWriter`; ``keep_original_array`` changes nothing.
+        """
         del keep_original_array
         return LanceFileWriter(
             self._path(path),
@@ -114,12 +117,14 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return a range of bytes from a file.
+        """Return ``length`` bytes of a file from byte ``offset`` on.
 
         Raises
         ------
         InvalidArgumentError
             The range exceeds the file.
+        NotFoundError
+            The file does not exist.
         """
         file = self._found(path, lambda: self._store.open(path))
         if offset < 0 or length < 0 or offset + length > file.size():
@@ -143,7 +148,7 @@ class LanceFileSession:
         self._store.delete(path)
 
     def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
-        """Copy a local file to the base path; an existing file is replaced."""
+        """Copy a local file to ``remote_path`` below the base path; replace an existing file."""
         try:
             source = Path(local_path).open("rb")  # noqa: SIM115  # closed below
         except OSError as error:
@@ -161,7 +166,7 @@ class LanceFileSession:
                 raise
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
-        """Copy a file to this machine; an existing file is replaced."""
+        """Copy a file from below the base path to this machine; replace an existing file."""
         file = self._found(remote_path, lambda: self._store.open(remote_path))
         try:
             with Path(local_path).open("wb") as sink:

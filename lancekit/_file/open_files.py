@@ -74,7 +74,7 @@ class OpenFiles:
         Raises FileNotFoundError: the file does not exist.
         Raises CorruptFileError, UnsupportedFeatureError: see `FileReader.open`.
         """
-        # `verify_checksums` reads each time; other stores count reads, or fetch
+        # `verify_checksums` reads a file each time, and only local files can be mapped
         may_cache = isinstance(store, LocalStore) and not options.verify_checksums
         identity = store.identity(name) if may_cache else None
         if identity is None:  # a recently written file has no identity, either
@@ -147,8 +147,8 @@ def _live_caches() -> list[OpenFiles]:
 def _evict_over_limit(newest: OpenFiles) -> None:
     """Evict the files of the least recently used handles if all handles have too many.
 
-    Handles are counted only after as many new files as there was room for.  An eviction makes some
-    room.  So the amortised cost of a file does not depend on the number of handles.
+    Files are counted again only after as many opens as there was room for, and an eviction makes
+    some room.  So the amortised cost of an open does not depend on the number of handles.
     """
     opened = next(_opened)
     if opened < _count_at[0]:

@@ -180,7 +180,7 @@ class FileReader:
         ]
 
     def bounds(self, column: FileColumn, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
-        """Yield consecutive ranges of rows, each with the cached bounds of its values."""
+        """Yield consecutive ranges of rows, each with the bounds of its values if cached."""
         return self._field(column).bounds(rows)
 
     def read_batches(
@@ -188,8 +188,8 @@ class FileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read rows as a stream of batches, which holds about one decoded page for each column.
 
-        batch_size: number of rows in every batch.  The last batch has fewer.  So have batches whose
-            values do not fit one array, such as values of dictionaries with too few keys for all.
+        batch_size: number of rows in a batch.  The last batch may have fewer.  So may a batch whose
+            values do not fit into one array, e.g. if a dictionary has too few keys for them.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])

@@ -156,7 +156,7 @@ class FileWriter:
             self._num_rows = rows
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
-        """Return whether keys of dictionaries can tell apart the values of the file and these."""
+        """Return True if dictionary keys can distinguish all values of the file and the batch."""
         seen = copy(self._categories)
         return not seen.columns or seen.add_all([batch.select(self._arrow.names)])
 

@@ -125,7 +125,7 @@ def _varints(data: NDArray[np.uint8], at: Offsets) -> tuple[Numbers, Offsets]:
 
 
 def _bounded(lengths: Numbers) -> Offsets:
-    """Return lengths as offsets, clipped far below overflow: any such length is damage."""
+    """Return lengths as offsets, clipped far below overflow: longer ones are damage anyway."""
     return np.minimum(lengths, np.uint64(1 << 40)).astype(np.int64)
 
 

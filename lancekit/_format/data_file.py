@@ -332,7 +332,6 @@ STORAGE_VERSIONS: Mapping[str, str] = {
     "2.2": "2.2",
 }
 
-
 #: names of the format before 2.0, whose files are only read
 _LEGACY_VERSION = "0.1"
 _LEGACY_NAMES = ("legacy", _LEGACY_VERSION)

@@ -1,7 +1,7 @@
 """Marks: field metadata that control how values are stored.  Only this module interprets them.
 
-Whether a mark is set follows the reference, release by release, because it locates the values by
-its reading of the marks.
+Whether a mark is set follows the reference, release by release, because the reference locates
+values by its own reading of the marks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MANAGED = "lance.blob.managed"
 BLOB_V2 = "lance.blob.v2"
 _EXTENSION = EXTENSION_NAME.decode()
 
-#: prefix of marks that Polars writes for the categories of one frame: others would become null
+#: prefix of marks with which Polars limits a column to the categories of one frame: in an Arrow
+#: schema, they would turn other categories to null
 OF_POLARS = "_PL_"
 
 COMPRESSION_LEVEL = "lance-encoding:compression-level"
@@ -100,7 +101,7 @@ def may_be_packed(metadata: Metadata) -> bool:
 
 
 #: readings of the marks of packed structs, the usual one first: some releases accept more true
-#: values, some writers of 2.0 require only the mark, or ignore it in capitals
+#: values, some writers of 2.0 accept any value, others ignore a mark such as "TRUE"
 PACKINGS: tuple[Callable[[Metadata], bool], ...] = (
     is_packed,
     may_be_packed,

@@ -24,7 +24,6 @@ FROM_CONTENT = (
     DELETION_FILES | V2_FILES | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILE | LINEAGE_COLUMNS
 )
 
-
 #: flags of tables that this release can commit to, and flags of tables that it can only read
 _WRITABLE = FROM_CONTENT | STABLE_ROW_IDS | MIXED_FILE_VERSIONS | MANAGED_BLOBS
 _READABLE = _WRITABLE | 128 | 1024 | 32768

@@ -100,8 +100,8 @@ def _data(part: object, stored: bytes | None) -> bytes | None:
 class Fragment:
     """Horizontal slice of rows.  The three sequences are serialised messages (`_format.row_ids`).
 
-    The constructor also accepts pylance's arguments ``row_id_meta`` etc.  An id of 0 is replaced at
-    commit.
+    The constructor also accepts pylance's arguments ``row_id_meta`` etc.  A commit replaces the id
+    0 by the next free one.
     """
 
     id: int

@@ -29,8 +29,8 @@ BLOCK_BYTES = 32
 BITMAP_BYTES = 32_768
 REFERENCE_ITEMS = 8_192
 REFERENCE_PROBABILITY = 0.00057
-# The reference re-executes instead of comparing two Bloom filters of different parameters.  So a
-# filter with this number of items is noticed although the reference cannot record its keys.
+# The reference re-executes a merge instead of comparing Bloom filters of different parameters.  So
+# a filter with this number of items always makes it re-execute, whatever it knows of the keys.
 INCOMPARABLE_ITEMS = REFERENCE_ITEMS + 1
 # Thresholds for the kind of filter; `benchmarks/key_filters.py` shows what each costs.
 MAX_BLOOM_KEYS = 50
@@ -49,7 +49,6 @@ _SALT = np.array(
     ],
     np.uint32,
 )
-
 
 _REFERENCE_TYPES: frozenset[pa.DataType] = frozenset(
     {

@@ -31,7 +31,7 @@ _DETACHED = 2**63
 
 
 class ManifestNaming(Enum):
-    """Naming scheme of the manifests in one folder; a folder never has both."""
+    """Naming scheme of the manifests in one folder; only during a migration there are both."""
 
     V1 = 1
     """``{version}.manifest``."""

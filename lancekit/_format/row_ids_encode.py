@@ -166,8 +166,8 @@ def with_row_ids(
 ) -> list[Fragment]:
     """Store the row ids of moved rows in the first rows of their new fragments.
 
-    The commit assigns new ids to the rows after them.  ``created`` are the creating versions of the
-    last rows with ids, which are no longer in the table.
+    The commit assigns new ids to the rows after them.  ``created`` has the creating versions of the
+    last of the rows with ids: deleted rows that come back, so that the table no longer has them.
     """
     out, start = [], 0
     versions = _NONE
@@ -191,7 +191,7 @@ def _ascending(ids: U64Array) -> list[U64Array]:
 
 
 def _near(ids: U64Array) -> list[U64Array]:
-    """Split ascending ids where their distance exceeds 16 bits, unless the pieces are short.
+    """Split ascending ids into pieces that span at most 2**16, unless the pieces are short.
 
     An id then takes two bytes, and the manifest lists the ids of all moved rows.
     """

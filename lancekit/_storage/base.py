@@ -4,12 +4,12 @@ A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to th
 and absolute names, ``..`` and backslashes raise ``InvalidArgumentError``.  A store can be pickled
 and used in a Spark worker, except for ``memory://``, which exists in one process.
 
-There are two kinds of new objects, because readers can find only one kind half written:
+New objects are written in two ways:
 
-- ``put`` and ``put_if_absent`` write small objects that are looked up by name (manifests, tags,
+- ``put`` and ``put_if_absent`` write small objects that readers look up by name (manifests, tags,
   transactions).  They appear whole or not at all.
-- ``create`` streams an object under a fresh unique name that nothing refers to yet (a data file).
-  It must be closed before a manifest that names it is put.
+- ``create`` streams an object under a fresh unique name (a data file), and may show it half
+  written.  No reader knows the name before a manifest names it, which is put after ``close``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ TEMPORARY = r"(?:\.tmp-[^/]*|\.tmp[0-9A-Za-z]{6}|[^/]+#\d+)"
 METADATA_BYTES = 1 << 30
 """The most bytes of a manifest, a transaction or another file that is read as a whole.
 
-The limit of protocol buffers is twice as much.  Claiming a large size costs nothing: a file of
-holes takes no space on its way here, but its full size in memory once it is read.
+The limit of protocol buffers is twice as much.  A sparse file takes hardly any space on a disk,
+but its full size in memory once it is read: without a limit, a crafted file could exhaust memory.
 """
 
 # Cleanups find unreferenced files by these endings, and in the manifests' folder by the prefix.
@@ -79,8 +79,8 @@ def too_large(path: str, size: int, most: int) -> CorruptFileError:
 class ObjectInfo:
     """A listed object: its name below the store's root, its bytes, and its seconds since the epoch.
 
-    `regular` is False for a link and for a special file of a disk (a FIFO, a device, a socket),
-    which are neither followed nor removed.
+    `regular` is False for a link and for a special file of a disk (a FIFO, a device, a socket).
+    Neither is followed or removed.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Sink(Protocol):
         """Return the number of bytes written so far."""
 
     def close(self) -> None:
-        """Make the object visible and (local, unless disabled) durable; once is enough."""
+        """Make the object visible and (local, unless disabled) durable; later calls do nothing."""
 
     def abort(self) -> None:
         """Remove the unfinished object; does nothing after ``close``."""
@@ -170,10 +170,10 @@ class Store(Protocol):
         """Return the result of `tail`, and the `identity` of the object that was read."""
 
     def identity(self, name: str, mark: str | None = None) -> Hashable | None:
-        """Return the identity of a name's current object, a value that no other object ever has.
+        """Return a value for a name's current object that no other object ever has.
 
-        ``None`` if there is no identity, if it would cost a request, or if there is no object.
-        `mark` is the mark of the object, if a listing has returned it.
+        ``None`` if the store has no such value, if it would cost a request, or if there is no
+        object.  `mark` is the mark of the object, if a listing has returned it.
         """
 
     def put(self, name: str, data: Bytes) -> None:

@@ -74,7 +74,7 @@ _emptied: dict[str, str] = {}
 
 
 def check_uri(uri: str) -> str:
-    """Return an object-store URI without trailing slashes, after a check that it is plain."""
+    """Return an object-store URI without trailing slashes; refuse passwords, queries and ``..``."""
     parts = split(uri)
     problem = ""
     if parts.password is not None:
@@ -270,7 +270,7 @@ SECRETS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 DETAIL_CHARACTERS = 300
-# obstore's wording; a request that was not repeated has it, too, with 0
+# obstore's wording; the message of a request that was not repeated says "after 0 retries"
 _REPEATED = re.compile(r"after [1-9]\d* retries")
 
 
@@ -281,7 +281,7 @@ def redacted(text: str) -> str:
 
 
 def gave_up(error: StorageError) -> bool:
-    """Return True if a request failed after retries, so that another one would take as long."""
+    """Return True if a request failed after retries: another request would take as long."""
     return _REPEATED.search(str(error)) is not None
 
 

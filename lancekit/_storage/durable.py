@@ -47,7 +47,7 @@ def finish(file: BinaryIO, *, fsync: bool) -> None:
 
 
 def remove(folder: int, name: str) -> None:
-    """Remove a file if possible, while another error is being raised."""
+    """Remove a file if possible; ignore errors."""
     with suppress(OSError):
         os.unlink(name, dir_fd=folder)
 
@@ -61,7 +61,7 @@ def _write_all(descriptor: int, data: Bytes) -> None:
 
 @contextmanager
 def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
-    """Write ``data`` to a temporary file next to ``name``, which is removed after the block."""
+    """Write ``data`` to a temporary file next to ``name``; yield its name, and remove it after."""
     aside = temporary_name(name)
     try:
         descriptor = os.open(aside, NEW_FILE, 0o666, dir_fd=folder)

@@ -22,7 +22,7 @@ from lancekit.errors import StorageError
 DEEPEST = 100
 """The most nested folders: more than any dataset needs, fewer than exhaust a recursive walk.
 
-A branch's folder has as many parts as its name, which is a file name of at most 255 bytes, too.
+The name of a branch has few enough parts: it is also a file's name, of at most 255 bytes.
 """
 
 _FOLDER = open_flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")

@@ -50,8 +50,8 @@ class LocalStore:
     Reads follow links; writes and removals do not (`folders`).
 
     root: the folder; made absolute.  It need not exist.
-    folder: the folder of this store below the root.  The path from the root to it must have no
-        links, as paths within.
+    folder: the folder of this store below the root.  Below the root, no part of a path may be a
+        link.
     fsync: whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  Pickling
         the store includes the current value.
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 PART_BYTES = 8 << 20
 """Bytes that a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
 
-
 PAGE_NAMES = 1000
 """The most names in one response of a server, which is also its default."""
 

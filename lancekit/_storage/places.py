@@ -35,9 +35,9 @@ def is_in_memory(store: Store) -> bool:
 
 
 def emptied(store: Store) -> Store:
-    """Return an empty store at the same place in memory.
+    """Return an empty store at the same place in memory, which later calls open, too.
 
-    Later calls open this store; stores that are open keep their objects.
+    Stores that are already open keep their objects.
     """
     from lancekit._storage.clients import empty_memory
 
@@ -54,6 +54,7 @@ def open_store(
         or another object store's URI (``gs://``, ``az://``, ...).
     storage_options: credentials and settings of an object store.  Local paths need none.
 
+    Raises InvalidTypeError: the URI is neither text nor a path, or an option is not text.
     Raises InvalidArgumentError: the URI or an option cannot be used.
     Raises StorageError: a local path, on a system such as Windows.
 

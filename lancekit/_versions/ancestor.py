@@ -26,7 +26,7 @@ class Origin:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The dataset and the branch, which are equal for two versions of one branch."""
+        """The dataset's URI and the branch's unique name: a key for all versions of one branch."""
         return self.location.root.uri, self.unique
 
 
@@ -64,7 +64,7 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
 
 
 def _copy_of(start: Origin, sides: Iterable[Snapshot]) -> Snapshot | None:
-    """Return the first version of a branch that was forked from a version that is gone."""
+    """Return the first version of a side's branch forked from ``start``: it has that content."""
     for side in sides:
         for branch, fork in pairwise(origins(side)):
             if fork == start and branch.location.root == start.location.root:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _ConditionalPut:
-    """The default `Committer`, with which the store itself decides."""
+    """The default `Committer`: the store itself decides which writer wins a version."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class BranchLocation:
     """The location of a branch's versions: `root` is the dataset's main folder.
 
     Tags and branches are listed below `root` for every branch.  `committer` decides which of
-    several writers wins a version.  `open_files` are the files that were read last.
+    several writers wins a version.  `open_files` caches the data files that were read last.
     """
 
     root: Store
@@ -90,9 +90,10 @@ class BranchLocation:
         return open_base(path, self.root, self.storage_options)
 
     def anchored(self, branch: str | None) -> BranchLocation:
-        """Return the location with its true root, after the manifest has named the branch.
+        """Return the location below the dataset's main folder, if it was opened as a folder.
 
-        A branch's folder is a dataset in its own right, and can be opened by its path.
+        A branch's folder can be opened by its path, like a dataset.  Then only the manifest names
+        the ``branch``.
         """
         suffix = f"/{branch_folder(branch)}"
         if branch is None or self.branch is not None or not self.root.uri.endswith(suffix):

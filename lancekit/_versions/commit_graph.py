@@ -38,8 +38,8 @@ class CommonVersion:
 
     name, version: the unique name of its branch, and its number.
     location: its branch.  ``None`` if the branch was deleted.
-    snapshot: the version.  ``None`` if it is gone, or if another version has its number.
-    stands_in: True if the version is gone, and `snapshot` is a fast-forward with the same rows.
+    snapshot: the version.  ``None`` if it is gone, or if another version has its number now.
+    stands_in: True if the version is gone; `snapshot` is then a fast-forward with the same rows.
     """
 
     name: str
@@ -64,9 +64,11 @@ def _properties(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] | None:
-    """Return the version that a merge merged, or its ``"base"``; ``None`` if it is no merge.
+    """Return the version that a merge commit merged; ``None`` for other commits.
 
     The result has the unique name of a branch, a version number, and the transaction's uuid.
+
+    end: ``"theirs"`` for the merged version, ``"base"`` for the merge base.
     """
     properties = _properties(snapshot)
     words = properties.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)
@@ -117,7 +119,7 @@ class CommitGraph:
         return self._vectors[place]
 
     def shared_ids(self, one: Snapshot, other: Snapshot) -> SharedIds | None:
-        """Return the row ids that mean the same rows in two versions, due to fast-forwards.
+        """Return which row ids identify the same rows in two versions, due to fast-forwards.
 
         `source` and `target` are the versions since which the two branches have these rows.
         """
@@ -189,9 +191,9 @@ class CommitGraph:
         return is_here and self.vector(one).contains(*self.vector(other).point)
 
     def have_returned_since(self, bases: Sequence[Snapshot], side: Snapshot) -> bool:
-        """Return True if deleted rows came back to a side, under new row ids, since all bases.
+        """Return True if a side has deleted rows that came back under new row ids after all bases.
 
-        A base in another dataset, such as a clone, has no known versions.
+        Bases in another dataset, such as a clone, are ignored.
         """
         known = [
             self.vector(one).returns for one in bases if one.location.root == self._location.root
@@ -199,7 +201,7 @@ class CommitGraph:
         return bool(newer_versions(self.vector(side).returns, known))
 
     def repeats(self, name: str, version: int) -> Iterator[tuple[str, int]]:
-        """Yield the version that a version repeats, then the version that it repeats, and so on."""
+        """Yield all versions that a version repeats, each found from the one before."""
         seen, point = set[tuple[str, int]](), self.repeated(name, version)
         while point is not None and point not in seen:
             yield point
@@ -207,7 +209,7 @@ class CommitGraph:
             point = self.repeated(*point)
 
     def repeated(self, name: str, version: int) -> tuple[str, int] | None:
-        """Return the version whose rows and columns a merge took over completely."""
+        """Return the version whose content a merge took over unchanged; ``None`` for others."""
         location = self.location(name)
         snapshot = None if location is None else self.load(location, version)
         if snapshot is None:
@@ -221,7 +223,7 @@ class CommitGraph:
         return self._point(*theirs[:2])
 
     def _point(self, name: str, version: int) -> tuple[str, int]:
-        """Return the canonical name of a version: a branch's first version is its fork's."""
+        """Return the canonical name of a version: for its fork point, that of the parent branch."""
         location = self.location(name)
         if location is None:
             return name, version
@@ -248,7 +250,7 @@ class CommitGraph:
             for name in wanted:
                 if name not in found:
                     found[name] = self._common(name, common[name], (right, left))
-            # up to its fork, a branch has no own versions
+            # a fork point is listed under the parent branch
             common = {n: v for n, v in common.items() if n not in found or not self._is_fork(n, v)}
             vectors = {
                 name: vector
@@ -275,7 +277,7 @@ class CommitGraph:
         return CommonVersion(name, version, location, taken, stands_in=taken is not None)
 
     def _forked_from(self, location: BranchLocation, version: int) -> Snapshot | None:
-        """Return the first version of a branch forked from a version, which is the same version."""
+        """Return a copy of a version: the first version of a branch that was forked from it."""
         unique = self.chain(location, version)[0][1]
         for branch in self._by_unique_name.values():
             with suppress(LancekitError):  # a parent of the branch was deleted
@@ -305,10 +307,10 @@ class CommitGraph:
         return VersionVector.of([(name, version) for _, name, version in chain], {})
 
     def _taken_over(self, taken: Snapshot) -> VersionVector:
-        """Return the version vector of the source of a fast-forward, from the fast-forward alone.
+        """Return the version vector of a version that is gone, from its fast-forward ``taken``.
 
-        The result contains the same versions, and the versions of its own branch since the start of
-        the fast-forward. If the start is a copy, a fast-forward made it: the first of these counts.
+        The version contains the branch of ``taken`` only up to the start of the fast-forward.  If
+        the start is itself the result of fast-forwards, the start of the first one counts.
         """
         chain = self.chain(taken.location, taken.version)
         first: Snapshot | None = taken
@@ -321,12 +323,12 @@ class CommitGraph:
         return VersionVector.of(own, taken.manifest.config)
 
     def _starts_at_copy(self, taken: Snapshot) -> bool:
-        """Return True if a fast-forward started at a copy of its merge base, on another branch."""
+        """Return True if a fast-forward started at a copy of its merge base on another branch."""
         base = merged_by(taken, "base")
         return base is not None and self.vector(taken).chain.get(base[0], -1) < base[1]
 
     def _is_fork(self, name: str, version: int) -> bool:
-        """Return True if a branch had no own version yet."""
+        """Return True if a version is the fork point of its branch, which has no own content."""
         location = self._locations.get(name)
         forks = () if location is None else self.chain(location, version)[1:]
         return bool(forks) and version <= forks[0][2]

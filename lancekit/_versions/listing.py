@@ -1,4 +1,4 @@
-"""Search for versions by listing a folder (docs/format/table.md, 8.2), and their renaming.
+"""Search for versions by listing a folder (docs/format/table.md, 8.2), and renaming of manifests.
 
 Only names count.  The hint that some releases write beside the manifests is never followed, not
 even as a lower bound of the newest version.  Releases without hints, and a cleanup that keeps a
@@ -45,7 +45,7 @@ class Newest:
     """The newest version of a folder.
 
     `mixed` is True if manifests of both namings exist: a migration was interrupted, or is running.
-    `marks` are the marks of manifests by name, if the listing returned them.
+    `marks` has the marks of manifests by name (see `Store.mark`), as far as the listing has them.
     """
 
     version: int

@@ -25,13 +25,13 @@ CommitLock: TypeAlias = Callable[[int], AbstractContextManager[object]]
 
 
 class Committer(Protocol):
-    """The way in which a version's manifest gets its name, unless another writer has taken it."""
+    """Puts a version's manifest under its name, if no other writer has committed the version."""
 
     def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
         """Put a manifest; ``False`` if the version is taken."""
 
     def settle(self, store: Store, version: int | None = None) -> bool:
-        """Finish an unfinished commit that was decided, by default of the newest version.
+        """Finish a commit that was decided but interrupted, by default of the newest version.
 
         Return True if there was one.
         """
@@ -152,10 +152,10 @@ CREATE TABLE IF NOT EXISTS manifests (
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class SqliteManifestStore:
-    """Decide in an SQLite file which writer wins a version.
+    """Manifest store in an SQLite file, which decides which writer wins a version.
 
     For a dataset in a store without conditional puts.  All writers must use the same file, on a
-    disk of one machine.
+    disk of one machine.  The methods are those of the reference's manifest store.
 
     Parameters
     ----------

@@ -21,11 +21,11 @@ PICK_KEYS = "lancekit.pick."
 RETURN_KEYS = "lancekit.return."
 #: prefix of the config keys of merges and picks that a restore undid
 UNDONE_KEYS = "lancekit.undone."
-#: the word before the version of the target that is a fast-forward to the source
+#: word in a merge's config value, before the version of the target that the fast-forward made
 FAST_FORWARD = "fast-forward"
-#: the word before the shared row ids since a fast-forward: see `SharedIds`
+#: word before the three numbers of `SharedIds`
 SHARED_IDS = "ids"
-#: the word before the columns of the merge: see `lancekit._pipeline.diff.recorded_columns`
+#: word before the columns of the merge: see `lancekit._pipeline.diff.recorded_columns`
 COLUMNS = "columns"
 #: prefix of the transaction properties that name the versions or commits that were applied
 APPLIED = "lancekit.apply"
@@ -37,11 +37,10 @@ REPEATS = f"{APPLIED}.repeats"
 
 @dataclass(frozen=True, slots=True)
 class SharedIds:
-    """Row ids that mean the same rows on two branches since a fast-forward.
+    """Row ids that identify the same rows on two branches since a fast-forward.
 
     source, target: the version of each branch that has these rows.
-    next_row_id: the first row id that the version does not have; from it on, both branches assign
-        row ids independently.
+    next_row_id: all lower row ids are shared; from it on, both branches assign ids independently.
     """
 
     source: int
@@ -242,14 +241,15 @@ class VersionVector:
 
     @property
     def rows_of(self) -> dict[str, int]:
-        """The newest version of each branch whose rows the version may have, also by picks."""
+        """The newest version of each branch whose rows this version may have, including picks."""
         names = dict.fromkeys([*self.versions, *self.picks])
         return {n: max(self.versions.get(n, 0), self.picks.get(n, 0)) for n in names}
 
     def ids_of(self, name: str) -> SharedIds | None:
-        """Return the row ids of a branch that the version has.
+        """Return which row ids of a branch identify the same rows in this version.
 
-        `next_row_id` is 0 for its own branch, and for branches that it was forked from.
+        For its own branch, and branches that it was forked from, `next_row_id` is 0: the manifest
+        of `source` has the number.
         """
         own, edge = self.chain.get(name, 0), self.edges.get(name)
         if edge is not None and edge.ids is not None and edge.ids.source > own:
@@ -266,7 +266,7 @@ def merge_edges(
 ) -> tuple[MergeEdge, ...]:
     """Return the edges that a merge adds to our config, the edge to their version first.
 
-    theirs, ours: the versions that both sides contain.
+    theirs, ours: the versions that each side contains.
     uuid: the transaction of their version.
     target: the unique name of the branch that gets the merge.
     """
@@ -312,7 +312,7 @@ def not_contained(common: Mapping[str, int], vectors: Mapping[str, VersionVector
             yield name
 
 
-# ---- features that a table requires of a release that merges its branches or cleans it up
+# ---- features that a release must have to merge a table's branches or to clean the table up
 
 #: the config key: names of features, separated by spaces
 _REQUIRES = "lancekit.requires"

@@ -127,7 +127,7 @@ def no_branch(root: Store, name: str) -> BranchNotFoundError:
 
 
 def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
-    """Return the error of an operation that removes versions, for an unreadable reference."""
+    """Return the error for a reference that cannot be read, in operations that remove versions."""
     place = "tags" if damage.context["file"].startswith(names.TAGS) else "branches"
     return CorruptFileError(
         f"{damage.message} The files that it needs are unknown, so nothing is removed.",
@@ -240,7 +240,7 @@ def _versions(location: BranchLocation) -> tuple[int, ...]:
 
 def _reads(snapshot: Snapshot, bases: set[int]) -> bool:
     """Return True if a version has files in one of some bases, or may have blobs there."""
-    if snapshot.manifest.has_managed_blobs:  # named by its data files, and not by the manifest
+    if snapshot.manifest.has_managed_blobs:  # data files name such blobs; the manifest does not
         return True
     if any(index.base_id in bases for index in snapshot.indices):
         return True

@@ -26,7 +26,7 @@ class Reference:
 
     @property
     def value(self) -> str | int | tuple[str, int | None]:
-        """The value that a user passes for this reference on any branch."""
+        """The reference as users write it, valid whatever branch is current."""
         if self.tag is not None:
             return self.tag
         return 0 if self.version == 0 else (self.branch or MAIN, self.version)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _BARE = re.compile(r"[^/\\\0]+")
 
-# the frame of an Arrow file; each row takes at most 12 bytes more, in a sparse bitmap
+# bytes of a deletion file without rows; each row takes at most 12, in a sparse bitmap
 _DELETION_BYTES = 1 << 16
 
 #: the kind of manifests in the cache, and the memory of a parsed fragment
@@ -59,9 +59,9 @@ class FileLocation:
 class Snapshot:
     """A version that was read: unlike a handle, it never moves.
 
-    `sections` has the bytes before the manifest in its file, the indices and the transaction, if
-    the first read returned them.  `mark` distinguishes the file from others of its name, as far as
-    the store supports that.
+    `sections` has the bytes before the manifest in its file: the indices and the transaction;
+    ``None`` if the first read did not return them.  `mark` distinguishes the file from others of
+    its name, if the store supports that.
     """
 
     location: BranchLocation
@@ -89,7 +89,7 @@ class Snapshot:
 
     @property
     def identity(self) -> Hashable | None:
-        """The identity of the manifest's file, or ``None``."""
+        """The identity of the manifest's file (see `Store.identity`), or ``None``."""
         return self.store.identity(f"{names.VERSIONS}/{self.manifest_name}", self.mark)
 
     @property
@@ -247,7 +247,7 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
     file = fragment.deletion_file
     if file is None:
         return BitMap()
-    # a name with a long random number is not used twice
+    # a file with a random 64-bit id keeps its content, so the manifest's data identify it
     mark = f"{file.num_deleted_rows} rows" if file.id >> 32 else None
     known = location.store.identity(location.name, mark)
     checked = known, file.file_type, file.num_deleted_rows, fragment.physical_rows
@@ -372,10 +372,10 @@ def remember_put(snapshot: Snapshot) -> None:
 def snapshot_of(
     location: BranchLocation, manifest: Manifest, naming: ManifestNaming, data: bytes
 ) -> Snapshot:
-    """Return the version whose manifest file is ``data``; nothing is read.
+    """Return the version whose manifest file will have the bytes ``data``, without a `mark`.
 
-    It is decoded, so that an unreadable version is never committed.  So it has no `mark` yet.
-    `manifest` is the manifest that was encoded; its parsed fragments are reused.
+    The bytes are decoded, so that an unreadable version is never committed.  ``manifest`` is the
+    manifest that was encoded; its parsed fragments are reused.
 
     Raises CorruptFileError: the version could not be opened.
     """
@@ -388,7 +388,7 @@ def snapshot_of(
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The content of a manifest file, without its place and credentials, for any reader."""
+    """The cached content of a manifest file; it has no place and credentials, so all share it."""
 
     manifest: Manifest
     size: int

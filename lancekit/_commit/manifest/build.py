@@ -71,17 +71,15 @@ def build_manifest(
 ) -> Built:
     """Return the version that ``operation`` makes from ``latest``.
 
-    latest, indices: the newest version: its manifest and its indices; for a `Clone` the cloned
-        version, whose number is kept.
+    latest, indices: the newest version's manifest and indices; for a `Clone` those of the source
+        version, whose number the new version keeps.
     timestamp_ns: the commit time of the new version, in nanoseconds since 1970.
     restored: the version that a `Restore` names.
     storage_version: the file version of an `Overwrite`'s files.
     marks: entries to add to the config, whatever the operation.
-    next_row_id: of an `Update` or a `Merge` that takes over rows unchanged: the first id after all
-        of their row ids.
-    moves_rows: whether a `Merge` brings rows, deletes rows, and omits fragments.
-    covers: the fragments that indices cover, by index uuid, if the source version of the rows
-        determines them.
+    next_row_id: of a fast-forward, which takes over rows with their ids: the source's next row id.
+    moves_rows: True if a `Merge` may bring rows, delete rows, and omit fragments.
+    covers: of a fast-forward, by index uuid: the fragments that the index covers in the source.
     reuse: of a `Rewrite` that does not remap indices: the entry with the new addresses of rows.
     bases: base paths to add, whatever the operation.
     sequences: reads row ids and row versions of fragments of ``latest``.
@@ -164,9 +162,10 @@ def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
 
 
 def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
-    """Return True if fragments of an earlier version may have row lineage in data files.
+    """Return True if fragments of the new version may have row lineage in data files.
 
-    lancekit writes none.  So such fragments come from the newest version, or from a restored one.
+    lancekit writes no such fragments.  They come from ``latest`` or from a restored version, which
+    then has the flag.
     """
     words = (latest.reader_flags, manifest.reader_flags)
     return any(word & flags.LINEAGE_COLUMNS for word in words)
@@ -175,7 +174,7 @@ def _may_have_lineage(latest: Manifest, manifest: Manifest) -> bool:
 def _manages_blobs(latest: Manifest, manifest: Manifest) -> bool:
     """Return True if the schema's metadata ask the reference for managed blobs.
 
-    The flag remains after they no longer do, because the blobs remain.
+    The flag of the table is never removed, because the blobs remain.
     """
     value = manifest.schema.metadata.get(MANAGED, "false")
     if value not in ("true", "false") and value != latest.schema.metadata.get(MANAGED):
@@ -226,9 +225,10 @@ Indices = tuple[IndexMetadata, ...]
 
 
 def _caught_up(before: Indices, after: Indices, live: FragmentList, version: int) -> Indices:
-    """Return the indices of a version, with the coverage of the others in its shard entry.
+    """Record in the shard entry which merged generations each other index covers.
 
-    before, after: the indices of the previous version, and of this one.
+    before, after: the indices of the previous version, and of this one; the result replaces the
+        latter.
     live: the fragments of this version.
     version: its number.
     """

@@ -1,4 +1,4 @@
-"""The first version of a clone or a branch, made from a version of another dataset.
+"""The first version of a clone or a branch, made from its source version.
 
 See docs/format/table.md, 7.
 """
@@ -16,7 +16,7 @@ from lancekit._format.operations import Clone
 
 
 def shallow_clone(source: Built, operation: Clone) -> Built:
-    """Refer to the files of the source by a base path, unless they have one already."""
+    """Return the source version with a base path for the files in the source's own folder."""
     manifest, indices = source
     taken = {base.id for base in manifest.base_paths}
     base_id = next(id_ for id_ in range(len(taken) + 1) if id_ not in taken)
@@ -38,7 +38,7 @@ def shallow_clone(source: Built, operation: Clone) -> Built:
 
 
 def deep_clone(source: Built) -> Built:
-    """Refer to copies of all files in the clone itself."""
+    """Return the source version without base paths: all files were copied to the clone."""
     manifest, indices = source
     blobs = any(is_blob_v2(field.metadata) for field in manifest.schema.walk())
     return Built(

@@ -276,14 +276,14 @@ def _moved_rows(
 
 
 def _cast_fields(old: LanceSchema, new: LanceSchema) -> set[int]:
-    """Return the new ids of columns that kept their name and position but have another field."""
+    """Return the ids of top-level columns that had another id before, and of their children."""
     before = {f.name: f.id for f in old.fields}
     cast = [f for f in new.fields if before.get(f.name, f.id) != f.id]
     return {part.id for top in cast for part in top.walk()}
 
 
 def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
-    """Replace files of columns; the caller has checked their number of rows."""
+    """Replace data files; the caller has checked that they have the fragments' number of rows."""
     manifest = draft.manifest
     if len({group.new_file.fields for group in operation.replacements}) > 1:
         raise InvalidArgumentError(
@@ -311,7 +311,7 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
 
 
 def _swapped(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
-    """Return a fragment's files with a new file, which replaces the previous one or its fields."""
+    """Return a fragment's files with a new one, which replaces a file or single fields of files."""
     for place, file in enumerate(fragment.files):
         if file.fields == new.fields and file.version == new.version:
             return (*fragment.files[:place], new, *fragment.files[place + 1 :])

@@ -40,9 +40,8 @@ class Draft:
     version: the number of the next version.
     restored: the version that a `Restore` names.
     storage_version: the file version of an `Overwrite`'s files, if it is not the newest version's.
-    next_row_id: of an `Update` or a `Merge` that takes over rows unchanged: the first id after all
-        of their row ids.
-    moves_rows: whether a `Merge` brings rows, deletes rows, and omits fragments.
+    next_row_id: of a fast-forward, which takes over rows with their ids: the source's next row id.
+    moves_rows: True if a `Merge` may bring rows, delete rows, and omit fragments.
     reuse: of a `Rewrite` that does not remap indices: the entry with the new addresses of rows.
     sequences: reads row ids and row versions of fragments, which may be stored in data files.
     """
@@ -198,7 +197,7 @@ def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[Base
 def advanced(
     indices: tuple[IndexMetadata, ...], merged: Sequence[CompactedSsTable], version: int
 ) -> tuple[IndexMetadata, ...]:
-    """Return the indices with the shards' progress recorded by ``version``.
+    """Record in the shard entry which generations ``version`` has merged; return all indices.
 
     Raises IncompatibleConflictError: a generation was merged before, and its rows would be merged
         twice.

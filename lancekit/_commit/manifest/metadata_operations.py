@@ -22,7 +22,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 
 
 def restore(draft: Draft, operation: ops.Restore) -> Built:
-    """Return an old version unchanged, with its indices and config."""
+    """Return an old version with its indices and config; only counters and merge records differ."""
     if draft.restored is None:
         raise InvalidArgumentError(f"Version {operation.version} to restore was not given.")
     latest, (old, indices) = draft.manifest, draft.restored
@@ -34,7 +34,7 @@ def restore(draft: Draft, operation: ops.Restore) -> Built:
         )
     config = old.config
     if old.has_stable_row_ids and not old.schema.primary_key:
-        # rows that are merged again get other row ids
+        # without a key, rows that are merged again get other row ids: record the undone merges
         config = {**config, **undone_keys(latest.config, config)}
     # with a lower counter, row ids would be assigned twice
     next_row_id = max(latest.next_row_id, old.next_row_id)
@@ -65,7 +65,7 @@ def update_bases(draft: Draft, operation: ops.UpdateBases) -> Built:
 
 
 def clone(draft: Draft, operation: ops.Clone) -> Built:
-    """Take over a version of another dataset, under the same number."""
+    """Return the source version of a clone or branch, under the same number."""
     built = Built(draft.manifest, draft.indices)
     return shallow_clone(built, operation) if operation.is_shallow else deep_clone(built)
 

@@ -41,7 +41,7 @@ _BLOCK = 1 << 16
 
 
 def inline(fragment: Fragment, name: str) -> bytes | None:
-    """Return a sequence of a fragment that is stored in the manifest."""
+    """Return a fragment's sequence from the manifest; ``None`` if it is not stored there."""
     found: bytes | None = getattr(fragment, name)
     return found
 
@@ -127,11 +127,12 @@ def moved_or_new(
 ) -> tuple[Fragment, ...]:
     """Return fragments of moved rows, which have ids, followed by new rows, with all sequences.
 
-    A moved row keeps the version that created it, and ``version`` created a new row.  All rows were
-    updated by ``version``.  For a row that comes back, its fragment has the creating version.
+    All rows were updated by ``version``.  A moved row keeps the version that created it; a new row
+    was created by ``version``.  A deleted row that comes back is no longer in ``old``: the version
+    that created it is in `created_at` of its new fragment.
 
     old: the fragments before the commit.
-    touched: the ids of the fragments that rows were moved from.
+    touched: the ids of the fragments that rows were moved from, which are searched first.
     sequences: reads row ids and row versions of old fragments.
     """
     wanted = np.empty(sum(map(_given, fragments)), np.uint64)

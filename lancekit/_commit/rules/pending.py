@@ -31,16 +31,16 @@ class Pending:
     moves.  It is never stored.  With it, two writers that changed different rows of one fragment
     can both land.  By its `uuid`, a writer recognises its own commit.
 
-    An update or a merge with `next_row_id` takes over rows unchanged, with their ids and recorded
-    versions: the ids below that number are assigned.  Then `covers` has the fragments that indices
-    cover.  A merge with `moves_rows` also brings rows, deletes rows, and omits fragments; it must
-    be committed strictly.  A rewrite with `reuse` does not remap indices, and records the new row
-    addresses in that entry.  The base paths `bases` come with the change.
+    A fast-forward takes over the rows of its source with their ids and versions: `next_row_id` is
+    the source's next row id, and `covers` has the fragments that each index covers there.  A merge
+    with `moves_rows` may bring rows, delete rows, and omit fragments; it must be committed
+    strictly.  A rewrite with `reuse` does not remap indices, and records the new row addresses in
+    that entry.  `bases` are base paths to add in the same commit.
 
     `doing` is the name of the user's call, if the operation's name differs.  A change with a `mark`
-    lands at most once.  The marks `implied` are of other series whose changes it includes; they are
-    put unless a later mark exists.  The change depends on the config keys with the prefix
-    `based_on`: it must be made again if another writer changed such a key.
+    lands at most once.  `implied` are marks of other series whose changes this one includes; a mark
+    is recorded unless a later one exists.  If another writer changes a config key with the prefix
+    `based_on`, the change must be made again.
     """
 
     operation: Operation
@@ -94,11 +94,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMarker:
-    """A number in a series of changes, which counts upward.
+    """Number of a change in a series of ascending numbers, such as the batches of a stream.
 
-    key: the config key of the series, whose value is its newest number.
+    key: the config key of the series; its value has the newest number that landed.
     number: this change's number.
-    origin: the source of the numbers, if known.  Another source counts from the start.
+    origin: the source that numbers the changes, if known; another source starts again.
     """
 
     key: str

@@ -35,8 +35,8 @@ class Evidence:
     sentence: for users, without a full stop.
     fragments, fields: ids.
     rows: row addresses: fragment id times 2**32, plus the row's offset.
-    keys: hashes of inserted keys that both have; empty if filters only show that they may exist.
-    keys_certain: whether a key is certainly shared, and not only possibly.
+    keys: hashes of keys that both inserted, or may have inserted; empty if no filter lists keys.
+    keys_certain: True if both certainly inserted these keys.
     config_keys, indices, bases: names.
     generations: shards of a write-ahead log, and the generation of each that the other merged.
     """

@@ -129,7 +129,7 @@ def _bytes(pages: _Pages, width: int, rows: Rows) -> Bytes:
 
 
 def _bits(pages: _Pages, rows: Rows) -> Bytes:
-    """Read bits, whose bitmap starts on a byte in each page; sparse rows read all between them."""
+    """Read bits of bitmaps that start on a byte in each page; read also bits between the rows."""
     if len(rows) == 0:
         return np.empty(0, np.uint8)
     page, first, stop = pages.runs(rows)

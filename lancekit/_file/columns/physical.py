@@ -14,8 +14,8 @@ from lancekit._format.field_marks import PACKED, PACKINGS, Metadata, is_blob, is
 from lancekit._format.paths import show_path
 from lancekit._format.schema import LanceField, LanceSchema
 
-#: Logical types that have two columns in 2.0's first form, and the id of a placeholder for the
-#: second, which is no field's id: readers find this column after the first.
+#: Logical types that have two columns in 2.0's first form, and the id that stands for the second
+#: column, which belongs to no field: it follows the first.
 _TEXTS = ("string", "binary", "large_string", "large_binary")
 _CONTENT = -2
 

@@ -91,7 +91,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Metadata of an open file; columns are parsed on demand."""
+    """Metadata of an open file; the metadata of columns are parsed on demand."""
 
     source: RandomAccess
     size: int
@@ -276,7 +276,7 @@ def open_container(source: RandomAccess, *, compared: bool = False) -> Container
 
 
 def _read_frame(source: RandomAccess, is_cached: bool) -> _Frame:
-    """Read the end of a file; copy its memory if the frame is `is_cached` in the cache."""
+    """Read the end of a file; copy its bytes if the frame will be cached."""
     size = source.size()
     start = max(0, size - _TAIL)
     tail = _Tail(source, start, source.read(start, size - start))
@@ -361,6 +361,6 @@ class Page:
         return as_bytes(self.source.read(self.positions[buffer], size))
 
     def fetch(self, buffer: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
-        """Read ascending byte ranges of one buffer; return where each starts in the bytes read."""
+        """Read ascending byte ranges of one buffer; return bytes, and where each range starts."""
         require(len(stops) == 0 or stops.max() <= self.size(buffer), "a buffer is too short")
         return fetch(self.source, self.positions[buffer], starts, stops)

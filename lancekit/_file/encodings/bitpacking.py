@@ -50,7 +50,7 @@ _FEW = 32
 #: Masks of the lowest n bits, by n.
 _MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
-#: With fewer blocks than this, a width is raised to the next: each width costs NumPy calls.
+#: A width that fewer blocks have is raised to the next one, because each width costs NumPy calls.
 _FEW_BLOCKS = 16
 
 _STEPS = np.array([1 << width for width in range(64)], np.uint64)

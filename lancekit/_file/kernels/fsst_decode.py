@@ -33,7 +33,6 @@ _BLOCK = 1 << 19
 #: For fewer codes, decoding one by one is faster than building the table of pairs.
 _MANY = 1 << 18
 
-
 #: Codes that the kernel decodes before it looks up where their strings begin.
 _STRETCH = 1 << 12
 

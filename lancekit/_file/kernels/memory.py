@@ -35,7 +35,7 @@ _OUTSIDE = "a chunk reaches outside of its page"
 #: address and size of a block of memory
 Span: TypeAlias = tuple[int, int]
 
-_recorded: ContextVar[list[Span] | None] = ContextVar("set_aside", default=None)
+_recorded: ContextVar[list[Span] | None] = ContextVar("recorded", default=None)
 
 
 def scratch(size: int) -> Bytes:

@@ -352,7 +352,7 @@ _LIST_LAYERS = {
 
 # ---- level streams of chunks: borders, packing, repetition index
 
-#: Maximum number of levels in a chunk; even uncompressed, their bytes fit a 16-bit size.
+#: Maximum number of levels in a chunk; at 8 bits each, their bytes fit a 16-bit size.
 _MAX_LEVELS = 1 << 15
 
 #: Largest number of levels that a chunk's 16-bit count can state.
@@ -395,7 +395,7 @@ def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> in
 
 
 def _borders(slots: Ints, values: Ints, entries: int) -> Ints:
-    """Return the last entry + 1 of every chunk; ``values`` are the ends in values but the last."""
+    """Return the end of every chunk in entries; ``values`` has all ends but the last in values."""
     return np.append(slots[values - 1] + 1, entries)
 
 

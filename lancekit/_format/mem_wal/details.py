@@ -55,9 +55,9 @@ class ShardingSpec(Part):
 class MemWalDetails(Part):
     """Details of a table's shards.
 
-    num_shards: planned number of shards; 0 if open.
+    num_shards: planned number of shards; 0 without a plan.
     specs: sharding specifications.
-    maintained: names of the indices of generations, unless `maintain_all` is set.
+    maintained: names of the indices that generations have, too, unless `maintain_all` is set.
     compacted, caught_up: merged generation of each shard, and the generation that each index covers
         (see `merged` and `catch_up`).
     defaults: writer settings, as text.

@@ -110,7 +110,7 @@ def _bucket_count(field: ShardingField) -> int:
 
 
 _Evaluate: TypeAlias = Callable[[ShardingField, pa.Array], pa.Array]
-#: transform -> function that computes values from a source column; older words are unsupported
+#: transform -> function that computes values from a source column; older names are unsupported
 _TRANSFORMS: Mapping[str, _Evaluate] = {
     "bucket": lambda field, source: pa.array(bucket_numbers(source, _bucket_count(field))),
     "identity": lambda _field, source: source,
