@@ -95,7 +95,7 @@ class Branches(Displayed):
         Raises
         ------
         BranchNotFoundError
-            The branch does not exist.
+            The branch does not exist, or is main.
         RefConflictError
             A tag or another branch needs the branch.  Or versions of other branches read its files,
             after ``merge(..., files="reference")``.

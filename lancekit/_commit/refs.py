@@ -43,6 +43,7 @@ from lancekit._versions.reference_files import (
 from lancekit._versions.references import parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
+    BranchNotFoundError,
     CorruptFileError,
     DatasetExistsError,
     DatasetNotFoundError,
@@ -74,7 +75,7 @@ def create_tag(location: BranchLocation, name: str, reference: object) -> None:
     check_tag_name(name)
     now = datetime.now(UTC)
     tag = replace(_tag_of(location, reference), created_at=now, updated_at=now)
-    with _attempting("tag", name, "created", lambda: _is(location.root, name, tag)):
+    with _attempting("tag", name, "created", lambda: _has_tag(location.root, name, tag)):
         if not location.root.put_if_absent(tag_file(name), tag.to_json()):
             raise RefConflictError(
                 f"Tag {name!r} already exists.",
@@ -92,11 +93,11 @@ def update_tag(location: BranchLocation, name: str, reference: object) -> None:
         updated_at=datetime.now(UTC),
         metadata=old.metadata,
     )
-    with _attempting("tag", name, "moved", lambda: _is(location.root, name, tag)):
+    with _attempting("tag", name, "moved", lambda: _has_tag(location.root, name, tag)):
         location.root.put(tag_file(name), tag.to_json())
 
 
-def _is(root: Store, name: str, tag: Tag) -> bool:
+def _has_tag(root: Store, name: str, tag: Tag) -> bool:
     return root.exists(tag_file(name)) and get_tag(root, name) == tag
 
 
@@ -195,19 +196,22 @@ def delete_branch(location: BranchLocation, name: str) -> None:
     A folder in the branch's place with other content, or behind a link, is kept.  Then only the
     reference is removed, with a warning.
 
-    Raises BranchNotFoundError: the branch does not exist.
+    Raises BranchNotFoundError: the branch does not exist, or is main.
     Raises RefConflictError: another branch descends from it, a tag points to it, or other branches
         read its files.
     Raises CorruptFileError: neither the file nor the versions of another branch can be read, so
         that it may descend from this branch.
     """
-    if not name or name == MAIN:  # the folder of main is the whole dataset
-        raise no_branch(location.root, name)
+    if name == MAIN:
+        raise BranchNotFoundError(
+            "The main branch cannot be deleted: its folder is the whole dataset.",
+            hint="LanceDataset.drop() removes a dataset.",
+            branch=name,
+        )
     target = location.on(name)
-    # a listing also finds a damaged file that is no regular file; `exists` does not
-    is_listed = name in branch_files(location.root)
+    is_listed = name in branch_files(location.root)  # also a damaged file that is no regular one
     has_folder = holds_branch(target, or_damaged=is_listed)
-    if not (is_listed or has_folder):
+    if not name or not (is_listed or has_folder):
         raise no_branch(location.root, name)
     children = _children(location, name)
     # a damaged tag points to nothing, so it protects nothing

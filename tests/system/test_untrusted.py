@@ -214,14 +214,16 @@ def test_reading_follows_links_and_writing_does_not(place: Path) -> None:
     assert outside(place) == before
 
 
-@pytest.mark.parametrize("name", ["", "main"])
-def test_main_is_no_branch_that_can_be_deleted(place: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("", "There is no branch ''"), ("main", "The main branch cannot be deleted")]
+)
+def test_main_is_no_branch_that_can_be_deleted(place: Path, name: str, text: str) -> None:
     """The folder of such a branch would be the dataset's own: all of it would go."""
     ds = lk.dataset(place)
     (place / f"_refs/branches/{name}.json").write_bytes(
         (place / "_refs/branches/b.json").read_bytes()
     )
     before = sorted(place.rglob("*"))
-    with pytest.raises(errors.BranchNotFoundError):
+    with pytest.raises(errors.BranchNotFoundError, match=text):
         ds.branches.delete(name)
     assert sorted(place.rglob("*")) == before
