@@ -189,7 +189,7 @@ class Store(Protocol):
         """
 
     def flush(self, name: str) -> None:
-        """Make an object of another writer durable (local, unless disabled)."""
+        """Make an object durable that another writer wrote (local, unless disabled)."""
 
     def put_hint(self, name: str, data: Bytes) -> None:
         """Write an optional object: not durable, not atomic, and failures are ignored.

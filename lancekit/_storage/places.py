@@ -67,7 +67,7 @@ def open_store(
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidTypeError(
-            f"a dataset's place must be a path or a URI, not a {type(uri).__name__}.", uri=uri
+            f"A dataset's place must be a path or a URI, got a {type(uri).__name__}.", uri=uri
         )
     check_options(storage_options)
     text = os.fspath(uri)
@@ -90,7 +90,7 @@ def open_store(
 
         return ObstoreStore(text, storage_options)
     raise InvalidArgumentError(
-        f"there is no store for {scheme}:// URIs.",
+        f"There is no store for {scheme}:// URIs.",
         hint="Use a local path, file://, " + ", ".join(f"{name}://" for name in SCHEMES) + ".",
     )
 

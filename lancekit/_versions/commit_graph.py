@@ -64,11 +64,10 @@ def _properties(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def merged_by(snapshot: Snapshot, end: str = "theirs") -> tuple[str, int, str] | None:
-    """Return the version that a merge commit merged; ``None`` for other commits.
+    """Return the version that a merge commit merged, or its merge base if ``end`` is ``"base"``.
 
-    The result has the unique name of a branch, a version number, and the transaction's uuid.
-
-    end: ``"theirs"`` for the merged version, ``"base"`` for the merge base.
+    The result has the unique name of a branch, a version number, and the transaction's uuid.  It is
+    ``None`` for other commits.
     """
     properties = _properties(snapshot)
     words = properties.get(f"{APPLIED}.{end}.commit", "").rsplit(" ", 2)

@@ -80,7 +80,7 @@ def list_versions(location: BranchLocation) -> VersionListing:
 def newest_version(location: BranchLocation) -> Newest | None:
     """Return the newest version of a branch, ``None`` if there is no version.
 
-    At most one listing; none if the folder has not changed since the last one in this process.
+    Lists nothing if the folder has not changed since the last listing in this process.
     """
     location.committer.settle(location.store)
     store = location.store

@@ -1,4 +1,4 @@
-"""The files of tags and branches, with damaged ones, and the versions that read a branch's files.
+"""The files of tags and branches, even damaged ones, and the versions that read a branch's files.
 
 A damaged file is an error if its reference is requested, and for operations that must know all
 references, because they remove versions.  Lists return the other references, with a warning.

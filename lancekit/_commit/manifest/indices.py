@@ -156,7 +156,7 @@ def swapped(
         return replace(
             index,
             uuid=mine.new_id,
-            fragment_ids=_recovered(index, groups),
+            fragment_ids=_new_coverage(index, groups),
             index_details=mine.details or index.index_details,
             index_version=(
                 index.index_version if mine.new_index_version is None else mine.new_index_version
@@ -193,7 +193,7 @@ def moved(
     return tuple(map(move, indices))
 
 
-def _recovered(
+def _new_coverage(
     index: IndexMetadata, groups: Sequence[tuple[RewriteGroup, Collection[int]]]
 ) -> BitMap:
     if index.fragment_ids is None:

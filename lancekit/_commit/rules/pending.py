@@ -34,8 +34,8 @@ class Pending:
     A fast-forward takes over the rows of its source with their ids and versions: `next_row_id` is
     the source's next row id, and `covers` has the fragments that each index covers there.  A merge
     with `moves_rows` may bring rows, delete rows, and omit fragments; it must be committed
-    strictly.  A rewrite with `reuse` does not remap indices, and records the new row addresses in
-    that entry.  `bases` are base paths to add in the same commit.
+    strictly.  A rewrite with `reuse` records the new row addresses in that entry instead of
+    remapping indices.  `bases` are base paths to add.
 
     `doing` is the name of the user's call, if the operation's name differs.  A change with a `mark`
     lands at most once.  `implied` are marks of other series whose changes this one includes; a mark

@@ -214,7 +214,7 @@ def new_keys_update(mine: ops.Update, theirs: ops.Update, context: Context) -> V
 def new_keys_replacement(
     mine: ops.Update, theirs: ops.DataReplacement, context: Context
 ) -> Verdict:
-    """Lands if no fragment was changed by both, and no key was replaced while it inserted some."""
+    """Lands if no fragment was changed by both, and no column of its inserted keys was replaced."""
     ours = _inserted_keys(mine, context)
     written = {id_ for group in theirs.replacements for id_ in group.new_file.fields}
     if ours is not None and (both := written.intersection(ours.field_ids)):

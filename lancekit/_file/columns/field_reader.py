@@ -80,7 +80,7 @@ class _Reader(Protocol):
 
 
 class _Column:
-    """Physical column; its pages cache data for later reads."""
+    """Physical column of a file: its pages, grouped into runs that are decoded as one."""
 
     def __init__(
         self, container: Container, node: Node, column: int, rows: int, group: int = 1
