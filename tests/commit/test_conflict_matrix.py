@@ -14,8 +14,8 @@ from typing import Any
 import lance
 import pytest
 
-from lancekit._commit.rules.document import DIFFERENCES
 from lancekit._commit.rules.table import RULES
+from tests.support.conflict_page import DIFFERENCES
 from tests.support.stale_handles import (
     CHANGES,
     Prepared,

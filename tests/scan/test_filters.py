@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._scan.expressions.document import function_list
 from lancekit._scan.expressions.predicate import Predicate, compile_expression
 from lancekit.errors import PredicateError
 from tests.scan.filter_random import random_condition, random_rows
 from tests.scan.filter_rows import ROWS
+from tests.support.function_list import function_list
 
 HERE = Path(__file__).parent
 REFUSED = "refused"

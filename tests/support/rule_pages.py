@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lancekit._commit.rules import document as conflicts
-from lancekit._pipeline.casts import document as casts
+from tests.support import casts_page, conflict_page
 
 __all__ = ["RULE_PAGES"]
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 #: what makes the text of each page
 RULE_PAGES: dict[str, Callable[[], str]] = {
-    "conflict-rules.md": conflicts.document,
-    "casts.md": casts.document,
+    "conflict-rules.md": conflict_page.document,
+    "casts.md": casts_page.document,
 }
 
 

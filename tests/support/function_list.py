@@ -1,4 +1,4 @@
-"""The list of functions in `docs/filters.md`, generated from the function tables."""
+"""``python -m tests.support.function_list``: the list of functions in `docs/filters.md`."""
 
 from __future__ import annotations
 
@@ -37,3 +37,7 @@ def function_list() -> str:
     ]
     others = ", ".join(f"`{name}`" for name in BY_SYNTAX)
     return "\n".join([*lines, f"- Written like functions: {others}."])
+
+
+if __name__ == "__main__":
+    print(function_list())
