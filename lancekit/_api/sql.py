@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,76 +43,56 @@ class SqlQueryBuilder(Displayed):
     """Configures a query; every setter returns the builder."""
 
     def __init__(self, dataset: Handle, sql: str, *, include_mem_wal: bool = False) -> None:
-        self._dataset = dataset
-        self._sql = sql
-        self._with_shards = include_mem_wal
-        self._table = "dataset"
-        self._hidden: dict[str, bool] = {}
-        self._batch_rows: int | None = None
-        self._batch_bytes: int | None = None
-        self._blobs: str | None = None
+        self._query = SqlQuery(dataset, sql, include_mem_wal)
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
         """Set the table name of the dataset in the query; ``dataset`` by default."""
-        self._table = table_name
+        self._query._table = table_name
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
         """Add a column ``_rowid`` to the table."""
-        self._hidden["_rowid"] = with_row_id
+        self._query._hidden = {**self._query._hidden, "_rowid": with_row_id}
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
         """Add a column ``_rowaddr`` to the table."""
-        self._hidden["_rowaddr"] = with_row_addr
+        self._query._hidden = {**self._query._hidden, "_rowaddr": with_row_addr}
         return self
 
     def batch_size(self, batch_size: int) -> SqlQueryBuilder:
         """Set the most rows of a batch of the result."""
-        self._batch_rows = check_count("batch_size", batch_size, least=1)
+        self._query._batch_rows = check_count("batch_size", batch_size, least=1)
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
         """Set the approximate upper limit of a result batch in bytes."""
-        self._batch_bytes = check_count("batch_size_bytes", batch_size_bytes, least=1)
+        self._query._batch_bytes = check_count("batch_size_bytes", batch_size_bytes, least=1)
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
         """Set the form of blobs, as in `LanceDataset.scanner`."""
-        self._blobs = blob_handling
+        self._query._blobs = blob_handling
         return self
 
     def build(self) -> SqlQuery:
         """Return the query; it is checked, and reads its columns, when it runs."""
-        hidden = [name for name, wanted in self._hidden.items() if wanted]
-        query = SqlQuery(
-            self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
-        )
-        query._batch_bytes = self._batch_bytes
-        query._with_shards = self._with_shards
-        return query
+        return copy(self._query)
 
 
+@dataclass(eq=False, repr=False)
 class SqlQuery(Displayed):
     """A query over one version; each call runs it again."""
 
-    def __init__(
-        self,
-        dataset: Handle,
-        sql: str,
-        table: str,
-        hidden: list[str],
-        batch_rows: int | None,
-        blobs: str | None,
-    ) -> None:
-        self._dataset = dataset
-        self._sql = sql
-        self._table = table
-        self._hidden = hidden
-        self._batch_rows = batch_rows
-        self._batch_bytes: int | None = None
-        self._blobs = blobs
-        self._with_shards = False
+    _dataset: Handle
+    _sql: str
+    _with_shards: bool
+    _table: str = "dataset"
+    #: the columns of row ids and addresses, in the order in which they were asked for
+    _hidden: Mapping[str, bool] = field(default_factory=dict)
+    _batch_rows: int | None = None
+    _batch_bytes: int | None = None
+    _blobs: str | None = None
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
         """Run the query, and return its result.
@@ -190,7 +173,10 @@ class SqlQuery(Displayed):
     def _read(self, snapshot: Snapshot) -> ScanArguments:
         """Return the scan arguments of the query; the handle's scan defaults do not apply."""
         return ScanArguments(
-            columns=[*self._columns(snapshot), *self._hidden],
+            columns=[
+                *self._columns(snapshot),
+                *(n for n, wanted in self._hidden.items() if wanted),
+            ],
             blob_handling=self._blobs,
             include_mem_wal=self._with_shards,
         )

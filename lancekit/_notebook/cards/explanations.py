@@ -182,14 +182,14 @@ def merge_builder_card(builder: MergeInsertBuilder, _now: datetime) -> Card:
 
 
 def query_builder_card(builder: SqlQueryBuilder, _now: datetime) -> Card:
-    return _query(builder, "SQL builder", ".build().to_batch_records()")
+    return _query(builder._query, "SQL builder", ".build().to_batch_records()")
 
 
 def query_card(query: SqlQuery, _now: datetime) -> Card:
     return _query(query, "SQL", ".to_batch_records()")
 
 
-def _query(query: SqlQueryBuilder | SqlQuery, kind: str, run: str) -> Card:
+def _query(query: SqlQuery, kind: str, run: str) -> Card:
     snapshot = query._dataset._snapshot
     return Card(
         kind=kind,
