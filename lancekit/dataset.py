@@ -13,14 +13,9 @@ if TYPE_CHECKING:
     from lancekit._api.branches import Branches
     from lancekit._api.changes import ChangeFeed, ChangeStep, DatasetDelta
     from lancekit._api.column import Bin, ColumnSummary, DatasetColumn
-    from lancekit._api.constraints import (
-        Constraint,
-        ConstraintResult,
-        ConstraintRun,
-        Constraints,
-        Duplicates,
-    )
-    from lancekit._api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
+    from lancekit._api.constraints import ConstraintResult, ConstraintRun, Constraints, Duplicates
+    from lancekit._api.diff import DatasetDiff, DiffCounts, SchemaChanges
+    from lancekit._api.diff_rows import ChangedRow
     from lancekit._api.explainer import Explainer
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.histories import ColumnChange, ColumnHistory, RowChange, RowHistory
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from lancekit._format.index import IndexFile
     from lancekit._format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
     from lancekit._format.transaction import Transaction
+    from lancekit._operations.checks.constraints import Constraint
     from lancekit._operations.index.describe import IndexCoverage, Uncovered
     from lancekit._operations.maintenance.deepen import DeepenResult
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
@@ -112,8 +108,9 @@ _HOMES = {
     "_api.branches": "Branches",
     "_api.changes": "ChangeFeed ChangeStep DatasetDelta",
     "_api.column": "Bin ColumnSummary DatasetColumn",
-    "_api.constraints": "Constraint ConstraintResult ConstraintRun Constraints Duplicates",
-    "_api.diff": "ChangedRow DatasetDiff DiffCounts SchemaChanges",
+    "_api.constraints": "ConstraintResult ConstraintRun Constraints Duplicates",
+    "_api.diff": "DatasetDiff DiffCounts SchemaChanges",
+    "_api.diff_rows": "ChangedRow",
     "_api.explainer": "Explainer",
     "_api.fragment": "FragmentMetadata LanceFragment",
     "_pylance.indices_builder": "VectorIndexReader",
@@ -131,6 +128,7 @@ _HOMES = {
     "_arguments.record": "AlterColumn AutoCleanupConfig",
     "_format.index": "IndexFile",
     "_format.transaction": "LANCE_COMMIT_MESSAGE_KEY=COMMIT_MESSAGE Transaction",
+    "_operations.checks.constraints": "Constraint",
     "_operations.index.describe": "IndexCoverage Uncovered",
     "_operations.maintenance.deepen": "DeepenResult",
     "_operations.maintenance.inventory": "DataStatistics FieldStatistics",

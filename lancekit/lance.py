@@ -1,19 +1,15 @@
 """pylance's compiled module `lance.lance`, re-exported for code that imports from it."""
 
-from lancekit._api.fragment import DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit._api.lance_operation import DatasetBasePath
 from lancekit._api.lance_schema import LanceSchema
-from lancekit._api.optimizer import (
-    Compaction,
-    CompactionMetrics,
-    CompactionPlan,
-    CompactionTask,
-    RewriteResult,
-)
+from lancekit._api.optimizer import Compaction, CompactionPlan, CompactionTask
 from lancekit._file.file_metadata import LanceFileMetadata
 from lancekit._file.lance_file import stable_version
+from lancekit._format.data_file import DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit._operations.cleanup.plan import CleanupStats
 from lancekit._operations.cleanup.run import CleanupExplanation
+from lancekit._operations.common.results import CompactionMetrics
+from lancekit._operations.maintenance.compact import RewriteResult
 from lancekit._pylance.bfloat16 import BFloat16, bfloat16_array
 from lancekit._pylance.debug import (
     format_fragment,

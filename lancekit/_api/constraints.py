@@ -46,15 +46,6 @@ from lancekit.errors import InvalidArgumentError, NotFoundError, UnsupportedFeat
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Constraint",
-    "ConstraintResult",
-    "ConstraintRun",
-    "Constraints",
-    "Duplicates",
-    "duplicates_of",
-]
-
 _LONGEST_NAME = 200
 
 

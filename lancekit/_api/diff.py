@@ -40,16 +40,6 @@ if TYPE_CHECKING:
     from lancekit._operations.common.results import ApplyResult
     from lancekit._operations.explain.explanation import Explanation
 
-__all__ = [
-    "ChangedRow",
-    "DatasetDiff",
-    "DiffCounts",
-    "SchemaChanges",
-    "diff",
-    "diff_of",
-    "schema_changes",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DiffCounts:

@@ -24,7 +24,7 @@ from lancekit._arguments.write import FragmentsArguments
 from lancekit._checked import checked, checked_methods
 from lancekit._commit.rules.verdict import listed
 from lancekit._display import Displayed
-from lancekit._format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
+from lancekit._format.data_file import DataFile
 from lancekit._format.extensions import resolved_schema
 from lancekit._format.fragment import Fragment
 from lancekit._format.transaction import Transaction
@@ -42,16 +42,6 @@ from lancekit._versions.branch_location import BranchLocation, check_same_place,
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.progress import FragmentWriteProgress
-
-__all__ = [
-    "DataFile",
-    "DeletionFile",
-    "FragmentMetadata",
-    "LanceFragment",
-    "RowDatasetVersionMeta",
-    "RowIdMeta",
-    "write_fragments",
-]
 
 #: a fragment's entry in a manifest
 FragmentMetadata = Fragment

@@ -46,18 +46,6 @@ from lancekit._operations.settings import update_settings
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 
-__all__ = [
-    "Compaction",
-    "CompactionMetrics",
-    "CompactionOptions",
-    "CompactionPlan",
-    "CompactionTask",
-    "Covered",
-    "DatasetOptimizer",
-    "LanceStats",
-    "RewriteResult",
-]
-
 
 class CompactionArguments(Arguments):
     """The arguments of a compaction.

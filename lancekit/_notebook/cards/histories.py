@@ -7,7 +7,8 @@ from datetime import datetime
 
 from lancekit._api.bisect import Bisection, Flip
 from lancekit._api.changes import ChangeFeed, ChangeStep
-from lancekit._api.diff import ChangedRow, DatasetDiff
+from lancekit._api.diff import DatasetDiff
+from lancekit._api.diff_rows import ChangedRow
 from lancekit._api.histories import ColumnChange, ColumnHistory, RowChange, RowHistory
 from lancekit._notebook.cards.common import (
     COMMIT_COLUMNS,
