@@ -272,7 +272,9 @@ class FileWriter:
                 known is None and column.threaded and array.nbytes >= _THREADED_BYTES,
                 partial(_encoded, column, array, known),
             )
-            for column, array, known in _encoded_together(pages, large=self._format.name == "2.2")
+            for column, array, known in _encoded_together(
+                pages, large_chunks=self._format.name == "2.2"
+            )
         )
         with closing(ahead(work)) as done:
             for column, parts in done:
@@ -361,7 +363,7 @@ C = TypeVar("C", bound=_Column)
 
 
 def _encoded_together(
-    pages: Iterable[tuple[C, pa.Array]], *, large: bool
+    pages: Iterable[tuple[C, pa.Array]], *, large_chunks: bool
 ) -> Iterator[tuple[C, pa.Array, Encoded | None]]:
     """Yield pages in order, with the encoded page if it was encoded together with others."""
     buffered: list[tuple[C, pa.Array]] = []
@@ -372,40 +374,40 @@ def _encoded_together(
         width = byte_width(page[1].type)
         size += page[1].nbytes if width is None else width * len(page[1])
         if size > _BUFFER_BYTES:
-            yield from _encode_groups(buffered, large)
+            yield from _encode_groups(buffered, large_chunks)
             buffered, size = [], 0
-    yield from _encode_groups(buffered, large)
+    yield from _encode_groups(buffered, large_chunks)
 
 
 def _encode_groups(
-    pages: Sequence[tuple[C, pa.Array]], large: bool
+    pages: Sequence[tuple[C, pa.Array]], large_chunks: bool
 ) -> Iterator[tuple[C, pa.Array, Encoded | None]]:
     by_shape: dict[tuple[int, int], list[int]] = {}
     for place, (column, array) in enumerate(pages):
         width, rows = byte_width(array.type) or 0, len(array)
         # a page of one chunk with at least two values
-        fits = width in _WORDS and 1 < rows <= CHUNK[large] // width
+        fits = width in _WORDS and 1 < rows <= CHUNK[large_chunks] // width
         if fits and column.plain and not ak.null_count(array):
             by_shape.setdefault((width, rows), []).append(place)
     found: dict[int, Encoded | None] = {}
     for places in by_shape.values():
         if len(places) >= _FEW:
             arrays = [pages[place][1] for place in places]
-            made = _encode_plain(arrays, pages[places[0]][0].encode, large)
+            made = _encode_plain(arrays, pages[places[0]][0].encode, large_chunks)
             found.update(zip(places, made, strict=True))
     for place, (column, array) in enumerate(pages):
         yield column, array, found.get(place)
 
 
 def _encode_plain(
-    arrays: Sequence[pa.Array], encode: Callable[[pa.Array], Iterable[Encoded]], large: bool
+    arrays: Sequence[pa.Array], encode: Callable[[pa.Array], Iterable[Encoded]], large_chunks: bool
 ) -> list[Encoded | None]:
     """Encode arrays of equal width and length; ``None`` for arrays that suit another encoding."""
     width, rows = byte_width(arrays[0].type) or 0, len(arrays[0])
     table: Bytes = np.empty((len(arrays), rows * width), np.uint8)
     for line, array in zip(table, arrays, strict=True):
         line[:] = fixed_bytes(array)
-    plain = stay_plain(table.view(f"<u{width}"), large=large)
+    plain = stay_plain(table.view(f"<u{width}"), large_chunks=large_chunks)
     if not plain.any():
         return [None] * len(arrays)
     (first,) = encode(arrays[int(plain.argmax())])

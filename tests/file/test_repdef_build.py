@@ -232,21 +232,21 @@ def _block(words: Any, width: int) -> list[int]:
     return values.tolist()
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large_chunks", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     "counts", [[3, 500], [1024, 1024, 17], [5000, 1, 0, 900], [2047, 2048, 60]], ids=str
 )
 @pytest.mark.parametrize("runs", [False, True])
-def test_levels_of_chunks(large: bool, most: int, counts: list[int], runs: bool) -> None:
+def test_levels_of_chunks(large_chunks: bool, most: int, counts: list[int], runs: bool) -> None:
     rng = np.random.default_rng(most)
     levels = rng.integers(0, most + 1, sum(counts)).astype(np.uint8)
     levels[0] = most
     if runs:
         levels = np.sort(levels)
     borders = np.concatenate(([0], np.cumsum(counts)))
-    encoding, parts = pack_levels(levels, borders, large=large)
-    assert encoding.HasField("rle") == (runs and large and sum(counts) > 512)
+    encoding, parts = pack_levels(levels, borders, large_chunks=large_chunks)
+    assert encoding.HasField("rle") == (runs and large_chunks and sum(counts) > 512)
     assert _unpacked(encoding, parts, counts) == levels.tolist()
 
 
@@ -270,13 +270,13 @@ def test_chunks_have_no_more_levels_than_fit() -> None:
     offsets = pa.array(np.concatenate(([0], np.cumsum(sparse))), pa.int32())
     items = pa.array(np.arange(int(sparse.sum())))
     made = shred(pa.ListArray.from_arrays(offsets, items), 1)
-    assert values_that_fit(made, large=True) == 64
-    assert values_that_fit(made, large=False) == 64
-    assert values_that_fit(shred(pa.array([[1]] * 9), 1), large=True) == 1 << 15
+    assert values_that_fit(made, large_chunks=True) == 64
+    assert values_that_fit(made, large_chunks=False) == 64
+    assert values_that_fit(shred(pa.array([[1]] * 9), 1), large_chunks=True) == 1 << 15
     nothing = np.full(100_001, 1)
     nothing[0] = 0
     made = shred(pa.ListArray.from_arrays(pa.array(nothing, pa.int32()), items), 1)
-    assert values_that_fit(made, large=True) is None
+    assert values_that_fit(made, large_chunks=True) is None
 
 
 @given(data=st.data(), offset=st.integers(0, 2))

@@ -101,7 +101,7 @@ def test_byte_streams(width: int, rows: int) -> None:
 def test_compressed_chunks(scheme: str) -> None:
     data = np.arange(8192, dtype=np.uint32).view(np.uint8)
     stored = byte_stream_split.encode(data, 4, 2048)
-    small = general.compressed(stored, scheme, None, large=True)
+    small = general.compressed(stored, scheme, None, large_chunks=True)
     assert small.nbytes < stored.nbytes / 2
     assert _decode(small) == data.tobytes()
 
@@ -109,7 +109,7 @@ def test_compressed_chunks(scheme: str) -> None:
 def test_what_does_not_shrink_stays() -> None:
     noise = np.random.default_rng(0).integers(0, 256, 65536, dtype=np.uint8)
     stored = byte_stream_split.encode(noise, 4, 2048)
-    assert general.compressed(stored, "lz4", None, large=True) is stored
+    assert general.compressed(stored, "lz4", None, large_chunks=True) is stored
 
 
 # ---- what is chosen

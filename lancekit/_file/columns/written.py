@@ -80,7 +80,7 @@ def columns_of(
     place: Callable[[Buffer], int],
 ) -> Iterator[WrittenColumn]:
     """Yield the columns of a top-level field; `place` writes bytes outside of pages."""
-    old, large = known.name == "2.0", known.name == "2.2"
+    old, large_chunks = known.name == "2.0", known.name == "2.2"
     leaves = (
         (Leaf(owner, ()) for owner in owning_fields(top, known.manifest)) if old else leaves_of(top)
     )
@@ -96,7 +96,9 @@ def columns_of(
             encode = partial(
                 encode_pages,
                 depth=len(leaf.path),
-                request=EncodingRequest(large=large, options=owner.metadata, goal=goal),
+                request=EncodingRequest(
+                    large_chunks=large_chunks, options=owner.metadata, goal=goal
+                ),
                 most=bounds.written(),
             )
         yield WrittenColumn(
@@ -136,7 +138,7 @@ def _blob_encoder(
     depth = len(leaf.path)
     if is_blob_v2(leaf.field.metadata):
         return partial(blobs.encode_blobs_v2, depth=depth, place=place)
-    return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
+    return partial(blobs.encode_blobs, depth=depth, large_chunks=known.name == "2.2", place=place)
 
 
 # ---- rows of one physical column that wait for a page, and the written pages

@@ -83,7 +83,7 @@ def mini_values(values: pa.Array, valid: Bytes | None, request: EncodingRequest)
     return (
         stored
         if request.scheme is None
-        else general.compressed(stored, *request.scheme, request.large)
+        else general.compressed(stored, *request.scheme, request.large_chunks)
     )
 
 
@@ -103,7 +103,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     plain = flat.encode(data, len(values), width * 8, request)
     # the reference splits 32- and 64-bit values only
     if request.scheme and request.option("bss") == "on" and width in {4, 8}:
-        size = chunk_size(width, CHUNK[request.large], request.max_values)
+        size = chunk_size(width, CHUNK[request.large_chunks], request.max_values)
         return byte_stream_split.encode(data, width, size)
     if request.option("compression") == "none" or data.nbytes <= _TINY:
         return plain
@@ -120,7 +120,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         starts = _starts_of_runs(words, limit / (width + 1))
         if starts is not None:
             ran, limit = starts, _WORTH * len(starts) * (width + 1)
-    if width == 16 or (width == _DICTIONARY_WIDTH and request.large):
+    if width == 16 or (width == _DICTIONARY_WIDTH and request.large_chunks):
         # as plain bytes or integers: equality then compares bits
         coded = _dictionary_values(_bits_of(values, width), valid, request, int(limit / _WORTH))
         if coded is not None:
@@ -130,7 +130,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     return plain if packed is None else bitpacking.encode(words, packed)
 
 
-def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
+def stay_plain(table: NDArray[np.generic], *, large_chunks: bool) -> NDArray[np.bool_]:
     """Return True for each page of numbers that is certainly written flat, unless options differ.
 
     table: unsigned integers without nulls; each row has the values of one page.
@@ -145,7 +145,7 @@ def stay_plain(table: NDArray[np.generic], *, large: bool) -> NDArray[np.bool_]:
     widths = bitpacking.widths_of_largest(largest)
     packed = widths.sum(axis=1) * BLOCK // 8 + width * widths.shape[1]
     plain: NDArray[np.bool_] = (packed >= limit) & (differ >= limit / (width + 1))
-    if large and width == _DICTIONARY_WIDTH:
+    if large_chunks and width == _DICTIONARY_WIDTH:
         plain &= ~_may_repeat(table)
     return plain
 
@@ -278,6 +278,6 @@ def _items(items: pa.Array, request: EncodingRequest) -> tuple[pb.CompressiveEnc
         encoding = flat.message((byte_width(items.type) or 0) * 8 or 1)
         stored = fixed_bytes(items).tobytes()
     scheme = request.option("dict-values-compression") or "lz4"
-    if request.large and scheme in {"lz4", "zstd"}:
+    if request.large_chunks and scheme in {"lz4", "zstd"}:
         encoding, stored = general.compressed_unit(encoding, stored, scheme)
     return encoding, len(items), stored

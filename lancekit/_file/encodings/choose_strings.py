@@ -59,7 +59,7 @@ class Codec:
     def limit(self, request: EncodingRequest, *, long: bool) -> int:
         """Return the maximum bytes of a chunk before compression."""
         limit = self.long_chunk if long else self.chunk
-        return limit if request.large else min(limit, _SMALL)
+        return limit if request.large_chunks else min(limit, _SMALL)
 
     @property
     def least(self) -> int:
@@ -98,13 +98,13 @@ def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     offsets, data = string_buffers(values)
     codec = _choose(values.type, offsets, data, request, long=False)
     if codec is None:
-        limit = CHUNK[request.large]
+        limit = CHUNK[request.large_chunks]
         return variable.encode(offsets, data, limit, 2 * limit, request)
     if codec.scheme == "fsst":
         return fsst.encode(offsets, data, request)
     limit = codec.limit(request, long=False)
     plain = variable.encode(offsets, data, limit, 2 * limit, request)
-    return general.compressed(plain, codec.scheme, codec.level, request.large, codec.least)
+    return general.compressed(plain, codec.scheme, codec.level, request.large_chunks, codec.least)
 
 
 def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | None:
@@ -114,12 +114,12 @@ def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | 
     if codec is None or codec.scheme == "fsst":
         return None
     limit = codec.limit(request, long=True)
-    most = _LARGEST if request.large else 2 * limit
+    most = _LARGEST if request.large_chunks else 2 * limit
     size = chunk_size(variable.mean_size(offsets), limit, request.max_values, smallest=2)
     if variable.largest_chunk(offsets, size) > most:
         return None
     plain = variable.encode(offsets, data, limit, most, request)
-    stored = general.compressed(plain, codec.scheme, codec.level, request.large, codec.least)
+    stored = general.compressed(plain, codec.scheme, codec.level, request.large_chunks, codec.least)
     return None if stored is plain else stored
 
 
@@ -172,7 +172,7 @@ def single_strings(
     -------
     The offsets of the encoded strings, their bytes, and their encoding message.
     """
-    request = replace(request, large=True)
+    request = replace(request, large_chunks=True)
     offsets, data = string_buffers(values)
     encoding = variable.message(offsets.itemsize * 8)
     if data.size < _MIN_BYTES or request.option("compression") == "none":

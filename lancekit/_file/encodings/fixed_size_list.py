@@ -60,7 +60,7 @@ def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     from lancekit._file.kernels.arrow_buffers import split_lists
 
     parts = split_lists(values)
-    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
+    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large_chunks], request.max_values)
     counts = chunk_counts(len(values), size)
     buffers = [
         [split(level.validity, counts, level.items)]

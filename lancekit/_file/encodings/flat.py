@@ -102,7 +102,7 @@ def encode(data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest) 
         split,
     )
 
-    size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
+    size = chunk_size(bits_per_row / 8, CHUNK[request.large_chunks], request.max_values)
     counts = chunk_counts(rows, size)
     part = split(data, counts, bits_per_row)
     return EncodedValues(encoding=message(bits_per_row), counts=counts, buffers=[[part]])

@@ -49,7 +49,7 @@ def encode(offsets: Offsets, data: Bytes, request: EncodingRequest) -> EncodedVa
     from lancekit._file.encodings.request import CHUNK
 
     borders, codes, table = _coded(offsets, data)
-    limit = CHUNK[request.large]
+    limit = CHUNK[request.large_chunks]
     stored = variable.encode(borders, codes, limit, 2 * limit, request)
     return replace(stored, encoding=_message(table, stored.encoding))
 

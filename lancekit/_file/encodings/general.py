@@ -72,7 +72,7 @@ def compressed(
     values: EncodedValues,
     scheme: str,
     level: int | None,
-    large: bool,
+    large_chunks: bool,
     least: int = MIN_COMPRESSED,
 ) -> EncodedValues:
     """Compress the first buffer of every chunk if that saves bytes.
@@ -90,7 +90,7 @@ def compressed(
     places = zip(starts_of(lengths).tolist(), lengths.tolist(), strict=False)
     units = [compress(joined.slice(start, length)) for start, length in places]
     sizes = np.array([len(unit) for unit in units], np.int64)
-    if sizes.sum() >= lengths.sum() or not (large or sizes.max() < _MAX_SMALL_CHUNK):
+    if sizes.sum() >= lengths.sum() or not (large_chunks or sizes.max() < _MAX_SMALL_CHUNK):
         return values
     part = Part(np.frombuffer(b"".join(units), np.uint8), sizes)
     encoding = message(scheme, level, values.encoding)

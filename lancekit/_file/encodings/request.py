@@ -49,12 +49,12 @@ class EncodedValues:
 class EncodingRequest:
     """Options for encoding a page's values.
 
-    `large` is True for version 2.2, which has 32-bit chunk sizes.  `max_values` limits the values
-    of a chunk and is a power of two.  `options` is the column's metadata.  `goal` is the reading
-    pattern that strings are optimised for, one of `lancekit.options.GOALS`.
+    `large_chunks` is True for version 2.2, which has 32-bit chunk sizes.  `max_values` limits the
+    values of a chunk and is a power of two.  `options` is the column's metadata.  `goal` is the
+    reading pattern that strings are optimised for, one of `lancekit.options.GOALS`.
     """
 
-    large: bool
+    large_chunks: bool
     max_values: int = MAX_CHUNK_VALUES
     options: Mapping[str, str]
     goal: str = DEFAULT_GOAL

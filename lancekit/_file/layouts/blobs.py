@@ -84,7 +84,9 @@ def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
     yield encode_page(pa.StructArray.from_arrays(parts, ["position", "size"]))
 
 
-def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> Iterator[Encoded]:
+def encode_blobs(
+    array: pa.Array, depth: int, *, large_chunks: bool, place: Place
+) -> Iterator[Encoded]:
     """Encode large binary values, possibly nested in structs, of versions 2.1 and 2.2."""
     page = shred(array, depth)
     positions, sizes = _write_values(page.values, place)
@@ -98,7 +100,7 @@ def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> I
         buffers=[[Part(rows.view(np.uint8).reshape(-1), counts * 16)]],
     )
     plain = Shredded(rows=page.rows, layers=(pb.ALL_VALID_ITEM,), values=page.values)
-    inner = mini_block(plain, values, large=large)
+    inner = mini_block(plain, values, large_chunks=large_chunks)
     message = pb.PageLayout(
         blob=pb.BlobLayout(inner_layout=cast("pb.PageLayout", inner.message), layers=page.layers)
     )
@@ -110,7 +112,7 @@ def encode_blobs_v2(array: pa.Array, depth: int, *, place: Place) -> Iterator[En
     page = shred(array, depth)
     if page.values.null_count < len(page.values):
         page = replace(page, values=_descriptors(page.values, place))
-    encoded = encode_page_of(page, EncodingRequest(large=True, options={}))
+    encoded = encode_page_of(page, EncodingRequest(large_chunks=True, options={}))
     if encoded is not None:
         yield encoded
 

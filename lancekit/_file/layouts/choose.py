@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Buffer
 
 #: Values with at least this many bytes go to full-zip pages.
-_LARGE = 256
+_FULL_ZIP_BYTES = 256
 
 _NO_FIELDS = pa.struct([])
 
@@ -75,11 +75,11 @@ def encode_pages(
 
 def _crowded_page(page: Shredded, request: EncodingRequest) -> Encoded:
     """Encode one row with very many null or empty lists, whose values full-zip cannot store."""
-    most = values_that_fit(page, large=request.large, crowded=True)
+    most = values_that_fit(page, large_chunks=request.large_chunks, crowded=True)
     try:
         if most is not None:
             values = mini_values(page.values, page.valid, replace(request, max_values=most))
-            return mini_block(page, values, large=request.large)
+            return mini_block(page, values, large_chunks=request.large_chunks)
     except ChunkOverflow:
         pass
     kind = page.values.type
@@ -106,23 +106,24 @@ def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
 
 def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
     """Encode a page; return ``None`` if it must be split."""
-    values, valid, large = page.values, page.valid, request.large
+    values, valid, large_chunks = page.values, page.valid, request.large_chunks
     kind = values.type
     if values.null_count == len(values) or kind == _NO_FIELDS:
-        return _all_null_page(page, large=large)
+        return _all_null_page(page, large_chunks=large_chunks)
     if pa.types.is_struct(kind) and not all(byte_width(field.type) for field in kind):
         return full_zip(page, request)  # packed, with strings or vectors
-    if large:
+    if large_chunks:
         equal = _equal_page(page)
         if equal is not None:
             return equal
-    most = values_that_fit(page, large=large)
+    most = values_that_fit(page, large_chunks=large_chunks)
     mini: EncodedValues | None = None
     requested = option(request.options, "lance-encoding:structural-encoding")
     longest = _longest(values)
     if requested == "fullzip" and may_be_zipped(values):
         return full_zip(page, request)
-    if longest < _LARGE or (requested == "miniblock" and longest * 8 <= CHUNK[large] and most):
+    fits_chunks = requested == "miniblock" and longest * 8 <= CHUNK[large_chunks] and most
+    if longest < _FULL_ZIP_BYTES or fits_chunks:
         if most is None:
             return None
         mini = mini_values(values, valid, replace(request, max_values=most))
@@ -131,7 +132,7 @@ def encode_page_of(page: Shredded, request: EncodingRequest) -> Encoded | None:
     if mini is None:
         return full_zip(page, request)
     try:
-        return mini_block(page, mini, large=large)
+        return mini_block(page, mini, large_chunks=large_chunks)
     except ChunkOverflow:
         return None
 
@@ -153,7 +154,7 @@ def _longest(values: pa.Array) -> int:
 _MAX_INLINE = 32
 
 
-def _all_null_page(page: Shredded, *, large: bool) -> Encoded:
+def _all_null_page(page: Shredded, *, large_chunks: bool) -> Encoded:
     """Encode rows without any value, or of structs without fields."""
     if len(page.layers) == 1 or page.values.type == _NO_FIELDS:
         layout = pb.ConstantLayout(layers=[pb.NULLABLE_ITEM])
@@ -165,18 +166,14 @@ def _all_null_page(page: Shredded, *, large: bool) -> Encoded:
         layout.layers[0] = pb.NULLABLE_ITEM
         definition = definition + 1
     stored = [_raw(repetition), _raw(definition)]
-    if large and page.entries > _FEW:
+    if large_chunks and page.entries > _FEW:
         border = np.array([0, page.entries])
-        if repetition is not None:
-            encoding, parts = pack_levels(repetition, border, large=True)
-            layout.rep_compression.CopyFrom(encoding)
-            layout.num_rep_values = page.entries
-            stored[0] = b"".join(part.data.tobytes() for part in parts)
-        if definition is not None:
-            encoding, parts = pack_levels(definition, border, large=True)
-            layout.def_compression.CopyFrom(encoding)
-            layout.num_def_values = page.entries
-            stored[1] = b"".join(part.data.tobytes() for part in parts)
+        for at, (name, levels) in enumerate((("rep", repetition), ("def", definition))):
+            if levels is not None:
+                encoding, parts = pack_levels(levels, border, large_chunks=True)
+                getattr(layout, f"{name}_compression").CopyFrom(encoding)
+                setattr(layout, f"num_{name}_values", page.entries)
+                stored[at] = b"".join(part.data.tobytes() for part in parts)
     return Encoded(page.rows, pb.PageLayout(constant=layout), tuple(stored))
 
 

@@ -367,7 +367,7 @@ _MIN_VALUES = 8
 _FEW_LEVELS = 512
 
 
-def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> int | None:
+def values_that_fit(page: Shredded, *, large_chunks: bool, crowded: bool = False) -> int | None:
     """Return the maximum values of a chunk, a power of two, so that its levels fit, too.
 
     ``None`` if even the smallest chunk would have too many levels, of null or empty lists.  A
@@ -381,7 +381,7 @@ def values_that_fit(page: Shredded, *, large: bool, crowded: bool = False) -> in
     limit = _MAX_LEVELS
     if crowded and max(widths, default=0) < 8:  # the bytes of packed levels fit a 16-bit size
         limit = _MOST_LEVELS
-    elif not large:
+    elif not large_chunks:
         limit = min(limit, _SMALL_BYTES * 8 // max(1, sum(widths)))
     fitting = 1 << limit.bit_length() - 1
     if page.slots is None:
@@ -428,14 +428,14 @@ def repetition_index(repetition: Bytes, max_repetition: int, borders: Ints) -> b
 
 
 def pack_levels(
-    levels: Bytes, borders: Ints, *, large: bool
+    levels: Bytes, borders: Ints, *, large_chunks: bool
 ) -> tuple[pb.CompressiveEncoding, list[Part]]:
     """Encode the levels of every chunk in the shortest encoding that the version has."""
     if len(levels) <= _FEW_LEVELS:
         words = levels.astype("<u2").view(np.uint8)
         return flat.message(16), [Part(words, np.diff(borders) * 2)]
     width = bits_needed(int(levels.max()))
-    if large:
+    if large_chunks:
         runs = rle.encode_blocks(levels, borders, at_most=len(levels) * width // 8)
         if runs is not None:
             return rle.message(16), runs
