@@ -125,7 +125,7 @@ class DatasetDiff(Displayed):
 
         ``"key"``, ``"row ids"``, ``"row ids, then key"`` or ``"whole rows"``.
         """
-        return self._plan.way
+        return self._plan.matched_by
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ class DatasetDiff(Displayed):
                 "A diff of some rows or columns cannot be applied.",
                 hint="Create the diff without filter= and columns=.",
             )
-        on = plan.key if plan.way == "key" else None
+        on = plan.key if plan.matched_by == "key" else None
         how = merge_rules("apply", on, by, conflicts)
         change = Changed(base=plan.old, theirs=plan.new, properties=commit_ends(plan.old, plan.new))
         return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
@@ -386,7 +386,7 @@ def _explained(plan: DiffPlan) -> Explanation:
         notes=(
             f"{same} identical on both sides, {parts.rows:,} rows: not read" if parts.same else "",
             f"{pairs} with the same row addresses: changed files are read" if parts.pairs else "",
-            f"{others}: rows are matched by {plan.way}" if parts.old or parts.new else "",
+            f"{others}: rows are matched by {plan.matched_by}" if parts.old or parts.new else "",
             ""
             if plan.ancestor
             else "no common version is known: row ids of the two sides mean different rows",

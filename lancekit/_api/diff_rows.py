@@ -181,7 +181,7 @@ class DiffRows:
         if key:
             identity = pa.table({name: values[name] for name in key})
         else:
-            name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
+            name = "_rowid" if self._plan.matched_by.startswith("row ids") else "_rowaddr"
             identity = self.sides[new].read([name], addresses)
         return python_rows(identity)
 

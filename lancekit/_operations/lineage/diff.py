@@ -141,19 +141,19 @@ class _Search:
 
     def run(self) -> Changes:
         """Compare the fragments that differ: pairs in place first, then all rows left over."""
-        left: list[Addresses] = []
-        right: list[Addresses] = []
+        old: list[Addresses] = []
+        new: list[Addresses] = []
         for pair in self.plan.shared.pairs:
             gone, come = self._in_place(pair)
-            left.append(gone)
-            right.append(come)
-        left += [self._all(self.old, source.fragment.id) for source in self.plan.shared.old]
-        right += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
-        return self.of(_joined(left), _joined(right))
+            old.append(gone)
+            new.append(come)
+        old += [self._all(self.old, source.fragment.id) for source in self.plan.shared.old]
+        new += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
+        return self.of(_joined(old), _joined(new))
 
-    def of(self, left: Addresses, right: Addresses) -> Changes:
+    def of(self, old: Addresses, new: Addresses) -> Changes:
         """Compare rows at any addresses of either side."""
-        deleted, inserted = self._paired(left, right)
+        deleted, inserted = self._paired(old, new)
         olds, news = joined_pairs(self.updated)
         order = np.argsort(news)
         return Changes(
@@ -176,9 +176,9 @@ class _Search:
         Without row ids, a changed row is returned for both sides.
         """
         olds, news = pair.old.fragment.id, pair.new.fragment.id
-        left, right = self.old.rows(olds), self.new.rows(news)
+        old_offsets, new_offsets = self.old.rows(olds), self.new.rows(news)
         counted = np.zeros((2, pair.new.fragment.physical_rows), bool)
-        counted[0, left] = counted[1, right] = True
+        counted[0, old_offsets] = counted[1, new_offsets] = True
         both, gone, come = map(
             np.flatnonzero,
             (counted[0] & counted[1], counted[0] & ~counted[1], counted[1] & ~counted[0]),
@@ -187,7 +187,7 @@ class _Search:
             pairs = tuple(
                 row_address.addresses(id_, both.astype(np.uint64)) for id_ in (olds, news)
             )
-            keeps_rows = self.plan.way.startswith("row ids")
+            keeps_rows = self.plan.matched_by.startswith("row ids")
             widths = self._compare(pair.columns, *pairs, count=keeps_rows)
             changed = widths > 0
             if keeps_rows:
@@ -204,48 +204,48 @@ class _Search:
 
     def _paired(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         """Pair rows at any addresses; return the rows without a partner."""
-        way = self.plan.way
-        if way.startswith("row ids") and len(old) and len(new):
+        matched_by = self.plan.matched_by
+        if matched_by.startswith("row ids") and len(old) and len(new):
             old, new = self._by_ids(old, new)
-        if way.endswith("key") and len(old) + len(new):
+        if matched_by.endswith("key") and len(old) + len(new):
             return self._by_key(old, new)
-        if way == "whole rows" and len(old) and len(new):
+        if matched_by == "whole rows" and len(old) and len(new):
             return self._by_rows(old, new)
         return old, new
 
     def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         (other_ids,) = _numbers(self.new, [_ID], new)
-        right = np.flatnonzero(other_ids < self.plan.common_ids)
-        if not len(right):
+        new_places = np.flatnonzero(other_ids < self.plan.common_ids)
+        if not len(new_places):
             return old, new
         (ids,) = _numbers(self.old, [_ID], old)
-        left = np.flatnonzero(ids < self.plan.common_ids)
-        _, *places = np.intersect1d(
-            ids[left], other_ids[right], assume_unique=True, return_indices=True
+        old_places = np.flatnonzero(ids < self.plan.common_ids)
+        _, *common = np.intersect1d(
+            ids[old_places], other_ids[new_places], assume_unique=True, return_indices=True
         )
-        left, right = left[places[0]], right[places[1]]
-        if not len(left):
+        old_places, new_places = old_places[common[0]], new_places[common[1]]
+        if not len(old_places):
             return old, new
         (created, updated), (other_created, other_updated) = (
             _numbers(side, [_CREATED, _UPDATED], rows)
-            for side, rows in ((self.old, old[left]), (self.new, new[right]))
+            for side, rows in ((self.old, old[old_places]), (self.new, new[new_places]))
         )
         # a restored table may assign an id for the second time
         same = created == other_created
         if taken := self.plan.taken:
             # each side has a different number for the version that created such a row
-            came = other_ids[right] >= self.plan.own_ids
+            came = other_ids[new_places] >= self.plan.own_ids
             same |= came & (created <= taken.source) & (other_created <= taken.target)
-        left, right, updated, other_updated = (
-            some[same] for some in (left, right, updated, other_updated)
+        old_places, new_places, updated, other_updated = (
+            some[same] for some in (old_places, new_places, updated, other_updated)
         )
-        known = np.zeros(len(left), bool)
+        known = np.zeros(len(old_places), bool)
         if self._is_marked():
             since = np.uint64(min(self.plan.old.version, self.plan.new.version))
             known = (updated == other_updated) & (updated <= since)
-        self.same.append((old[left[known]], new[right[known]]))
-        self._update(old[left[~known]], new[right[~known]])
-        return np.delete(old, left), np.delete(new, right)
+        self.same.append((old[old_places[known]], new[new_places[known]]))
+        self._update(old[old_places[~known]], new[new_places[~known]])
+        return np.delete(old, old_places), np.delete(new, new_places)
 
     def _is_marked(self) -> bool:
         """Return True if every change of a value since the older version marked its row."""
@@ -267,16 +267,16 @@ class _Search:
             return old[ordered.alone.old], new[ordered.alone.new]
         keys, others = self._digests_of_both(key, old, new)
         found = match_keys(keys, others)
-        left, right = (self._stand_elsewhere(key, side) for side in (keys, others))
-        twice = left[found.old]
+        old_elsewhere, new_elsewhere = (self._stand_elsewhere(key, side) for side in (keys, others))
+        twice = old_elsewhere[found.old]
         self._update(old[found.old[~twice]], new[found.new[~twice]])
         gone = old[np.concatenate([found.old[twice], found.repeated.old])]
         come = new[np.concatenate([found.new[twice], found.repeated.new])]
         if len(gone) and len(come):
             gone, come = self._by_rows(gone, come)
         inserted = new[found.alone.new]
-        self.repeated = np.concatenate([inserted[right[found.alone.new]], come])
-        self.ambiguous = len(gone) + int(left[found.alone.old].sum()) + len(self.repeated)
+        self.repeated = np.concatenate([inserted[new_elsewhere[found.alone.new]], come])
+        self.ambiguous = len(gone) + int(old_elsewhere[found.alone.old].sum()) + len(self.repeated)
         return np.concatenate([old[found.alone.old], gone]), np.concatenate([inserted, come])
 
     def _in_order(
@@ -293,8 +293,8 @@ class _Search:
             partial(ascending_numbers, key[0], side, rows, new=is_new)
             for side, rows, is_new in ((self.old, old, False), (self.new, new, True))
         ]
-        left, right = all_done(work, len(old) + len(new))
-        return None if left is None or right is None else match_ascending(left, right)
+        olds, news = all_done(work, len(old) + len(new))
+        return None if olds is None or news is None else match_ascending(olds, news)
 
     def _stand_elsewhere(self, key: Sequence[ColumnPair], keys: Digests) -> npt.NDArray[np.bool_]:
         """Return which keys also occur on rows equal on both sides; none if the key is primary."""

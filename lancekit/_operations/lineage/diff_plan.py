@@ -27,10 +27,10 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
 #: how rows of the two sides are matched
-Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
+Matching = Literal["key", "row ids", "row ids, then key", "whole rows"]
 
 #: by whether row ids match rows, and whether there is a key
-_WAYS: dict[tuple[bool, bool], Way] = {
+_MATCHINGS: dict[tuple[bool, bool], Matching] = {
     (True, True): "row ids, then key",
     (True, False): "row ids",
     (False, True): "key",
@@ -52,7 +52,7 @@ class DiffPlan:
     taken: SharedIds | None
     columns: tuple[ColumnPair, ...]
     shared: Shared
-    way: Way
+    matched_by: Matching
     key: tuple[str, ...]
     condition: str | pc.Expression | None
     #: whether all columns are compared
@@ -78,7 +78,7 @@ class DiffPlan:
     @property
     def looks_at_same(self) -> bool:
         """True if keys of equal rows must be read, too, because other rows may repeat them."""
-        return self.way.endswith("key") and not self.key_is_primary
+        return self.matched_by.endswith("key") and not self.key_is_primary
 
     @property
     def key_is_primary(self) -> bool:
@@ -124,7 +124,7 @@ def plan_diff(
         taken=shared_ids(old, new) if by_ids else None,
         columns=compared,
         shared=_shared(old, new, read_columns, apart=apart),
-        way=_WAYS[by_ids, bool(key)],
+        matched_by=_MATCHINGS[by_ids, bool(key)],
         key=key,
         condition=condition,
         whole=columns is None,

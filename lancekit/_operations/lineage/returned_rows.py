@@ -304,7 +304,7 @@ def paired_by_values(plan: DiffPlan, found: Changes) -> Changes:
     come = _with_own_ids(plan, plan.new, found.inserted) if len(gone) else gone
     if not len(come):
         return found
-    olds, news = compare_rows(replace(plan, way="whole rows"), gone, come).same
+    olds, news = compare_rows(replace(plan, matched_by="whole rows"), gone, come).same
     return replace(
         found,
         deleted=np.setdiff1d(found.deleted, olds, assume_unique=True),
@@ -318,7 +318,7 @@ def check_identified(plan: DiffPlan, found: Changes) -> None:
 
     Raises InvalidArgumentError: there is no key, and no row ids of a common version.
     """
-    if plan.way == "whole rows" or _may_be_updates(plan, found):
+    if plan.matched_by == "whole rows" or _may_be_updates(plan, found):
         raise _error(plan, "both sides changed rows")
 
 
@@ -339,7 +339,7 @@ def check_inserted(between: DiffPlan, base: Snapshot, theirs: Changes, ours: Cha
     may have lost the rows and got them back since.
     """
     sides = between.old, between.new
-    if between.way != "row ids" or sides[0].location.root != sides[1].location.root:
+    if between.matched_by != "row ids" or sides[0].location.root != sides[1].location.root:
         return
     if not (len(theirs.inserted) and len(_with_own_ids(between, between.new, ours.inserted))):
         return
@@ -363,7 +363,7 @@ def check_returned(
     other, changed: the changes of the other side; its new columns have values for all rows.
     bases: all merge bases.
     """
-    if plan.way != "row ids" or not (len(found.deleted) and len(found.inserted)):
+    if plan.matched_by != "row ids" or not (len(found.deleted) and len(found.inserted)):
         return
     both = np.isin(found.deleted, np.concatenate([changed.deleted, changed.updated[0]])).any()
     has_new = any(pair.old is None for pair in other.columns)
@@ -400,7 +400,9 @@ def _both_assigned_ids(plan: DiffPlan) -> bool:
     parted = (
         plan.ancestor is not None and (plan.ancestor.location, plan.ancestor.version) not in ends
     )
-    return plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
+    return (
+        plan.matched_by == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
+    )
 
 
 def _with_own_ids(plan: DiffPlan, side: Snapshot, rows: Addresses) -> Addresses:

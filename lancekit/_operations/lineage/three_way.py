@@ -246,7 +246,7 @@ class _RowMerge:
             theirs=between.old,
             ours=between.new,
             key=between.key,
-            by_ids="row ids" in since.to_ours.way + between.way,
+            by_ids="row ids" in since.to_ours.matched_by + between.matched_by,
             columns=between.columns,
             before=self.before,
             merged=self.merged,
@@ -255,7 +255,7 @@ class _RowMerge:
             agreed=agreed,
             clashes=_joined(clashes),
         )
-        if between.key and between.way.endswith("key"):
+        if between.key and between.matched_by.endswith("key"):
             _check_keys(plan)
         return plan
 
