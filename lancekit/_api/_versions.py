@@ -13,7 +13,7 @@ from lancekit._api.time_travel import snapshot_as_of, snapshot_at
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._display import interactive
-from lancekit._legible import shown
+from lancekit._legible import shown, warn
 from lancekit._versions.listing import latest_snapshot, list_versions
 from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import load_snapshot
@@ -125,17 +125,25 @@ class Versions(Handle):
             return self._other(snapshot_as_of(self._location, asof), read_only=True)
         return self._other(snapshot_at(self._location, when), read_only=True)
 
-    def restore(self) -> None:
-        """Commit the handle's version again, as the newest version; the handle moves there."""
+    def restore(self, version: int | None = None) -> None:
+        """Commit a version of the branch again, as the newest version; the handle moves there.
+
+        Parameters
+        ----------
+        version
+            The version to restore; by default, the version that the handle is at.
+        """
         from lancekit._operations.settings import restore_version
 
-        self._move(lambda snapshot: (restore_version(snapshot), None))
+        old = self._snapshot if version is None else snapshot_at(self._location, version)
+        self._move(lambda _: (restore_version(old), None))
 
     def undo(self) -> None:
         """Undo the newest change: the previous version is committed again, as the newest.
 
         Nothing is lost: the undone version stays in the history, and can be restored.  The handle
-        moves to the new version.
+        moves to the new version.  A warning says so if the change was an undo itself, a compaction,
+        or another commit that changed no rows: an undo of an undo brings the rows back.
 
         Raises
         ------
@@ -155,9 +163,12 @@ class Versions(Handle):
         >>> ds.count_rows()
         2
         """
-        from lancekit._operations.settings import undo_version
+        from lancekit._operations.settings import took_back, undo_version
 
+        undone = self._snapshot
         self._move(lambda snapshot: (undo_version(snapshot), None))
+        if text := took_back(undone, self._snapshot):
+            warn(text)
 
     def revert(
         self,
@@ -367,7 +378,7 @@ class Versions(Handle):
     def shallow_clone(
         self,
         target_path: str | os.PathLike[str],
-        reference: Ref,
+        reference: Ref | None = None,
         storage_options: dict[str, str] | None = None,
         **kwargs: object,
     ) -> Self:
@@ -382,6 +393,7 @@ class Versions(Handle):
             The path or URI of the clone.
         reference
             The version to clone: a version of this branch, a tag, or a pair of branch and version.
+            By default, the version that the handle is at.
         storage_options
             The options of the clone's store.
 
@@ -394,14 +406,14 @@ class Versions(Handle):
         from lancekit._commit.refs import clone_version
 
         _refuse_kwargs("shallow_clone", kwargs)
-        source = resolve(self._location, parse_reference(reference, self._location))
+        source = self._snapshot if reference is None else snapshot_at(self._location, reference)
         clone = clone_version(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
     def deep_clone(
         self,
         target_path: str | os.PathLike[str],
-        reference: Ref,
+        reference: Ref | None = None,
         storage_options: dict[str, str] | None = None,
         **kwargs: object,
     ) -> Self:
@@ -417,6 +429,7 @@ class Versions(Handle):
             The path or URI of the clone.
         reference
             The version to clone: a version of this branch, a tag, or a pair of branch and version.
+            By default, the version that the handle is at.
         storage_options
             The options of the clone's store.
 
@@ -431,7 +444,7 @@ class Versions(Handle):
         from lancekit._operations.maintenance.deepen import copy_version
 
         _refuse_kwargs("deep_clone", kwargs)
-        source = resolve(self._location, parse_reference(reference, self._location))
+        source = self._snapshot if reference is None else snapshot_at(self._location, reference)
         clone = copy_version(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 

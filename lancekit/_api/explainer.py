@@ -114,6 +114,11 @@ class Explainer:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _EXPLAINED:
+            if name == "merge_insert":
+                raise AttributeError(
+                    "The builder of a merge explains itself: ds.merge_insert('id')"
+                    ".when_matched_update_all().explain(rows)."
+                )
             raise AttributeError(f"{name!r} cannot be explained; these can: {', '.join(dir(self))}")
         dataset = self._dataset
         where: object = dataset if hasattr(type(dataset), name) else dataset.optimize
@@ -303,8 +308,9 @@ def _validate(ds: Handle, given: Arguments) -> Explanation:
     return explain_validate(ds._snapshot, deep=check_flag("deep", given["deep"]))
 
 
-def _restore(ds: Handle, _given: Arguments) -> Explanation:
-    lost = f"the newest version becomes the same as version {ds.version}; no version is lost"
+def _restore(ds: Handle, given: Arguments) -> Explanation:
+    version = ds.version if given["version"] is None else given["version"]
+    lost = f"the newest version becomes the same as version {version}; no version is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
 

@@ -9,7 +9,9 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import pyarrow as pa
 
 from lancekit._api.tags import Tags
 from lancekit._checked import checked_methods
@@ -22,6 +24,9 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # ---- `LazyDict`: a dictionary whose items are loaded on first access
 
@@ -88,6 +93,17 @@ for _name in (
 ):
     setattr(LazyDict, _name, _AfterLoading(_name))
 
+#: the columns of a history as a table
+_COLUMNS = pa.schema(
+    {
+        "version": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "operation": pa.string(),
+        "num_rows": pa.int64(),
+        "message": pa.string(),
+        "writer": pa.string(),
+    }
+)
 #: the number of versions to read together on a slow store
 _READ_TOGETHER = 25
 
@@ -392,6 +408,23 @@ class History(Displayed, Sequence[Version]):
         if place > 0:
             return version.num_rows - self._loader.get(self._all[place - 1]).num_rows
         return version.num_rows if version.version == 1 else None
+
+    def to_table(self) -> pa.Table:
+        """Return the versions as rows, oldest first, with their operation, message and writer.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://history-table-example")
+        >>> ds.versions().to_table().select(["version", "operation", "num_rows"]).to_pylist()
+        [{'version': 1, 'operation': 'Overwrite', 'num_rows': 1}]
+        """
+        rows = [{name: getattr(one, name) for name in _COLUMNS.names} for one in self]
+        return pa.Table.from_pylist(rows, _COLUMNS)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows of `to_table` as a data frame."""
+        return self.to_table().to_pandas()
 
     def _version(self, number: int, page: Sequence[int] = ()) -> Version:
         return Version(number, self.branch, partial(self._loader.get, number, page))

@@ -126,3 +126,19 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             "return to.",
             version=before,
         ) from error
+
+
+def took_back(undone: Snapshot, newest: Snapshot) -> str:
+    """Return a warning if an undo took back an undo, or no change of rows; else an empty text."""
+    summary, old, new = undone.transaction_summary, undone.manifest, newest.manifest
+    kind = summary.operation if summary else "an unknown change"
+    same = old.fragments == new.fragments and old.schema == new.schema
+    what = {"Restore": "an undo or restore, so its rows are back", "Rewrite": "a compaction"}.get(
+        kind
+    )
+    if what is None and not same:
+        return ""
+    return (
+        f"undo() took back version {undone.version} ({kind}): {what or 'it changed no rows'}. "
+        "ds.versions() lists all versions, and ds.restore(version) returns to one."
+    )

@@ -366,8 +366,7 @@ def restore(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     old = _at(handle, table, scope)
     if preview:
         return old.explain.restore()
-    old.restore()
-    handle.checkout_latest()
+    handle.restore(old.version)
     return handle.get_version()
 
 

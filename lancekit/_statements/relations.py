@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -123,6 +124,8 @@ def _source(tree: exp.Expression, scope: Scope) -> object:
         known = names.known()
         hint = "Pass it by name, register it (lk.register), or put a path in quotes."
         more = f" There is {', '.join(known[:10])}." if known else ""
+        if "pyspark" in sys.modules:
+            more += f" Pass a view of Spark as a frame: {tree.name}=spark.table({tree.name!r})."
         raise scope.text.fail(tree, f"there is no table {tree.name!r}:", hint + more)
     return found if not _is_place(found) else dataset(found)
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
@@ -106,9 +107,13 @@ def get_tag(root: Store, name: str) -> Tag:
             raise
     except FileNotFoundError:
         pass
-    raise TagNotFoundError(
-        f"There is no tag {name!r}.", hint=_known(tag_files(root), "tags"), tag=name
-    )
+    hint = _known(tag_files(root), "tags")
+    with suppress(ValueError):
+        datetime.fromisoformat(name)
+        hint = f"For the version at a time, pass asof={name!r} to lk.dataset() or ds.at()."
+    if name in branch_files(root):
+        hint = f"For the newest version of the branch, pass ({name!r}, None)."
+    raise TagNotFoundError(f"There is no tag {name!r}.", hint=hint, tag=name)
 
 
 def get_branch(root: Store, name: str) -> Branch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,39 @@ def test_what_spark_frames_lack(ds: lk.LanceDataset) -> None:
         lambda: merge.execute({"id": [1, 1], "x": [1, 2]})
     )
     assert "cast() in Spark" in _hint(lambda: merge.execute({"id": [1], "x": ["a"]}))
+
+
+def test_a_merge_explained(ds: lk.LanceDataset) -> None:
+    with pytest.raises(AttributeError) as failure:
+        ds.explain.merge_insert("id", {"id": [1], "x": [2]})
+    call = str(failure.value).partition(": ")[2].rstrip(".")
+    assert eval(call, {"ds": ds, "rows": {"id": [1], "x": [2]}}).operation == "merge_insert"
+
+
+def test_a_version_by_time_or_branch(ds: lk.LanceDataset) -> None:
+    ds.create_branch("exp")
+    assert "asof='2026-11-30'" in _hint(lambda: lk.dataset(ds.uri, version="2026-11-30"))
+    assert "('exp', None)" in _hint(lambda: ds.checkout_version("exp"))
+    assert ds.checkout_version(("exp", None)).branch == "exp"
+
+
+def test_a_history_in_sql(ds: lk.LanceDataset) -> None:
+    ds.delete("id = 1")
+    found = lk.sql("DESCRIBE HISTORY t", t=ds)
+    assert found.to_table().select(["version", "operation", "num_rows"]).to_pylist() == [
+        {"version": 1, "operation": "Overwrite", "num_rows": 3},
+        {"version": 2, "operation": "Delete", "num_rows": 2},
+    ]
+    assert found.to_pandas()["version"].tolist() == [1, 2]
+
+
+def test_a_view_of_spark_in_sql(ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", sys)
+    hint = _hint(lambda: lk.sql("SELECT * FROM seen"))
+    assert hint.endswith("Pass a view of Spark as a frame: seen=spark.table('seen').")
+
+
+def test_a_clone_of_this_version(ds: lk.LanceDataset, tmp_path: Path) -> None:
+    ds.delete("id = 1")
+    assert ds.deep_clone(tmp_path / "deep").count_rows() == 2
+    assert ds.checkout_version(1).shallow_clone(tmp_path / "shallow").count_rows() == 3

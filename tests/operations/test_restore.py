@@ -29,7 +29,8 @@ def test_what_was_before_is_the_newest_again(tmp_path: Path, stable: bool) -> No
     for module in (lk, lance):
         assert module.dataset(str(tmp_path / "t")).to_table(with_row_id=True) == first
     assert not ds.diff(1).counts.deleted
-    ds.undo()  # the undoing is a change, too
+    with pytest.warns(UserWarning, match=r"took back version 3 \(Restore\): an undo"):
+        ds.undo()  # the undoing is a change, too
     assert ds.to_table()["id"].to_pylist() == [1, 3]
     lance.write_dataset(lance.dataset(ds.uri).to_table(), ds.uri, mode="append")
     ds.checkout_latest()
@@ -89,3 +90,36 @@ def test_where_nothing_is_before(tmp_path: Path) -> None:
     with pytest.raises(VersionNotFoundError, match=r"Version 2 .* version 1 was cleaned up"):
         ds.undo()
     assert ds.count_rows() == 2
+
+
+def _compacted(ds: lk.LanceDataset) -> None:
+    ds.insert({"id": [9]}, mode="append")
+    ds.optimize.compact_files()
+
+
+def _updated(ds: lk.LanceDataset) -> None:
+    ds.update({"id": "7"}, where="id = 8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_compacted, r"version 4 \(Rewrite\): a compaction"),
+        (_updated, r"2 \(Update\): it changed no"),
+    ],
+)
+def test_an_undo_of_no_rows_warns(tmp_path: Path, change: Any, said: str) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t")
+    change(ds)
+    with pytest.warns(UserWarning, match=said):
+        ds.undo()
+
+
+def test_a_version_by_its_number(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t")
+    ds.delete("true")
+    assert "same as version 1" in str(ds.explain.restore(1))
+    ds.restore(1)
+    assert (ds.version, ds.count_rows()) == (3, 1)
+    with pytest.raises(VersionNotFoundError):
+        ds.restore(9)

@@ -48,6 +48,7 @@ def plan(ds, **options):
     ("options", "expected"),
     [
         ({"version": "1"}, [*range(10)]),
+        ({"versionAsOf": "1"}, [*range(10)]),  # Delta's names
         ({"tag": "jan"}, [*range(1, 10)]),
         ({"branch": "side"}, [*range(1, 10), 100]),
         ({"branch": "side", "version": "2"}, [*range(1, 10)]),
@@ -92,6 +93,7 @@ def test_columns(ds):
         ),
         ({"asof": "yesterday"}, InvalidArgumentError, "asof='yesterday' is not a time"),
         ({"asof": "2024-01-01"}, InvalidArgumentError, "has no time zone"),
+        ({"timestampAsOf": "2024-01-01"}, InvalidArgumentError, "asof='2024-01-01' has no time"),
         ({"columns": "nope"}, ColumnNotFoundError, "nope"),
         ({"columns": "[1"}, InvalidArgumentError, "must be a JSON list"),
         ({"filter": "id >"}, PredicateError, "id >"),

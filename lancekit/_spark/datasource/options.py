@@ -143,6 +143,7 @@ class SourceOptions:
         """
         known = {option.name: option for option in fields(cls) if "parse" in option.metadata}
         by_key = {name.replace("_", ""): name for name in known}
+        by_key |= {"versionasof": "version", "timestampasof": "asof"}  # Delta's names
         values: dict[str, Any] = {}
         for key, text in given.items():
             if key in _CATALOG_OPTIONS or key == "path" or key.startswith((_STORAGE, _AGAIN)):
