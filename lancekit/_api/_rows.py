@@ -70,6 +70,8 @@ class Rows(Handle):
     ) -> UpdateResult:
         """Update columns in the rows that match a condition, and move the handle.
 
+        A warning names updated rows that share a new primary key.
+
         Parameters
         ----------
         updates

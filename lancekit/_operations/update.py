@@ -24,6 +24,7 @@ from lancekit._operations.common.staged_files import removed_unless_landed, writ
 from lancekit._operations.delete import apply_deletions
 from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
 from lancekit._pipeline.join_files import join_small_files
+from lancekit._pipeline.key_counter import check_new_keys
 from lancekit._pipeline.update_rows import UpdateTask, update_rows
 from lancekit._scan.expressions.assignment import Assignment, compile_assignment
 from lancekit._scan.expressions.predicate import Predicate
@@ -101,17 +102,19 @@ class UpdatePlan:
         marked = [found for part in done for found in part.marked]
         written = (fragment for part in done for fragment in part.new_fragments)
         new = tuple(join_small_files(write, written))
+        schema = snapshot.manifest.schema
+        changed = [schema.field(one.field.name) for one in self.assignments]
+        ids = tuple(part.id for field in changed for part in field.walk())
         with removed_unless_landed(snapshot.store, new):
+            if any(field.id in ids for field in schema.primary_key):
+                check_new_keys(write, new, "warn")
             updated, removed = apply_deletions(snapshot, marked)
-            changed = [snapshot.manifest.schema.field(one.field.name) for one in self.assignments]
             pending = Pending(
                 operation=Update(
                     removed_fragment_ids=removed,
                     updated_fragments=updated,
                     new_fragments=new,
-                    fields_for_preserving_frag_bitmap=tuple(
-                        part.id for field in changed for part in field.walk()
-                    ),
+                    fields_for_preserving_frag_bitmap=ids,
                 ),
                 affected_rows={found.fragment_id: found.rows for found in marked},
             )

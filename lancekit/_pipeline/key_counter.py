@@ -214,7 +214,7 @@ def check_new_keys(task: WriteTask, fragments: Sequence[Fragment], check: KeyChe
         raise repeated_in_write(message, key, example)
     warn(
         f"{message} Merges, diffs and branch merges need unique keys: ds.duplicates() lists the "
-        "rows, and primary_key_check='error' refuses them."
+        "rows, and lk.write_dataset(..., primary_key_check='error') refuses such rows."
     )
 
 

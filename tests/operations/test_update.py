@@ -236,3 +236,11 @@ def test_blobs_stay(tmp_path: Path) -> None:
     assert read == [{"k": 1, "b": b"one"}, {"k": 12, "b": b"two"}]
     with pytest.raises(InvalidArgumentError, match="blobs"):
         ds.update({"b": "X'00'"})
+
+
+def test_changed_keys_are_compared(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2, 3], "x": [0, 0, 0]}, tmp_path / "d", primary_key="id")
+    with pytest.warns(UserWarning, match=r"2 of 3 rows share their primary key .* id = 1"):
+        ds.update({"id": "id % 2"})
+    assert ds.duplicates().to_table().num_rows == 2
+    ds.update({"x": "1"})  # reads no keys
