@@ -127,6 +127,16 @@ def item_field(kind: pa.DataType) -> pa.Field:
     return cast("pa.ListType", kind).value_field
 
 
+def vector_hint(path: str, kind: pa.DataType) -> str:
+    """Return how to convert a column of lists of floats to vectors; "" for other types."""
+    if not (pt.is_list(kind) or pt.is_large_list(kind)) or not pt.is_floating(
+        item_field(kind).type
+    ):
+        return ""
+    change = f"{{'path': {path!r}, 'data_type': pa.list_(pa.float32(), n)}}"
+    return f"If all lists have the same length n, convert them: ds.alter_columns({change})."
+
+
 def items_type(kind: pa.DataType) -> pa.DataType:
     """Return the item type of a list type, or the entry type of a map type."""
     if pt.is_map(kind):

@@ -141,3 +141,16 @@ def test_a_clone_of_this_version(ds: lk.LanceDataset, tmp_path: Path) -> None:
     ds.delete("id = 1")
     assert ds.deep_clone(tmp_path / "deep").count_rows() == 2
     assert ds.checkout_version(1).shallow_clone(tmp_path / "shallow").count_rows() == 3
+
+
+def test_lists_as_vectors(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": [1, 2], "v": [[0.5, 1.0], [2.0, 3.0]]})
+    ds = lk.write_dataset(rows, tmp_path / "lists")
+    calls: list[Callable[[], object]] = [
+        lambda: ds.create_index("v", "IVF_FLAT", num_partitions=1),
+        lambda: ds.to_table(nearest={"column": "v", "q": [2.0, 3.0], "k": 1}),
+    ]
+    (hint,) = {_hint(call) for call in calls}
+    eval(hint.partition("convert them: ")[2].rstrip("."), {"ds": ds, "pa": pa, "n": 2})
+    for call in calls:
+        call()

@@ -17,6 +17,7 @@ from pyroaring import BitMap
 from lancekit._arrow_values import numbers_of
 from lancekit._cache import read_for_the_last_time
 from lancekit._format import row_address
+from lancekit._format.arrow_parts import vector_hint
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.index import IndexDetails, IndexMetadata
 from lancekit._format.paths import find_field, paths_by_id, show_path, spelled
@@ -81,8 +82,9 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
     found = column_of(snapshot, path)
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
         raise InvalidTypeError(
-            f"Column {path!r} of type {found.type} cannot have a {kind.name} index.",
-            hint="docs/indices.md lists the types for each kind of index. Vector indices need "
+            f"Column {path!r} of type {found.type} cannot have an index of type {kind.name}.",
+            hint=(kind.name == "IVF_FLAT" and vector_hint(path, found.type))
+            or "docs/indices.md lists the types for each kind of index. Vector indices need "
             "fixed-size lists of floats.",
             column=path,
         )

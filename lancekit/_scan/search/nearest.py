@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit import _arrow_kernels as ak
-from lancekit._format.arrow_parts import item_field
+from lancekit._format.arrow_parts import item_field, vector_hint
 from lancekit._index.distances import METRICS_OF, Distances, Vectors, distances
 from lancekit._scan.address_map import POSITION, Narrowed, fetch_rows, matching_rows
 from lancekit._scan.expressions.predicate import Predicate
@@ -219,7 +219,8 @@ class VectorType:
         if not pa.types.is_fixed_size_list(vector):
             raise InvalidTypeError(
                 f"The column {field.name!r} must be a vector column, got {kind}.",
-                hint="Search a column of fixed-size lists of numbers, or of lists of vectors.",
+                hint=vector_hint(field.name, kind)
+                or "Search a column of fixed-size lists of numbers, or of lists of vectors.",
                 column=field.name,
             )
         value = str(vector.value_type)

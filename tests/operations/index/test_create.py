@@ -155,7 +155,7 @@ def test_columns_that_cannot_be_indexed(tmp_path: Path) -> None:
     table = rows()
     ds = lk.write_dataset(table, str(tmp_path / "d.lance"))
     for kind, column in (("BTREE", "labels"), ("NGRAM", "int8"), ("LABEL_LIST", "text")):
-        with pytest.raises(TypeError, match=f"cannot have a {kind} index") as caught:
+        with pytest.raises(TypeError, match=f"cannot have an index of type {kind}") as caught:
             ds.create_scalar_index(column, kind)
         assert isinstance(caught.value, InvalidTypeError)
     with pytest.raises(ColumnNotFoundError, match="'nothing'"):

@@ -446,7 +446,7 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "given", "error", "text"),
     [
-        ("id", {}, InvalidTypeError, "cannot have a INVERTED index"),
+        ("id", {}, InvalidTypeError, "cannot have an index of type INVERTED"),
         ("t", {"stemm": True}, InvalidArgumentError, "no parameter 'stemm'"),
         ("t", {"stem": "yes"}, InvalidArgumentError, "stem must be .* got 'yes'"),
         ("t", {"with_position": "yes"}, InvalidArgumentError, "with_position must be .* got 'yes'"),
