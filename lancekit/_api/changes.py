@@ -228,18 +228,32 @@ class DatasetDelta(Displayed):
         return f"DatasetDelta(begin_version={self.begin_version}, end_version={self.end_version})"
 
     def list_transactions(self) -> list[Transaction]:
-        """Return the transactions of the commits in between, oldest first."""
+        """Return the transactions of the commits in between, oldest first.
+
+        Raises
+        ------
+        VersionNotFoundError
+            A version in between was cleaned up.
+        """
+        for version in self.missing:
+            self._at(version)
         return [transaction for _, transaction in self.commits() if transaction is not None]
 
+    @property
+    def missing(self) -> list[int]:
+        """The versions in between that were cleaned up."""
+        numbers = range(self.begin_version + 1, self.end_version + 1)
+        return sorted({*numbers}.difference(list_versions(self._dataset._location).versions))
+
     def commits(self, newest: int | None = None) -> list[tuple[int, Transaction | None]]:
-        """Return the versions in between with their transactions, oldest first.
+        """Return the existing versions in between with their transactions, oldest first.
 
         Parameters
         ----------
         newest
             The number of newest versions to read; all by default.
         """
-        numbers = range(self.begin_version + 1, self.end_version + 1)
+        numbers = sorted({*range(self.begin_version + 1, self.end_version + 1)} - {*self.missing})
         wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
         return [
             (number, load_snapshot(self._dataset._location, number).transaction)

@@ -618,6 +618,19 @@ def test_a_delta(ds):
     assert "two more" in shown[-1]
 
 
+def test_a_delta_after_a_cleanup(tmp_path):
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "t")
+    for value in range(3):
+        ds.insert({"x": [value]})
+    ds.cleanup_old_versions(versions=[2])
+    delta = ds.delta(compared_against=1)
+    assert (delta.missing, [number for number, _ in delta.commits()]) == ([2], [3, 4])
+    assert lines(delta)[0] == "delta main:1 → main:4 · 3 commits"
+    assert fact(delta, "cleaned up") == "2"
+    with pytest.raises(lk.errors.VersionNotFoundError, match="no version 2"):
+        delta.list_transactions()
+
+
 def test_cache(shown):
     first, *rest = lines(shown["cache"])
     assert first == "5.0 MiB of 1.0 GiB · 1200 entries · 31 hits"

@@ -226,12 +226,16 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
 def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
     number, branch = delta.end_version - delta.begin_version, delta._dataset._location.name
     shown = delta.commits(newest=options.display_rows)
-    older = number - len(shown)
+    missing = delta.missing
+    older = number - len(missing) - len(shown)
     return Card(
         kind="Delta",
         title=f"delta {ref(branch, delta.begin_version)} → {ref(branch, delta.end_version)}",
         headline=(plural(number, "commit"),),
-        facts=(Fact("rows", ", ".join(_ROWS), code=True),),
+        facts=(
+            Fact("rows", ", ".join(_ROWS), code=True),
+            *([Fact("cleaned up", listing(map(str, missing), NAMES))] if missing else []),
+        ),
         tables=(
             table(
                 caption="Newest first",

@@ -19,7 +19,7 @@ from typing import Any
 from lancekit._display import Displayed
 from lancekit._format import names
 from lancekit._format.fragment import Fragment, FragmentList
-from lancekit._legible import shown
+from lancekit._legible import plural, shown
 from lancekit._operations.cleanup.files import (
     NamedBlobs,
     column_versions_among,
@@ -222,7 +222,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     if tagged and request.error_if_tagged_old_versions:
         shown = ", ".join(f"{name!r} (version {v})" for name, v in sorted(tagged.items())[:5])
         raise RefConflictError(
-            f"{len(tagged)} of the versions to clean up are tagged: {shown}.",
+            f"The versions to clean up have {plural(len(tagged), 'tag')}: {shown}.",
             hint="Delete these tags, or pass error_if_tagged_old_versions=False to keep the "
             "tagged versions.",
             tags=tagged,
