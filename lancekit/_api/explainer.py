@@ -114,12 +114,12 @@ class Explainer:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _EXPLAINED:
-            if name == "merge_insert":
-                raise AttributeError(
-                    "The builder of a merge explains itself: ds.merge_insert('id')"
-                    ".when_matched_update_all().explain(rows)."
-                )
-            raise AttributeError(f"{name!r} cannot be explained; these can: {', '.join(dir(self))}")
+            builder = "ds.merge_insert('id').when_matched_update_all().explain(rows)"
+            raise AttributeError(
+                f"The builder of a merge explains itself: {builder}."
+                if name == "merge_insert"
+                else f"{name!r} cannot be explained; these can: {', '.join(dir(self))}"
+            )
         dataset = self._dataset
         where: object = dataset if hasattr(type(dataset), name) else dataset.optimize
         method = getattr(type(where), name)

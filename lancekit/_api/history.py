@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, overload
 
 import pyarrow as pa
 
@@ -24,9 +24,6 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # ---- `LazyDict`: a dictionary whose items are loaded on first access
 
@@ -93,17 +90,9 @@ for _name in (
 ):
     setattr(LazyDict, _name, _AfterLoading(_name))
 
-#: the columns of a history as a table
-_COLUMNS = pa.schema(
-    {
-        "version": pa.int64(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "operation": pa.string(),
-        "num_rows": pa.int64(),
-        "message": pa.string(),
-        "writer": pa.string(),
-    }
-)
+#: the columns of a history as a table; the types of those that are not text
+_COLUMNS = ("version", "timestamp", "operation", "num_rows", "message", "writer")
+_TYPES = {"version": pa.int64(), "timestamp": pa.timestamp("us", "UTC"), "num_rows": pa.int64()}
 #: the number of versions to read together on a slow store
 _READ_TOGETHER = 25
 
@@ -419,12 +408,9 @@ class History(Displayed, Sequence[Version]):
         >>> ds.versions().to_table().select(["version", "operation", "num_rows"]).to_pylist()
         [{'version': 1, 'operation': 'Overwrite', 'num_rows': 1}]
         """
-        rows = [{name: getattr(one, name) for name in _COLUMNS.names} for one in self]
-        return pa.Table.from_pylist(rows, _COLUMNS)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the rows of `to_table` as a data frame."""
-        return self.to_table().to_pandas()
+        rows = [{name: getattr(one, name) for name in _COLUMNS} for one in self]
+        schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _COLUMNS])
+        return pa.Table.from_pylist(rows, schema)
 
     def _version(self, number: int, page: Sequence[int] = ()) -> Version:
         return Version(number, self.branch, partial(self._loader.get, number, page))

@@ -21,7 +21,6 @@ from lancekit._statements.literals import (
     cast,
     coerce,
     constant,
-    differing_cast,
     is_constant,
     negated,
     number,
@@ -287,10 +286,6 @@ def _cast(tree: exp.Expression, scope: Scope) -> Expr:
     return cast(compile_expression(tree.this, scope), target(tree, scope), tree, scope)
 
 
-def _try_cast(tree: exp.Expression, scope: Scope) -> Expr:
-    raise differing_cast(compile_expression(tree.this, scope), target(tree, scope), tree, scope)
-
-
 # ---- functions
 
 
@@ -405,7 +400,7 @@ _RULES: Mapping[type, Rule] = {
     exp.ILike: _like,
     exp.Case: _case,
     exp.Cast: _cast,
-    exp.TryCast: _try_cast,
+    exp.TryCast: _cast,
     exp.Extract: _extract,
     exp.Anonymous: _call,
     exp.Filter: _filtered,

@@ -17,7 +17,6 @@ from sqlglot import exp
 from lancekit._format.arrow_parts import decimal_size
 from lancekit._statements.scope import Scope
 from lancekit._statements.tree import BIGINT, DOUBLE, INSTANT, TEXT, TIMESTAMP, Expr, common, family
-from lancekit.errors import PredicateError
 
 _INT64 = 1 << 63
 #: the first integer beyond the widest decimal type
@@ -238,7 +237,8 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
     """
     if value.kind == kind:
         return value
-    if is_constant(value):
+    word = "TRY_CAST" if isinstance(tree, exp.TryCast) else "CAST"
+    if is_constant(value) and word == "CAST":
         found = retyped(value, kind)
         if found is None and kind == TIMESTAMP:
             found = retyped(value, INSTANT)  # a text with an offset is an instant, as in filters
@@ -250,19 +250,12 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
                 f"{value.value!r} is not a value of {kind}:",
                 "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'.",
             )
-    if family(value.kind) == "null" or (family(value.kind), family(kind)) in _PAIRS:
+    pair = family(value.kind), family(kind)
+    if word == "CAST" and (pair[0] == "null" or pair in _PAIRS):
         return Expr("cast", (value,), kind)
-    raise differing_cast(value, kind, tree, scope)
-
-
-def differing_cast(
-    value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope
-) -> PredicateError:
-    """Return the error for a cast that differs between engines; scans can cast text."""
-    word = "TRY_CAST" if isinstance(tree, exp.TryCast) else "CAST"
     name = tree.this.name if isinstance(tree.this, exp.Column) else "x"
     column = {"y": f"{word}({name} AS {tree.to.sql('spark')})"}
-    return scope.text.fail(
+    raise scope.text.fail(
         tree,
         f"a {word} of {value.kind} to {kind} gives different results on different engines:",
         "Cast it in ds.update, ds.delete, or a scan whose rows can be queried: "
