@@ -103,6 +103,7 @@ def commit_operation(
     return commit(
         read,
         replace(pending, operation=with_files(operation, read)),
+        owns_deletions=False,  # the caller may commit its files again
         max_retries=settings.max_retries,
         timeout=timedelta.max if settings.timeout is None else settings.timeout,
         detached=settings.detached,

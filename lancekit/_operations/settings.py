@@ -130,15 +130,15 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
 
 def took_back(undone: Snapshot, newest: Snapshot) -> str:
     """Return a warning if an undo took back an undo, or no change of rows; else an empty text."""
-    summary, old, new = undone.transaction_summary, undone.manifest, newest.manifest
-    kind = summary.operation if summary else "an unknown change"
-    same = old.fragments == new.fragments and old.schema == new.schema
-    what = {"Restore": "an undo or restore, so its rows are back", "Rewrite": "a compaction"}.get(
-        kind
-    )
-    if what is None and not same:
+    summary = undone.transaction_summary
+    kind = summary.operation if summary else ""
+    what = {"Restore": "an undo or restore, so its rows are back", "Rewrite": "a compaction"}
+    same = undone.manifest.fragments == newest.manifest.fragments
+    if same and kind in ("Append", "Delete", "Update"):
+        what[kind] = "it changed no rows"
+    if kind not in what:
         return ""
     return (
-        f"undo() took back version {undone.version} ({kind}): {what or 'it changed no rows'}. "
-        "ds.versions() lists all versions, and ds.restore(version) returns to one."
+        f"undo() took back version {undone.version} ({kind}): {what[kind]}. ds.versions() lists "
+        "all versions, and ds.restore(version) returns to one."
     )

@@ -6,11 +6,11 @@ A `Read` is split into parts whose fragments are read together. Explanations sho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -72,13 +72,13 @@ class Read:
         """
         rows = self.row_set
         if not rows.known:
-            yield Read(self.fragments)
+            yield self._part(self.fragments)
             return
         for some, run in groupby(self.fragments, lambda source: source.fragment.id in rows.rows):
             if some:
-                yield from _few_together(list(run), rows)
+                yield from self._few_together(list(run), rows)
             else:
-                yield Read(tuple(run))
+                yield self._part(tuple(run))
 
     @property
     def is_exact(self) -> bool:
@@ -93,7 +93,20 @@ class Read:
 
     def only(self, sources: Sequence[FragmentSource]) -> Read:
         """Return the read of some of the fragments; can be sent to a worker."""
-        return Read(sources, self.row_set.only(source.fragment.id for source in sources))
+        return self._part(sources, self.row_set.only(source.fragment.id for source in sources))
+
+    def _part(self, sources: Sequence[FragmentSource], rows: RowSet = _ALL_ROWS) -> Self:
+        return replace(self, sources=sources, rows=rows, lookup=None, tables=())
+
+    def _few_together(self, sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
+        """Group fragments that have few rows to read each: a read has a fixed cost."""
+        if len(sources) == 1:
+            yield self._part(tuple(sources), rows.only([sources[0].fragment.id]))
+            return
+        seen = np.cumsum([len(rows.rows[source.fragment.id]) for source in sources]) // _FEW_ROWS
+        for _, some in groupby(zip(sources, seen.tolist(), strict=True), itemgetter(1)):
+            for group in together((source for source, _ in some), _MOST_ROWS):
+                yield self._part(group, rows.only(source.fragment.id for source in group))
 
     @cached_property
     def fragments(self) -> tuple[FragmentSource, ...]:
@@ -194,17 +207,6 @@ def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
     return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
 
 
-def _few_together(sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
-    """Group fragments that have few rows to read each: a read has a fixed cost."""
-    if len(sources) == 1:
-        yield Read(tuple(sources), rows.only([sources[0].fragment.id]))
-        return
-    seen = np.cumsum([len(rows.rows[source.fragment.id]) for source in sources]) // _FEW_ROWS
-    for _, some in groupby(zip(sources, seen.tolist(), strict=True), itemgetter(1)):
-        for group in together((source for source, _ in some), _MOST_ROWS):
-            yield Read(group, rows.only(source.fragment.id for source in group))
-
-
 # ---- joint projection of the rows that a filter selected
 #
 # Reading one column for a thousand rows takes as long as for each of a dozen scattered rows.
@@ -225,7 +227,7 @@ class Selection:
         """Yield the rows in parts of at most `most` rows."""
         for start in range(0, len(self.rows), most):
             known = None if self.known is None else self.known.slice(start, most)
-            yield Selection(self.reader, self.rows[start : start + most], known)
+            yield replace(self, rows=self.rows[start : start + most], known=known)
 
 
 def projections(

@@ -59,7 +59,7 @@ class Aside:
     name: the name, relative to the shard.
     position: the position of an entry in the log, or ``None`` for a generation.
     generation: the number of a generation, or ``None`` for an entry.
-    note: the note of the repair, or ``None`` if no repair moved the file.
+    note: the note of the repair, or ``None`` without a readable one.
     """
 
     name: str

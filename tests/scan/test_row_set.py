@@ -2,11 +2,15 @@
 
 import pickle
 import random
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pyroaring import BitMap
 
-from lancekit._scan.fragments.source import RowSet
+import lancekit as lk
+from lancekit._scan.fragments.source import RowSet, fragment_sources
+from lancekit._scan.read import Read
 
 ROWS, FRAGMENTS = range(6), range(4)
 Wanted = dict[int, set[int]]
@@ -81,3 +85,17 @@ def test_a_part_is_what_is_said_of_some_fragments() -> None:
         rows={2: BitMap([5])}, skipped=BitMap([1]), exact=BitMap([2])
     )
     assert pickle.loads(pickle.dumps(rows)) == rows
+
+
+@dataclass(frozen=True)
+class _Marked(Read):
+    mark: int = 0
+
+
+def test_parts_of_a_read_keep_its_other_fields(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": range(12)}, tmp_path / "d", max_rows_per_file=3)
+    sources = fragment_sources(ds._snapshot)
+    for rows in ({}, {0: BitMap([1])}, {0: BitMap([1]), 1: BitMap([2])}):
+        read = _Marked(sources, RowSet(rows=rows), mark=7)
+        parts = [*read.parts(), read.only(sources)]
+        assert [part.mark for part in parts if isinstance(part, _Marked)] == [7] * len(parts)

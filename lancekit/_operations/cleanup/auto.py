@@ -30,7 +30,12 @@ from lancekit._operations.unmerged.audit import check_shards
 from lancekit._storage.places import is_below
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.errors import (
+    CommitUnknownError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LancekitError,
+)
 from lancekit.options import options
 
 if TYPE_CHECKING:
@@ -196,11 +201,15 @@ class AutoCleanup:
         return found
 
 
-def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
+def commit(
+    read: Snapshot, pending: Pending, *, owns_deletions: bool = True, **settings: Any
+) -> Snapshot:
     """Commit an operation after a check of the table's constraints, then clean up if it is due.
 
     Arguments, results and errors are as in `lancekit._commit.protocol.commit`, with the errors
     of `Audit` and `check_shards`.  A failed cleanup is only a warning: the version has landed.
+
+    owns_deletions: remove the operation's new deletion files if it certainly did not land.
     """
     audits: list[Audit] = []  # one for all attempts, if the table has constraints
 
@@ -213,7 +222,12 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
         for audit in audits:
             audit(latest, manifest, operation)
 
-    landed = commit_only(read, pending, audit=check, **settings)
+    try:
+        landed = commit_only(read, pending, audit=check, **settings)
+    except LancekitError as error:
+        if owns_deletions and not isinstance(error, CommitUnknownError):
+            _remove_deletions(read, pending.operation)
+        raise
     for audit in audits:
         audit.landed()
     if _PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
@@ -227,6 +241,16 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
                 f"Version {landed.version} was committed, but its automatic cleanup failed: {text}"
             )
     return landed
+
+
+def _remove_deletions(read: Snapshot, operation: Operation) -> None:
+    """Remove the deletion files that an operation adds to fragments of a version, if possible."""
+    old = {fragment.id: fragment.deletion_file for fragment in read.manifest.fragments}
+    for fragment in getattr(operation, "updated_fragments", ()):
+        file = fragment.deletion_file
+        if file is not None and file != old.get(fragment.id):
+            with suppress(OSError):  # a cleanup removes the orphan later
+                read.store.delete(file.name(fragment.id))
 
 
 def create(

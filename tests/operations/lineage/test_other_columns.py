@@ -16,6 +16,9 @@ from tests.operations.lineage.test_column_merges import rows_of
 from tests.operations.lineage.test_three_way import row
 from tests.support.faults import Faults, injected
 
+#: merges that change no row are undone, too
+pytestmark = pytest.mark.filterwarnings("ignore:undo")
+
 Change = Callable[[lk.LanceDataset], Any]
 AGO = dt.timedelta(0)
 

@@ -271,7 +271,7 @@ def test_what_no_repair_moved_is_unsure(tmp_path: Path) -> None:
         ds.mem_wal_writer(SHARD)
     assert states(ds)[2] == (
         "unsure",
-        "no repair moved the file: the table's state then is unknown",
+        "no readable note of a repair: the table's state then is unknown",
     )
     assert ds.mem_wal_set_aside().put_back(unsure=True).put_back == 1
     assert read(tmp_path)[2] == 2

@@ -73,7 +73,7 @@ def verdicts(current: Snapshot, aside: AsideRows) -> list[Verdict]:
 def _first(evidence: _Evidence, number: int) -> Verdict:
     file = evidence.aside.files[evidence.aside.file[number]]
     if file.aside.note is None:
-        return Verdict(UNSURE, "no repair moved the file: the table's state then is unknown")
+        return Verdict(UNSURE, "no readable note of a repair: the table's state then is unknown")
     row = _Row(number, evidence.keys[number], file, file.aside.note)
     rules = _KEYED if evidence.schema.primary_key else _PLAIN
     found = next((one for rule in rules if (one := rule(evidence, row))), None)
