@@ -90,7 +90,7 @@ for _name in (
 ):
     setattr(LazyDict, _name, _AfterLoading(_name))
 
-#: the columns of a history as a table; the types of those that are not text
+#: the columns of a history as a table, and the types of all but text columns
 _COLUMNS = ("version", "timestamp", "operation", "num_rows", "message", "writer")
 _TYPES = {"version": pa.int64(), "timestamp": pa.timestamp("us", "UTC"), "num_rows": pa.int64()}
 #: the number of versions to read together on a slow store
