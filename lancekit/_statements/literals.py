@@ -248,7 +248,9 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
             raise scope.text.fail(
                 tree,
                 f"{value.value!r} is not a value of {kind}:",
-                "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'.",
+                "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'."
+                if pt.is_temporal(kind)
+                else "",
             )
     pair = family(value.kind), family(kind)
     if word == "CAST" and (pair[0] == "null" or pair in _PAIRS):
@@ -258,8 +260,8 @@ def cast(value: Expr, kind: pa.DataType, tree: exp.Expression, scope: Scope) -> 
     raise scope.text.fail(
         tree,
         f"a {word} of {value.kind} to {kind} gives different results on different engines:",
-        "Cast it in ds.update, ds.delete, or a scan whose rows can be queried: "
-        f"ds.to_table({column})."
+        "Cast it in update(), delete(), or a scan whose rows can be queried: "
+        f"to_table({column}) of the dataset."
         if value.kind == TEXT
         else "Cast the column in its source, or in a data frame.",
     )
@@ -295,9 +297,7 @@ def coerce(args: Sequence[Expr], what: str, tree: exp.Expression, scope: Scope) 
         shown = " and ".join(dict.fromkeys(str(arg.kind) for arg in args))
         hint = "Write a CAST on one side."
         if TEXT in kinds:
-            hint = (
-                "Cast the other side to STRING, or query ds.to_table({'y': 'CAST(x AS BIGINT)'})."
-            )
+            hint = "Cast the other side to STRING, or query to_table({'y': 'CAST(x AS BIGINT)'})."
         raise scope.text.fail(tree, f"{what} cannot compare {shown}:", hint, kinds=shown)
     return [_coerced(arg, base, scope) for arg in args]
 

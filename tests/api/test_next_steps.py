@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -87,8 +88,8 @@ def test_text_as_numbers_in_a_filter(texts: lk.LanceDataset) -> None:
 @pytest.mark.parametrize("condition", ["x > 9", "TRY_CAST(x AS BIGINT) > 9"])
 def test_text_as_numbers_in_sql(texts: lk.LanceDataset, condition: str) -> None:
     hint = _hint(lambda: lk.sql(f"SELECT count(*) FROM t WHERE {condition}", t=texts))
-    named = hint[hint.index("ds.to_table(") :].rstrip(".")
-    rows = eval(named.replace("'CAST", "'TRY_CAST"), {"ds": texts})
+    (cast,) = re.findall(r"to_table\((\{.*\})\)", hint)
+    rows = texts.to_table(eval(cast.replace("'CAST", "'TRY_CAST")))
     assert lk.sql("SELECT count(*) AS n FROM t WHERE y > 9", t=rows).to_table()["n"][0].as_py() == 1
 
 
@@ -153,3 +154,16 @@ def test_lists_as_vectors(tmp_path: Path) -> None:
     eval(hint.partition("convert them: ")[2].rstrip("."), {"ds": ds, "pa": pa, "n": 2})
     for call in calls:
         call()
+
+
+def test_text_that_is_no_number(texts: lk.LanceDataset) -> None:
+    assert _hint(lambda: lk.sql("SELECT CAST('z' AS INT) AS y FROM t", t=texts)) == ""
+    assert "DATE '2020-01-31'" in _hint(
+        lambda: lk.sql("SELECT CAST('z' AS DATE) AS y FROM t", t=texts)
+    )
+
+
+def test_lists_of_several_lengths_are_no_vectors(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"v": [[1.0], [2.0, 3.0]]}, tmp_path / "lists")
+    with pytest.raises(errors.InvalidArgumentError, match=r"the expected size\. Change these"):
+        ds.alter_columns({"path": "v", "data_type": pa.list_(pa.float32(), 1)})

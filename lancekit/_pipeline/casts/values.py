@@ -211,7 +211,7 @@ def converted(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgumentError(
             f"Column {field.name!r} cannot be cast from {values.type} to "
-            f"{field.type}: {str(error).splitlines()[0]}.",
+            f"{field.type}: {str(error).splitlines()[0].rstrip('.')}.",
             hint="Change these values first, with update().",
             column=field.name,
         ) from error
