@@ -70,7 +70,7 @@ def create_tag(location: BranchLocation, name: str, reference: object) -> None:
 
     Raises InvalidArgumentError: the name cannot be used.
     Raises RefConflictError: the tag exists.
-    Raises VersionNotFoundError: the reference points to nothing.
+    Raises TagNotFoundError, BranchNotFoundError, VersionNotFoundError: the source is missing.
     """
     check_tag_name(name)
     now = datetime.now(UTC)

@@ -321,6 +321,8 @@ class LanceFileWriter:
         ------
         SchemaMismatchError
             Columns, types or nulls do not fit the schema.
+        InvalidArgumentError
+            Text is not UTF-8, or the writer is closed.
         """
         with self._lock:
             self._check_open()

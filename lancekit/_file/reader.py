@@ -152,8 +152,7 @@ class FileReader:
         A table with exactly the requested fields.  Small pages with the same encoding share a
         chunk; a large page may have several.
 
-        Raises CorruptFileError, UnsupportedFeatureError, UnsupportedTypeError: the message names
-            file, column and page.
+        Raises CorruptFileError, UnsupportedFeatureError, MemoryLimitError: name file, column, page.
         Raises RowOutOfRangeError: a position is outside of the file.
         """
         selection = parse_rows(rows, self.num_rows)

@@ -127,6 +127,7 @@ class FileWriter:
 
         Raises SchemaMismatchError: columns, types or nulls do not fit the schema.
         Raises UnsupportedTypeError: no reader could read the values.
+        Raises InvalidArgumentError: text is not UTF-8, or the file is finished.
         """
         self._check_open()
         step()  # reports progress between two batches of any operation

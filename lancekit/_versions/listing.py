@@ -136,10 +136,8 @@ def dataset_exists(location: BranchLocation) -> bool:
 def latest_snapshot(location: BranchLocation) -> Snapshot:
     """Load the newest version.
 
-    A version that vanishes between listing and reading (a branch deleted meanwhile) raises the
-    same error as any other missing version.
-
     Raises DatasetNotFoundError: there are no versions.
+    Raises VersionNotFoundError: the version vanished after the listing, with a deleted branch.
     """
     newest = newest_version(location)
     if newest is None:

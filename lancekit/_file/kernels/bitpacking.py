@@ -119,9 +119,9 @@ class _Plan(NamedTuple):
     result row, in the order of the values.  `left` multiplies a word so that its value ends at the
     highest bit; a right shift by all unused bits then isolates the value.
 
-    A value of at most half a word plus one bit that crosses a word border is within the word
-    that starts in the middle of the first: `middle`.  A larger value is the bitwise or of word row
-    `first` shifted right by `down` and of the next word row multiplied by `up`.
+    `middle` is True for narrow widths: a value that crosses a word border is then within the word
+    that starts in the middle of the first.  For others, it is the bitwise or of word row `first`
+    shifted right by `down` and of the next word row multiplied by `up`.
     """
 
     source: Ints

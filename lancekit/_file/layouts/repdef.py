@@ -4,9 +4,9 @@ See docs/format/data-files.md, 6.  A page of a nested column is a stream of entr
 are listed from the innermost, the values, outwards.  Each is an item layer (values, structs,
 fixed-size lists) or a list layer.  The numbering is the reverse of Parquet's:
 
-- Definition 0 is a valid value.  Every layer owns the next numbers, from 1 on: a nullable item
-  layer 1, a nullable or an emptyable list layer 1, a list layer that is both 2 (null, then empty),
-  other layers none.  An entry's definition names the layer at which the entry stops.
+- Definition 0 is a valid value.  The numbers from 1 on belong to the layers, innermost first.  A
+  nullable item layer has one number.  A list layer has one if it is nullable, then one if it is
+  emptyable.  An entry's definition names the layer at which the entry stops.
 - Repetition 0 continues the innermost list; k starts a new list of the k-th list layer from the
   inside.  The first entry of a row has as repetition the number of list layers.
 - An entry is *visible*, i.e. it has a slot among the values, unless it stands for a null or empty
