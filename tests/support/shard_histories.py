@@ -35,6 +35,7 @@ import lancekit as lk
 import lancekit._versions.branch_location as line_module
 from lancekit._format.mem_wal.details import details_of
 from lancekit._format.mem_wal.sharding import bucket_numbers, shard_id
+from lancekit._operations.mem_wal import router as router_module
 from lancekit._operations.mem_wal.settings import WriterSettings
 from lancekit._shards.log import positions
 from lancekit._shards.manifests import latest
@@ -660,8 +661,16 @@ def _stores() -> Iterator[None]:
 def run(path: Path, seed: int, steps: int = 60) -> History:
     """Let a history happen; return it."""
     history = History(path, seed)
+    # who comes in between two calls is another process, with a router of its own
+    cached, cache = router_module.cached_router, router_module.cache_router
     with (
         _stores(),
+        patch.object(
+            router_module, "cached_router", lambda *of: None if history.depth else cached(*of)
+        ),
+        patch.object(
+            router_module, "cache_router", lambda *of: None if history.depth else cache(*of)
+        ),
         lk.options(fsync=False),
         patch.object(threading, "excepthook", lambda _: None),
         patch("os.sched_getaffinity", return_value={0}),
