@@ -65,7 +65,12 @@ def format_manifest(dataset: LanceDataset) -> str:
 
 @checked
 def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
-    """Return a complete fragment as text, with the fields of each of its files."""
+    """Return a complete fragment (`LanceFragment.metadata`) as text, with its files' fields."""
+    if not isinstance(fragment, Fragment):
+        raise InvalidTypeError(
+            f"fragment must be a FragmentMetadata, got {shown(fragment)}.",
+            hint="Pass the metadata of a fragment: ds.get_fragments()[0].metadata.",
+        )
     schema = dataset._snapshot.manifest.schema
     files = []
     for file in fragment.files:

@@ -10,6 +10,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import debug
+from lancekit.errors import InvalidTypeError
 from lancekit.lance import manifest_needs_migration
 
 ROWS = pa.table({"x": [1, 2, 3], "s": [{"a": 1, "b": "u"}] * 3, "l": [[1.5]] * 3})
@@ -42,6 +43,12 @@ def test_schemas_and_fragments_tell_what_the_references_do(both) -> None:
         assert _told(mine) == _told(other) != set()
         assert mine.splitlines()[0] == other.splitlines()[0]
         assert mine.splitlines()[-1] == "}"
+
+
+def test_a_fragment_is_given_by_its_metadata(both) -> None:
+    ours, _ = both
+    with pytest.raises(InvalidTypeError, match=r"got LanceFragment.*Pass the metadata"):
+        debug.format_fragment(ours.get_fragments()[0], ours)
 
 
 def test_transactions_come_newest_first(both) -> None:
