@@ -121,6 +121,7 @@ class BFloat16Array(pa.ExtensionArray):
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any]) -> BFloat16Array:
         """Convert a one-dimensional array of ``ml_dtypes.bfloat16``."""
+        array = np.asarray(array)
         if array.dtype != _ml_dtype() or array.ndim != 1:
             raise InvalidArgumentError(
                 f"A flat array of ml_dtypes.bfloat16 is needed, got {array.dtype} in {array.ndim} "
