@@ -188,11 +188,11 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
     Raises
     ------
     DatasetExistsError
-        The mode is ``"create"``, and there is a dataset already that is not in memory.
+        The mode is ``"create"``, and ``uri`` is a handle or an existing dataset on a disk or store.
     SchemaMismatchError
         The rows do not fit the dataset that they are appended to; the error names the difference.
-    NullKeyError
-        A primary-key column has a null.
+    NullKeyError, DuplicateKeysError
+        A primary-key column has a null; or keys repeat, with ``primary_key_check="error"``.
     UnsupportedTypeError
         A column has a type that cannot be stored.
 

@@ -205,8 +205,8 @@ class WriteArguments(WriteOptions):
         The columns and their types.  Values are cast if no value changes (see the page on casts).
         In a list of dictionaries, missing keys are null.
     mode
-        ``"create"`` (the dataset must not exist yet, but one in memory is replaced), ``"append"``
-        or ``"overwrite"``.  The latter two create the dataset if it does not exist.
+        ``"create"``, ``"append"`` or ``"overwrite"``.  The latter two create the dataset if it does
+        not exist.  With ``"create"`` it must not exist, but a ``memory://`` URI is replaced.
     """
 
     data_obj: Any
@@ -220,8 +220,10 @@ class InsertArguments(WriteOptions):
 
     Parameters
     ----------
-    data, schema, mode
-        As ``data_obj``, ``schema`` and ``mode`` of `lancekit.write_dataset`.
+    data, schema
+        As ``data_obj`` and ``schema`` of `lancekit.write_dataset`.
+    mode
+        ``"append"`` or ``"overwrite"``.
     """
 
     data: Any
