@@ -64,7 +64,7 @@ class ShardWriter(Closing, Displayed):
 
     @property
     def state(self) -> str:
-        """``"open"``, ``"closed"``, or the error that made the writer fail."""
+        """``"open"``, ``"closed"``, or ``"failed: "`` and the error that made the writer fail."""
         return self._writer.state
 
     @property
