@@ -65,10 +65,7 @@ def refuse_more(
 
 
 def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: str) -> None:
-    """Raise ``InvalidTypeError`` if `taker` was given an argument that is not known.
-
-    method: the method with these arguments, for the hint.
-    """
+    """Raise ``InvalidTypeError`` if `taker` got an argument that `method` does not have."""
     allowed = set(known)
     for name in given:
         if name not in allowed:

@@ -124,8 +124,7 @@ class BFloat16Array(pa.ExtensionArray):
         array = np.asarray(array)
         if array.dtype != _ml_dtype() or array.ndim != 1:
             raise InvalidArgumentError(
-                f"A flat array of ml_dtypes.bfloat16 is needed, got {array.dtype} in {array.ndim} "
-                "dimensions."
+                f"Not a flat array of ml_dtypes.bfloat16: {array.dtype} in {array.ndim} dimensions."
             )
         return _array(np.ascontiguousarray(array).view("<u2"))
 

@@ -69,7 +69,7 @@ def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
     if not isinstance(fragment, Fragment):
         raise InvalidTypeError(
             f"fragment must be a FragmentMetadata, got {shown(fragment)}.",
-            hint="Pass the metadata of a fragment: ds.get_fragments()[0].metadata.",
+            hint="Pass the metadata of a fragment: fragment.metadata.",
         )
     schema = dataset._snapshot.manifest.schema
     files = []

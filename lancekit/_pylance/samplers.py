@@ -106,11 +106,7 @@ class _Sharded:
         self._randomize, self._seed, self._epoch = randomize, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the epoch, which is added to the seed.
-
-        As in the reference, this changes only `ShardedFixedBatchSampler`, and batches with a
-        filter.  All others come in the same order in each epoch.
-        """
+        """Set the epoch; it only reorders `ShardedFixedBatchSampler` and batches with a filter."""
         self._epoch = epoch
 
     def _mixed(self, items: list[T], seed: int) -> list[T]:
