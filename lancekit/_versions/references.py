@@ -56,7 +56,7 @@ def parse_reference(value: object, current: BranchLocation) -> Reference:
             pass
     raise InvalidTypeError(
         f"A version must be a number, a tag or a branch reference, got {shown(value)}.",
-        hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
+        hint='Pass a number, a tag, or a pair such as ("branch", 2), and a time as asof=.',
         reference=value,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -118,6 +119,7 @@ def test_a_merge_explained(ds: lk.LanceDataset) -> None:
 def test_a_version_by_time_or_branch(ds: lk.LanceDataset) -> None:
     ds.create_branch("exp")
     assert "asof='2026-11-30'" in _hint(lambda: lk.dataset(ds.uri, version="2026-11-30"))
+    assert "a time as asof=" in _hint(lambda: lk.dataset(ds.uri, version=datetime.now(UTC)))  # type: ignore[arg-type]
     assert "('exp', None)" in _hint(lambda: ds.checkout_version("exp"))
     assert ds.checkout_version(("exp", None)).branch == "exp"
 
