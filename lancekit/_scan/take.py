@@ -33,7 +33,7 @@ _MOST_ROWS = 1 << 31
 
 
 def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
-    """Return row positions as an array.
+    """Return row positions as an array; with the limit `_ALL`, row ids or addresses.
 
     Raises InvalidTypeError: they are not whole numbers.
     Raises RowOutOfRangeError: one is negative, or not below ``num_rows``.
@@ -53,6 +53,11 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
         values = np.minimum(values, np.uint64(2**63 - 1))
     positions = values.astype(np.int64)
     outside = positions[(positions < 0) | (positions >= num_rows)]
+    if len(outside) and num_rows == _ALL:
+        raise RowOutOfRangeError(
+            f"Row ids and addresses must be from 0 to {_ALL - 1}, got {outside[0]}.",
+            row=int(outside[0]),
+        )
     if len(outside):
         raise RowOutOfRangeError(
             f"Row {outside[0]} does not exist: the version has {num_rows} rows.",
@@ -70,7 +75,7 @@ def take_rows(
     positions: npt.NDArray[np.int64],
     schema: LanceSchema,
 ) -> pa.Table:
-    """Return the rows at ``positions``, in that order, repeated ones repeated.
+    """Return the rows at ``positions``, in the given order; a repeated position repeats its row.
 
     Only the pages and blocks that hold these rows are read. A path such as ``s.x`` gives the column
     ``s`` with only ``x`` in it, as in the reference (a scan gives a column ``s.x``).
@@ -112,8 +117,9 @@ def _narrowed(
 ) -> LanceSchema:
     """Return a schema whose columns hold only the parts that the paths name.
 
-    A struct that a file packs stays whole. ``sources`` are those to read: a version may have many
-    more.
+    A struct that a file packs stays whole.
+
+    sources: the fragments to read.
     """
     below = by_first(map(parse_path, paths))
 
@@ -127,9 +133,7 @@ def _narrowed(
 
 
 def _holding(
-    sources: Sequence[FragmentSource],
-    ends: npt.NDArray[np.int64],
-    positions: npt.NDArray[np.int64],
+    sources: Sequence[FragmentSource], ends: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
 ) -> list[FragmentSource]:
     """Return the fragments that hold the given positions."""
     owners = np.unique(np.searchsorted(ends, positions, side="right"))
@@ -143,6 +147,7 @@ def _take(
     positions: npt.NDArray[np.int64],
     seen_as: LanceSchema,
 ) -> pa.Table:
+    """Read outputs of rows by position, in the given order; ``seen_as`` is the schema to read."""
     schema = pa.schema([output.field for output in outputs])
     if not outputs:
         return rows_without_columns(len(positions))
@@ -195,6 +200,7 @@ def rows_of_runs(
 
 Numbers = npt.NDArray[np.uint64]
 
+#: the limit for ids and addresses, in place of a number of rows
 _ALL = 2**63 - 1
 
 _ONE = {"ids": "id", "addresses": "address"}
@@ -218,7 +224,7 @@ def row_addresses(sources: FragmentSources, kind: str, rows: object) -> Numbers:
     kind: how ``rows`` names the rows: ``"indices"``, ``"ids"`` or ``"addresses"``.
 
     Raises InvalidTypeError: they are not whole numbers.
-    Raises RowOutOfRangeError: a position is out of range.
+    Raises RowOutOfRangeError: a position is out of range, or an id or address is negative.
     Raises RowNotFoundError: a row with one of the ids or addresses never existed, or was deleted.
     """
     total = int(sources.ends[-1]) if len(sources) else 0
@@ -238,6 +244,7 @@ def row_positions(sources: FragmentSources, ids: object) -> Offsets:
     Deleted rows are left out, and with stable row ids also ids that no row has.
 
     Raises InvalidTypeError: they are not whole numbers.
+    Raises RowOutOfRangeError: an id is negative.
     Raises RowNotFoundError: ids are addresses, and there never was a row at one.
     """
     wanted = parse_positions(ids, _ALL)

@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._scan.statistics import ScanStatistics
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 
 
 @pytest.fixture
@@ -225,3 +225,11 @@ def test_hidden_columns_that_are_asked_for_come_last(
 def test_a_row_id_that_is_named_is_not_appended_again(uri: str) -> None:
     rows = lk.dataset(uri)._take_rows([2], columns=["_rowid", "x"], with_row_id=True)
     assert rows.to_pylist() == [{"_rowid": 2, "x": 2}]
+
+
+def test_a_negative_row_id_is_not_called_a_position(uri: str) -> None:
+    with pytest.raises(
+        RowOutOfRangeError, match=r"ids and addresses must be from 0 .* got -1"
+    ) as no:
+        lk.dataset(uri)._take_rows([-1])
+    assert no.value.context == {"row": -1}
