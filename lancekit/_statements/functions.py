@@ -10,7 +10,7 @@ Integers are computed as bigint, and overflow is an error on both engines.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 BOOL = pa.bool_()
 
-#: for each argument its type families, separated by ``|``: ``""`` is any type, ``number`` integer
-#: or fraction, ``same`` any type that all ``same`` arguments are coerced to; the last may repeat
+#: the type families of each argument, separated by ``|``: ``""`` is any type, ``number`` is integer
+#: or fraction, ``same`` is the common type of all ``same`` arguments; the last entry may repeat
 Signature = Sequence[str]
 
 
@@ -37,7 +37,8 @@ class Function:
     `kind` is the result type, or ``"same"`` for the type of the (first) argument.  `wide` is the
     type that numbers are widened to: ``"bigint"``, ``"double"``, ``"number"`` (bigint for integers,
     else double), or empty.  Texts have ``{0}``, ``{1}`` for the arguments, ``{all}`` for all.
-    `literal` has tests of the arguments that must be constants.
+    `literal` has the range of each argument that must be a constant integer.  `filter` is ``None``
+    for functions that filters lack, and `least` is the fewest arguments, if some are optional.
     """
 
     takes: Signature
@@ -47,7 +48,7 @@ class Function:
     filter: str | None = None
     least: int = -1
     wide: str = ""
-    literal: Mapping[int, Callable[[object], bool]] | None = None
+    literal: Mapping[int, range] | None = None
 
     @property
     def fewest(self) -> int:
@@ -67,10 +68,6 @@ def _both(takes: Signature, kind: pa.DataType | str, text: str, **more: Any) -> 
 
 def _comparisons(text: str, symbols: tuple[str, ...]) -> dict[str, Function]:
     return {one: _shared(("same", "same"), BOOL, text.format(one)) for one in symbols}
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 #: the operators, by the names that expressions have
@@ -173,7 +170,7 @@ FUNCTIONS: Mapping[str, Function] = {
             TEXT,
             "substring({all})",
             least=2,
-            literal={1: lambda value: _count(value) and value != 0, 2: _count},
+            literal={1: range(1, 1 << 31), 2: range(1 << 31)},
         )
         for name in ("substring", "substr")
     },
@@ -184,7 +181,7 @@ FUNCTIONS: Mapping[str, Function] = {
             f"{name}({{0}}, {{1}})",
             f"{name}({{0}}, CAST({{1}} AS INT))",
             f"{name}({{0}}, {{1}})",
-            literal={1: _count},
+            literal={1: range(1 << 31)},
         )
         for name in ("left", "right")
     },
@@ -203,7 +200,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "CASE WHEN abs({0}) < 1e15 THEN round({0} * {scale}) / {scale} ELSE {0} END",
         least=1,
         wide="double",
-        literal={1: lambda value: _count(value) and int(str(value)) <= 15},
+        literal={1: range(16)},
     ),
     **{
         name: Function(
@@ -334,9 +331,11 @@ def apply(
     wanted = [takes[min(at, len(takes) - 1)] for at in range(len(args))]
     for at, arg in enumerate(args):
         _check(name, wanted[at], arg, scope)
-        test = (function.literal or {}).get(at)
-        if test is not None and not (is_constant(arg) and test(arg.value)):
-            message = f"argument {at + 1} of {name} must be a constant positive integer:"
+        allowed = (function.literal or {}).get(at)
+        known = is_constant(arg) and type(arg.value) is int
+        if allowed is not None and not (known and arg.value in allowed):
+            ends = f"from {allowed[0]} to {allowed[-1]:,}"
+            message = f"argument {at + 1} of {name} must be a constant integer {ends}:"
             raise scope.text.fail(arg, message)
     given, same = list(args), [at for at, one in enumerate(wanted) if one == "same"]
     coerced = coerce([args[at] for at in same], name, tree, scope) if same else []

@@ -129,6 +129,19 @@ def test_what_is_refused_has_a_place(ds: lk.LanceDataset, sql: str) -> None:
     assert caught.value.context["position"] > 0
 
 
+@pytest.mark.parametrize(
+    ("call", "ends"),
+    [
+        ("left('a', -1)", "0 to 2,147,483,647"),
+        ("substr('a', 0)", "1 to"),
+        ("round(x, 16)", "0 to 15"),
+    ],
+)
+def test_a_constant_out_of_range_names_the_range(ds: lk.LanceDataset, call: str, ends: str) -> None:
+    with pytest.raises(PredicateError, match=f"must be a constant integer from {ends}"):
+        lk.sql(f"SELECT {call} FROM t", t=ds)
+
+
 def test_versions_tags_times_and_branches(ds: lk.LanceDataset) -> None:
     def count(table: str, **more: object) -> int:
         return (
