@@ -67,7 +67,7 @@ class Checkpoint:
         return cls(file, parts)
 
     def begin(self) -> None:
-        """Keep the stored results if this call made them; else warn and remove them."""
+        """Keep the stored results if the same call made them; else warn and remove them."""
         with self.opened() as database:
             columns = database.execute("SELECT name FROM pragma_table_info('results')")
             older = ("count",) not in columns.fetchall()
@@ -107,10 +107,7 @@ class Checkpoint:
         Raises InvalidArgumentError: the file cannot be read or written, or is not a checkpoint.
         """
         try:
-            with (
-                closing(sqlite3.connect(self.file, timeout=_WAIT_SECONDS)) as database,
-                database,
-            ):
+            with closing(sqlite3.connect(self.file, timeout=_WAIT_SECONDS)) as database, database:
                 _make_tables(database)
                 yield database
         except sqlite3.DataError as error:
@@ -222,7 +219,7 @@ def _as_bytes(table: pa.Table) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class BatchUDF:
-    """A function over record batches for `LanceDataset.add_columns`."""
+    """A function over record batches for `LanceDataset.add_columns`; `batch_udf` makes one."""
 
     func: Callable[[pa.RecordBatch], object]
     output_schema: pa.Schema | None = None
@@ -247,7 +244,6 @@ def batch_udf(
     output_schema
         The columns that the function returns; without it, the function is called on one row to
         find out.
-
     checkpoint_file
         A file of this machine that keeps the result of each batch of rows.  If adding columns
         fails or is interrupted, the next call with the same file calls the function only for
@@ -264,6 +260,16 @@ def batch_udf(
         another file that it reads.  Results of another version are not used.  A function that holds
         a value which cannot be compared between processes, such as a connection, or that calls
         ``eval`` or ``globals``, needs a version for its results to be used again.
+
+    Returns
+    -------
+    Callable
+        A decorator: it takes the function and returns a `BatchUDF` for ``add_columns``.
+
+    Raises
+    ------
+    InvalidTypeError
+        An argument has the wrong type.
 
     Examples
     --------

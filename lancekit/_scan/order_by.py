@@ -19,6 +19,15 @@ from lancekit.errors import InvalidTypeError
 class ColumnOrdering:
     """One column to sort by.
 
+    Parameters
+    ----------
+    column_name
+        The column.
+    ascending
+        The direction. NaN is above all numbers.
+    nulls_first
+        Whether nulls come first, in both directions.
+
     Examples
     --------
     >>> ColumnOrdering("x", ascending=False)

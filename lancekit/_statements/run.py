@@ -57,6 +57,8 @@ def sql(
     PredicateError
         The text does not parse, or would not have the same result on both engines; ``context``
         has the position.
+    InvalidArgumentError
+        The text has no table or parameter for a given name, or for a name in ``include_mem_wal``.
     EngineError
         A value cannot be computed.
 
@@ -95,8 +97,8 @@ def run_statements(
 
     Raises PredicateError: as `sql`.  Also if `limit`, `at` or `include_mem_wal` is given with a
         statement that is not a query, or `preview` with two changes.
-    Raises InvalidArgumentError: `include_mem_wal` names a table that no statement has, or is given
-        with `at`.
+    Raises InvalidArgumentError: no statement has a given name or a table of `include_mem_wal`, or
+        that is given with `at`.
     """
     from lancekit._statements.dialect import parse_statements, referenced_names  # loads sqlglot
     from lancekit._statements.statement import check_preview, run_statement

@@ -27,7 +27,7 @@ class FullTextQueryType(Enum):
 
 
 class FullTextOperator(Enum):
-    """The words of a query that a row must have: all of the words, or any."""
+    """Whether a row must have all words of a query (``AND``) or any word (``OR``)."""
 
     AND = "AND"
     OR = "OR"
@@ -86,6 +86,8 @@ class MatchQuery(FullTextQuery):
         The most words that replace those in ``query``; the first in alphabetical order are used.
     prefix_length
         The number of bytes at the start of each word that must be equal.
+    document_granularity
+        The unit of scoring: ``None`` and `DocumentGranularity.ROW` are a row.
 
     Raises
     ------
@@ -134,11 +136,18 @@ class PhraseQuery(FullTextQuery):
         The path of a column of text.
     slop
         The most other words that may be between one word and the next.
+    document_granularity
+        As for `MatchQuery`.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError, NotOfferedError
         As for `MatchQuery`.
+
+    Examples
+    --------
+    >>> PhraseQuery("late snow", "text", slop=1).query_type()
+    <FullTextQueryType.MATCH_PHRASE: 'match_phrase'>
     """
 
     query: str
@@ -171,6 +180,12 @@ class BoostQuery(FullTextQuery):
     ------
     InvalidTypeError, InvalidArgumentError
         An argument is invalid.
+
+    Examples
+    --------
+    >>> query = BoostQuery(MatchQuery("snow", "text"), MatchQuery("rain", "text"))
+    >>> query.negative_boost
+    0.5
     """
 
     positive: FullTextQuery
@@ -201,14 +216,20 @@ class MultiMatchQuery(FullTextQuery):
     columns
         The paths of columns of text.
     boosts
-        The factor of the scores of each column.
+        The factor of the scores of each column, by default 1.
     operator
-        Whether a row must have all words or any word.
+        Whether a row must have all words, in one column, or any word.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
         An argument is invalid.
+
+    Examples
+    --------
+    >>> query = MultiMatchQuery("late snow", ["title", "text"], boosts=[2.0, 1.0])
+    >>> [part.column for part in query.parts()]
+    ['title', 'text']
     """
 
     query: str
@@ -250,7 +271,7 @@ class CombinedFieldsQuery(MultiMatchQuery):
     columns
         The paths of columns of text; their indices must have the same settings.
     boosts
-        The weight of each column's words, 1 or more.
+        The weight of each column's words, 1 or more, by default 1.
     operator
         Whether a row must have all words or any word.
 
@@ -293,6 +314,12 @@ class BooleanQuery(FullTextQuery):
     ------
     InvalidTypeError, InvalidArgumentError
         The queries are not such pairs, or all are ``MUST_NOT``.
+
+    Examples
+    --------
+    >>> snow, rain = MatchQuery("snow", "text"), MatchQuery("rain", "text")
+    >>> BooleanQuery([(Occur.MUST, snow), (Occur.MUST_NOT, rain)]).query_type()
+    <FullTextQueryType.BOOLEAN: 'boolean'>
     """
 
     queries: Sequence[tuple[Occur, FullTextQuery]]
@@ -312,7 +339,7 @@ class BooleanQuery(FullTextQuery):
             )
 
     def parts(self) -> tuple[FullTextQuery, ...]:
-        """Return all of the queries."""
+        """Return the combined queries."""
         return tuple(query for _, query in self.queries)
 
     def of(self, occur: Occur) -> list[FullTextQuery]:
@@ -378,7 +405,6 @@ def _check_rows(granularity: object) -> None:
 
 
 def _list(name: str, value: object) -> list[Any]:
-
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise _wrong(name, value, "a list")
     return list(value)
