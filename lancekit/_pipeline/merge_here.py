@@ -42,11 +42,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def merge_locally(
-    source: pa.Table,
-    keys: SourceKeys,
-    job: MergeJob,
-    map_tasks: MapTasks,
-    match: MatchPlan,
+    source: pa.Table, keys: SourceKeys, job: MergeJob, map_tasks: MapTasks, match: MatchPlan
 ) -> MergeWork:
     """Run a merge that writes rows, and return its uncommitted files.
 
@@ -73,7 +69,7 @@ def merge_locally(
     replaced = sum(len(m.offsets) for m in updates)
     updates = first_matches(updates) if clauses.once else updates
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out, deleted = mark_fragments(
+    marked, unmatched_rows, examples = mark_fragments(
         job, _offsets(touched), _offsets(gone), _offsets(dropped), map_tasks
     )
     hashes = new.guard(updates, inserted) if clauses.guard else None
@@ -82,14 +78,14 @@ def merge_locally(
         new_fragments=() if job.dry else new.write(updates, inserted, keep_ids=job.keeps_ids),
         inserted=len(inserted),
         updated=replaced,
-        deleted=left_out + sum(len(m.offsets) for m in dropped),
+        deleted=unmatched_rows + sum(len(m.offsets) for m in dropped),
         skipped=keys.skipped,
         inserted_hashes=hashes,
         match=match,
         examples=new.examples(updates, inserted) if job.dry else None,
         matched=sum(len(m.offsets) for m in touched),
         alone=int(unmatched.sum()),
-        left_out=deleted,
+        deleted_examples=examples,
     )
 
 
@@ -230,11 +226,7 @@ def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
 
 
 def rewrite_locally(
-    source: pa.Table,
-    keys: SourceKeys,
-    job: MergeJob,
-    map_tasks: MapTasks,
-    match: MatchPlan,
+    source: pa.Table, keys: SourceKeys, job: MergeJob, map_tasks: MapTasks, match: MatchPlan
 ) -> MergeWork:
     """Run a merge that updates columns; for the arguments, see `merge_locally`."""
     clauses, condition = job.clauses, job.condition

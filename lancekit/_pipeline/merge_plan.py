@@ -1,7 +1,6 @@
 """The clauses, the job and the result of a merge-insert (docs/format/operations.md, 5).
 
-Engines differ only in how they find keys; both return a `MergeWork`.  This module has what both
-need.
+Engines differ only in how they find keys; both return a `MergeWork`.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class MergeClauses:
     matched: ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
     condition: over columns ``source`` and ``target`` (structs): selects the matched rows to update.
     insert: whether source rows without a match are inserted.
-    once: whether a source row that matches several rows replaces all these by one row.  Not
-        applied if there are too many keys to send, so that Spark joins both sides.
+    once: whether a source row that matches several rows replaces all these by one row.  Ignored if
+        Spark joins both sides, because there are too many keys to send.
     delete_by_source: whether target rows without a match are deleted.
     by_source: the condition of these deletions; ``None`` for all rows without a match.
     guard: the paths of the primary key's columns, in key order, whose hashes the key filter
@@ -70,8 +69,8 @@ class MergeClauses:
     use_index: whether indices of the key columns may be queried.
     deleting: a boolean column of the source that is not written: matched rows are deleted where it
         is true.
-    known_by: the columns that identify rows for users, if `on` is the row address: the source was
-        then computed from the very version that it is merged into.
+    known_by: the columns that identify rows for users, if `on` is the row address.  The source was
+        then computed from the version that it is merged into.
     worked_from: the columns of the target that the source was computed from.
     rules: the actions in words, where the other attributes do not describe them.
     compacted: the generations of write-ahead logs that this merge brings into the table.
@@ -159,14 +158,14 @@ class MergeWork:
     new_fragments: the new rows; empty after a dry run.
     patched: instead of both, the fragments whose columns were rewritten.
     inserted, updated, deleted: numbers of rows; after a dry run, as they would be.
-    skipped: source rows that were dropped because others have their keys; ``None`` if Spark's join
-        dropped them, which does not count them.
+    skipped: the number of source rows that were dropped because others have their keys; ``None`` if
+        a join on Spark dropped them without counting.
     inserted_hashes: the hashes of keys that may be new; ``None`` without a key filter.
     match: how the keys were found.
     examples: after a dry run, the first few new rows in the dataset's schema; ``_rowaddr`` is the
         address of the row that each replaces, null for an inserted row.
-    matched, alone: target rows with a match, and source rows without one.
-    left_out: the addresses of the first few deleted rows, ascending.
+    matched, alone: the numbers of target rows with a match, and of source rows without one.
+    deleted_examples: the addresses of the first few deleted rows, ascending.
     """
 
     marked: tuple[DeletedRows, ...] = ()
@@ -181,7 +180,7 @@ class MergeWork:
     examples: pa.Table | None = None
     matched: int = 0
     alone: int = 0
-    left_out: tuple[int, ...] = ()
+    deleted_examples: tuple[int, ...] = ()
 
     @property
     def written(self) -> tuple[Fragment, ...]:
@@ -214,7 +213,7 @@ def find_matches(
 
 
 def addressed(addresses: pa.Array) -> list[Matches]:
-    """Return the matches of source rows that have the address of their target row."""
+    """Return the matches of source rows, given the address of each one's target row or null."""
     known = np.flatnonzero(addresses.is_valid().to_numpy(zero_copy_only=False))
     values = addresses.fill_null(0).to_numpy()[known]
     ascending = np.argsort(values)
@@ -228,9 +227,7 @@ def addressed(addresses: pa.Array) -> list[Matches]:
 
 
 def guard_hashes(
-    rows: pa.Table | pa.RecordBatch,
-    clauses: MergeClauses,
-    at: npt.NDArray[np.int64] | None = None,
+    rows: pa.Table | pa.RecordBatch, clauses: MergeClauses, at: npt.NDArray[np.int64] | None = None
 ) -> Hashes:
     """Return the hashes of the primary keys of all rows, or of the rows at some positions.
 
@@ -282,7 +279,7 @@ def mark_fragments(
     deleted: Mapping[int, BitMap],
     map_tasks: MapTasks,
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
-    """Return the removed rows by fragment, the number without a match, and examples of deletions.
+    """Return removed rows by fragment, the number of unmatched ones, and examples of deleted rows.
 
     job: the merge.
     matched, gone, deleted: by fragment id, the offsets of the rows with a match, of the matched

@@ -237,7 +237,7 @@ def _plan(
         branch=snapshot.branch,
         changes=tuple(_changes(snapshot, sources, clauses, work.examples)),
         inserted=_inserted(snapshot, work.examples),
-        deleted=_rows(snapshot, sources, np.asarray(work.left_out, np.int64)),
+        deleted=_rows(snapshot, sources, np.asarray(work.deleted_examples, np.int64)),
         match=work.match,
         explanation=_explained(
             snapshot,

@@ -12,7 +12,7 @@ from lancekit._pipeline.diff.values import Digests
 
 Places = npt.NDArray[np.int64]
 
-#: the compiled kernel takes numbers of at least this width; distinct narrower numbers are few
+#: the compiled kernel takes numbers of this many bytes or more; narrower columns are short
 _KERNEL_BYTES = 4
 
 
@@ -77,10 +77,10 @@ def _runs(old: Digests, new: Digests) -> _Runs:
 
 
 def _first_found(old: Digests, new: Digests) -> Matches:
-    """Pair digests that are unique on each side; leave all less simple cases in `repeated`.
+    """Pair digests that are unique on each side; `repeated` gets all other cases.
 
-    The sorted numbers end with the rows' positions, which replace the lowest bits of the digests.
-    To sort numbers takes a quarter of the time of an argsort.
+    Positions replace the lowest bits of the digests: sorting these numbers takes a quarter of the
+    time of an argsort.
     """
     split, count = len(old), len(old) + len(new)
     bits = np.uint64(count.bit_length())
@@ -106,10 +106,7 @@ def _first_found(old: Digests, new: Digests) -> Matches:
     others = ~alone
     others[lefts] = others[rights + split] = False
     return Matches(
-        lefts,
-        rights,
-        _sides(np.flatnonzero(alone), split),
-        _sides(np.flatnonzero(others), split),
+        lefts, rights, _sides(np.flatnonzero(alone), split), _sides(np.flatnonzero(others), split)
     )
 
 
@@ -138,12 +135,13 @@ def match_ascending(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) 
 def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple[Places, Places]:
     """Return the positions of common numbers on each side; both sides must ascend."""
     shorter = min(len(old), len(new))
-    call = meet.ready(len(old) + len(new)) if old.dtype.itemsize >= _KERNEL_BYTES else None
+    is_wide = old.dtype.itemsize >= _KERNEL_BYTES
+    call = common_places.ready(len(old) + len(new)) if is_wide else None
     if call is not None:
         left, right = np.empty(shorter, np.int64), np.empty(shorter, np.int64)
         count = call(old, new, left, right)
         return left[:count], right[:count]
-    # searching for ascending numbers keeps the visited part in the processor's cache
+    # searches for ascending numbers visit neighbouring places, which stay in the cache
     at = np.searchsorted(new, old)
     found = at < len(new)
     found[found] = new[at[found]] == old[found]
@@ -151,7 +149,7 @@ def _common(old: npt.NDArray[np.generic], new: npt.NDArray[np.generic]) -> tuple
 
 
 @kernel("T T =i8 =i8", over="i4 i8 u4 u8", saves=15)
-def meet(
+def common_places(
     old: npt.NDArray[np.integer], new: npt.NDArray[np.integer], left: Places, right: Places
 ) -> int:
     """Write the positions of common numbers on each side; return their count, or -1 if too many."""
@@ -200,7 +198,7 @@ def match_keys(old: Digests, new: Digests) -> Matches:
 def cancelled(old: Digests, new: Digests) -> tuple[Matches, Rest]:
     """Pair equal rows one to one; return the pairs, and the rows that are left over.
 
-    Of three old and two new rows that are equal, two pairs are made.
+    Three old rows that equal two new rows make two pairs.
     """
     found = _first_found(old, new)
     left, right = found.repeated.old, found.repeated.new

@@ -225,7 +225,7 @@ def _finish(
         dropped = RowSet.union(part.dropped for part in parts)
         if clauses.matched == "delete":
             dropped = removed
-        marked, left_out, deleted = mark_fragments(
+        marked, unmatched_rows, examples = mark_fragments(
             job,
             matches.by_fragment if by_source else {},
             RowSet.union((removed, dropped)).by_fragment,
@@ -237,7 +237,7 @@ def _finish(
             new_fragments=new,
             inserted=sum(part.inserted for part in parts),
             updated=updated,
-            deleted=left_out + len(dropped),
+            deleted=unmatched_rows + len(dropped),
             skipped=skipped,
             inserted_hashes=(
                 concatenated([part.hashes for part in parts]) if clauses.guard else None
@@ -246,7 +246,7 @@ def _finish(
             examples=_examples(parts, task) if job.dry else None,
             matched=len(matches),
             alone=sum(part.alone for part in parts) if alone is None else alone,
-            left_out=deleted,
+            deleted_examples=examples,
         )
     except BaseException:
         delete_fragments(task.store, new, task.places)

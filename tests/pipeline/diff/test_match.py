@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit._pipeline.diff.match import cancelled, match_ascending, match_keys, meet
+from lancekit._pipeline.diff.match import cancelled, common_places, match_ascending, match_keys
 from lancekit._pipeline.diff.values import Digests
 from tests.support.twins import Counted, agreed
 
@@ -69,7 +69,7 @@ def test_the_kernel_pairs_the_same(kernels, monkeypatch, kind: type[np.integer])
     least, most = np.iinfo(kind).min, np.iinfo(kind).max
     numbers = np.unique(rng.integers(least, most, 3000, kind, endpoint=True))
     some = [np.sort(rng.choice(numbers, count, replace=False)) for count in (0, 1, 90, 200)]
-    counted = Counted(monkeypatch, meet)
+    counted = Counted(monkeypatch, common_places)
     for old in some:
         for new in some:
             agreed(lambda old=old, new=new: match_ascending(old, new))
