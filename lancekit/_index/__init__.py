@@ -1,1 +1,1 @@
-"""Indices: of scalars, vectors (`ivf`) and texts (`inverted`); writing (`build`) and search."""
+"""Scalar, vector (`ivf`) and full-text indices (`inverted`): `build` writes, `search` reads."""

@@ -129,10 +129,7 @@ def squares(rows: Vectors) -> Vectors:
 
 
 def _of_rows(
-    rows: Vectors,
-    kind: np.dtype,
-    made: np.dtype[Number],
-    work: Callable[[Vectors], object],
+    rows: Vectors, kind: np.dtype, made: np.dtype[Number], work: Callable[[Vectors], object]
 ) -> npt.NDArray[Number]:
     """Apply a function to batches of rows, cast to a type, and return all results."""
     out = np.empty(len(rows), made)

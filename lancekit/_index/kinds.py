@@ -25,14 +25,15 @@ class IndexKind:
 
     name: its name for `create_scalar_index`.
     label: its name in descriptions.
-    details: the protobuf message of its details, with the package that is written.
-    written, newest: the index version that is written, and the newest that is supported.
+    details: the protobuf message of its details, with the package name that lancekit writes.
+    written, newest: the index version that lancekit writes, and the newest that it reads.
     files: the names of its files, each with its columns.
-    settings: the keys of the schema's metadata that change how its files are read.
+    settings: the keys of its files' schema metadata that change how the files are read.
     exact: True if it returns exactly the matching rows, False if its rows must be filtered again.
     zones: True if it indexes ranges of rows of a fragment. Other kinds index single rows, by stable
         row id if the table has them, else by address.
-    addresses_from: the version from which on it uses addresses despite stable row ids.
+    addresses_from: the index version from which on it names rows by address, even in a table with
+        stable row ids.
     fits: returns True for a type that it can index.
     """
 
@@ -64,12 +65,12 @@ class IndexKind:
         return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
 
     def __reduce__(self) -> tuple[Callable[[str], IndexKind], tuple[str]]:
-        # a worker must get its own modules' kind: kinds are compared by `is`
+        # kinds are compared by `is`, so a worker must use its own instance, not a copy
         return _of_details, (self.details,)
 
 
 def _end(details: str) -> str:
-    """Return the name of a message without its package, which releases spell in several ways."""
+    """Return the name of a message in lower case, without its package, which releases vary."""
     return details.rpartition("/")[2].rpartition(".")[2].casefold()
 
 
@@ -232,7 +233,7 @@ def kind_of(index: IndexMetadata) -> IndexKind | None:
 def kept_up_as(index: IndexMetadata) -> IndexKind | None:
     """Return the kind of a segment that can be updated with new rows; ``None`` for others.
 
-    All vector indices have the kind `VECTORS`: their codes and graphs are known from their files.
+    Every vector index has the kind `VECTORS`: only its files show its codes and its graph.
     """
     return _UPDATABLE.get(_named(index))
 

@@ -25,22 +25,22 @@ from lancekit.errors import CorruptFileError
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 
-#: bits of a row number within a container, and the most rows that a container lists
+#: of a container: the bits of a row number, the most rows that it lists, and the bytes of its bits
 _CONTAINER_BITS = 16
 _LISTED = 4096
 _BITMAP_BYTES = 8192
 #: the first bytes of a bitmap without runs, and the most containers of a bitmap
 _COOKIE = 12346
 _MOST_CONTAINERS = 1 << 16
-#: containers of bits that are made at a time
+#: containers that are packed into bits at a time
 _AT_A_TIME = 64
 
 
 class SetForm(Enum):
     """The header of a set, and the header of each fragment's bitmap.
 
-    ``SIZED``: a number of fragments of 4 bytes, then the id of each and the bytes of its bitmap.
-    ``PLAIN``: a number of 8 bytes, then the id of each.
+    ``SIZED``: the number of fragments in 4 bytes, then the id and the bitmap's size of each.
+    ``PLAIN``: the number of fragments in 8 bytes, then the id of each.
     """
 
     SIZED = (struct.Struct("<I"), struct.Struct("<II"))
@@ -134,7 +134,7 @@ def encoded_sets(sets: RowSets, form: SetForm = SetForm.SIZED) -> pa.Array:
 
 
 def _put(out: npt.NDArray[np.uint16], at: Places, numbers: Places) -> None:
-    """Write numbers of four bytes."""
+    """Write 4-byte numbers at some even byte offsets."""
     out[at // 2] = numbers & 0xFFFF
     out[at // 2 + 1] = numbers >> _CONTAINER_BITS
 
@@ -217,7 +217,7 @@ def _damaged() -> CorruptFileError:
 
 @dataclass(slots=True)
 class _Reader:
-    """A decoder of sets whose bitmaps have no runs: the first bitmap of all sets, then the next."""
+    """A decoder of sets without runs: it reads the first bitmap of every set, then the second."""
 
     blobs: pa.Array
     form: SetForm
@@ -304,7 +304,7 @@ class _Reader:
 def among(
     some: npt.NDArray[np.generic], ascending: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.bool_]:
-    """Return a mask of numbers that are in an ascending array, which may be large.
+    """Return a mask of the numbers that occur in an ascending array.
 
     Examples
     --------
@@ -318,11 +318,11 @@ def among(
     return found
 
 
-# ---- row sets in memory: by the upper 32 bits of ids or addresses
+# ---- row sets in memory
 #
 # See docs/format/indices.md, 6.
 
-#: lower halves of ids or addresses, by their upper halves; an address has fragment id and offset
+#: the lower 32 bits of ids or addresses, by the upper 32 bits (of an address: the fragment id)
 Rows: TypeAlias = Mapping[int, BitMap]
 
 Numbers = npt.NDArray[np.uint64]

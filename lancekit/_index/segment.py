@@ -30,19 +30,19 @@ H = TypeVar("H", bound="Cacheable")
 _KIND = "indices"
 #: bytes of a file that are in memory at a time while it is copied
 _COPIED_BYTES = 16 << 20
-#: bytes of a Python object in an array, about
+#: about the bytes of a Python object in an array
 _OBJECT_BYTES = 60
 
 
 class Cacheable(Protocol):
-    """A value that can be cached for rows of a file."""
+    """A value that is derived from rows of a file and can be cached."""
 
     @property
     def nbytes(self) -> int:
         """The size of the value in bytes."""
 
     def owned(self) -> Self:
-        """Return a copy in separate memory, not a view of the file's memory."""
+        """Return a copy that does not keep the file's memory alive."""
 
 
 class IndexFileReader:
@@ -124,7 +124,7 @@ class IndexFileReader:
     def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
         """Return a value derived from many rows of the file; it is cached from its second use on.
 
-        size: about how many bytes it takes.
+        size: the approximate bytes of the value.
         """
         identity = self._reader.container.source.identity
         if identity is None:

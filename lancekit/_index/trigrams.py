@@ -20,7 +20,7 @@ NULL_TOKEN = 0
 _BASE = 37
 _LENGTH = 3
 _ASCII = 128
-#: small letters are numbered from this offset, ``a`` is 11
+#: the code of a small letter is its code point minus this: 11 for ``a``
 _BEFORE_A = 86
 _FOLDED = {"ß": "ss", "œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
 _FOLDED |= {"\N{LATIN SMALL LETTER LONG S}": "s", "\N{LATIN SMALL LETTER DOTLESS I}": "i"}
@@ -30,21 +30,21 @@ _GAP = " "
 
 
 def _marked(letter: str) -> str:
-    """Return the mark of a capital that comes from another character (as in ™), not the text."""
+    """Return the stand-in for a capital that folding made from another character (T, M from ™)."""
     return chr(ord(letter) + _ASCII - 64)
 
 
 def _codes() -> npt.NDArray[np.uint32]:
-    """Return the digit of each byte, for upper and lower case; 0 for bytes that are in no n-gram.
+    """Return the code of each byte, equal for both cases; 0 for bytes that no n-gram contains.
 
-    Bytes above ASCII are the marked capitals of other characters.
+    Bytes above ASCII are the stand-ins that `_marked` returns.
     """
     codes = np.zeros(256, np.uint32)
     for first, letters in ((1, "0123456789"), (11, "abcdefghijklmnopqrstuvwxyz")):
         for place, letter in enumerate(letters):
             codes[[ord(letter), ord(letter.upper())]] = first + place
             if letter.isalpha():
-                # as the reference computes them, in a byte
+                # the reference computes these codes in 8 bits, so they wrap around
                 codes[ord(_marked(letter.upper()))] = (ord(letter.upper()) - _BEFORE_A) % 256
     return codes
 

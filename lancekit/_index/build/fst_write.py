@@ -71,6 +71,7 @@ class _Layout:
 
 
 def _layout(nodes: _FstNodes) -> _Layout:
+    """Return the layout of nodes, with as few bytes for addresses as possible."""
     counts = np.diff(nodes.starts)
     owners = np.repeat(np.arange(len(counts)), counts)
     places = np.arange(len(owners)) - nodes.starts[owners]
@@ -242,6 +243,7 @@ def _fst_nodes(data: Bytes, offsets: Places, numbers: Words) -> _FstNodes:
 
 
 def _trie(data: Bytes, offsets: Places, numbers: Words) -> _Trie:
+    """Return the trie of some keys; takes the parameters of `fst_bytes`."""
     count, lengths = len(numbers), np.diff(offsets)
     shared = _shared(data, offsets)
     fresh = lengths - shared

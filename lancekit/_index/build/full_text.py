@@ -58,7 +58,7 @@ class TextRows:
     params: the tokenizer settings, and whether there are positions, as JSON from the index.
     details: the details of the index for the manifest.
     partitions: its documents; documents that are added later are in new partitions.
-    tokens: the form of tokens in its files, if they are not too many for it.
+    tokens: the preferred form of tokens in its files; columns are written for too many tokens.
     """
 
     params: str
@@ -128,7 +128,7 @@ class TextRows:
     def staged(self, number: int) -> Iterator[SegmentFile]:
         """Yield the files of a partition that is to be merged with others.
 
-        number: a number that no other of these partitions has.
+        number: the number of the partition, unique among the partitions to merge.
         """
         (partition,) = self.partitions
         tokens = self._tokens_written()
@@ -153,7 +153,7 @@ class TextRows:
 def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, object]:
     """Return the parameters that an index with these settings is built with."""
     params = asdict(settings)
-    # custom stop words are in the files alone
+    # the manifest does not record custom stop words, only the files do
     details = {name: value for name, value in params.items() if name != "custom_stop_words"}
     return {
         "params": json.dumps({**params, "with_position": with_position, **_OTHERS}),
@@ -179,7 +179,7 @@ def _has_positions(params: str) -> bool:
 def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
     """Read and merge the partitions in a segment's staging folder.
 
-    names: of all files in the folder `STAGING`.
+    names: the names of all files in the folder.
 
     Raises InvalidArgumentError: there are no partitions, or their settings differ.
     """
@@ -232,7 +232,10 @@ def read_text(found: OpenSegment) -> TextRows:
 
 
 def has_other_blocks(index: IndexMetadata) -> bool:
-    """Return True if a segment cannot be in one index with a segment that lancekit writes."""
+    """Return True if a segment has a block size that lancekit does not write.
+
+    Such a segment cannot be in one index with a segment that lancekit writes.
+    """
     return block_size_of(index) not in (None, PACKED)
 
 
@@ -245,6 +248,7 @@ def _in_our_blocks(params: str) -> str:
 def _collected(
     column: IndexedColumn, settings: AnalyzerSettings, *, with_position: bool
 ) -> WholePartition:
+    """Return the documents of a column: their tokens, counts and positions."""
     table = analyzer(settings).table(column.values)
     lengths = np.bincount(table.texts, minlength=len(column.rows)).astype(np.uint32)
     filled = lengths > 0  # a row without tokens is no document

@@ -33,8 +33,8 @@ class Postings:
     def of(cls, keys: pa.Array, rows: Words, places: Places | None = None) -> Postings:
         """Collect the rows of each key.
 
-        keys: in any order, with repetitions.
-        rows: one for each key, or for each of `places`, the index of its key.
+        keys: the keys, in any order, with repetitions.
+        rows: the row of each key; with `places`, the row of each of these indices into `keys`.
         """
         order = order_of(keys)
         ordered = ak.take(keys, order)

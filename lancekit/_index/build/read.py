@@ -47,11 +47,7 @@ class OpenSegment:
 
     @classmethod
     def open(
-        cls,
-        store: Store,
-        index: IndexMetadata,
-        kind: IndexKind,
-        column: pa.DataType,
+        cls, store: Store, index: IndexMetadata, kind: IndexKind, column: pa.DataType
     ) -> OpenSegment:
         """Open the files of a segment.
 
@@ -96,7 +92,7 @@ class OpenSegment:
         """
         number = self.metadata(name).get(key)
         if number is None:
-            raise UnsupportedFeatureError(f"The index is of an old release and lacks {key}.")
+            raise UnsupportedFeatureError(f"The index of an old release lacks {key}.")
         return decoded_set(self.files[name].buffer(number))
 
 
@@ -129,7 +125,7 @@ def bare_btree(found: OpenSegment) -> SortedRows:
 def read_btree(found: OpenSegment) -> SortedRows:
     """Read a B-tree."""
     if found.metadata(BTREE_LOOKUP).get("range_partitioned") == "true":
-        raise UnsupportedFeatureError("The parts of a B-tree index are not merged.")
+        raise UnsupportedFeatureError("A B-tree index in several parts is not supported.")
     table = found.table(BTREE_DATA)
     rows = numbers_of(whole(table["ids"])).astype(np.uint64)
     return replace(bare_btree(found), values=whole(table["values"]), rows=rows)

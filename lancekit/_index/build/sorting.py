@@ -21,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 #: the most bytes of text in an array with 32-bit offsets
 _MOST_TEXT = (1 << 31) - 1
 _SIGN = 63
-#: distinct values are sorted instead if at most one in 4 of the first 4096 is distinct
+#: only distinct values are sorted if fewer than one in 4 of the first 4096 values is distinct
 _SAMPLE, _FEW = 4096, 4
 
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
@@ -67,7 +67,7 @@ def _by_bytes(values: pa.Array) -> Places:
 
 
 def ordered_words(values: pa.Array) -> Words | None:
-    """Return numbers in the same order as values without nulls; ``None`` for types without such.
+    """Return numbers that sort like the values, which have no nulls; ``None`` for other types.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def differs(ordered: pa.Array) -> Flags:
 # ---- the order of text and bytes, sorted by a few bytes of all values at a time
 
 _WORD = 8
-#: values with longer common prefixes are not sorted here
+#: `text_order` gives up on values with longer common prefixes
 _MOST_BYTES = 96
-#: bits of a sort key that have the number of bytes left in the value
+#: bits of a sort key that hold the number of remaining bytes of the value
 _LEFT_BITS = 4
 _LEFT = np.uint64((1 << _LEFT_BITS) - 1)
 #: masks for the first 0, 1, ... 8 bytes of a word
@@ -168,7 +168,7 @@ def text_order(values: pa.Array) -> Places | None:
         size = min(_WORD * 8 - _LEFT_BITS - int(groups[-1]).bit_length(), 56) // 8
         left = np.minimum(lengths[tied] - at, size + 1)
         kept = words[starts[tied] + at] & _FIRST[np.minimum(left, size)]
-        # the number of bytes left distinguishes a value's end from zero bytes
+        # the number of remaining bytes distinguishes a value's end from zero bytes
         keys = kept.astype(np.uint64) >> np.uint64(8 * (_WORD - size) - _LEFT_BITS)
         keys |= left.view(np.uint64) | groups << np.uint64(8 * size + _LEFT_BITS)
         order = np.argsort(keys)
@@ -198,7 +198,7 @@ def _changes(ordered: Words) -> npt.NDArray[np.bool_]:
 Places = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-#: bits that a number and its index may have to be sorted as one number
+#: the most bits of a number and its index together, to sort both as one number
 _BITS = 64
 
 

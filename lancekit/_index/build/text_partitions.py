@@ -199,10 +199,9 @@ def read_partitions(
 
 
 def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
-    """Merge a last, new partition with earlier partitions of less than twice its rows.
+    """Merge the last partition, if it is new, with earlier ones that have less than twice its rows.
 
-    So each document is rewritten only a few times, however often new ones are added, and there are
-    few partitions.
+    This keeps partitions few, and rewrites each document only a few times over many additions.
     """
     *before, last = parts
     if not isinstance(last, NewPartition):
@@ -214,7 +213,7 @@ def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
 
 
 def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
-    """Return the file of tokens, which are given in the order of their numbers."""
+    """Return the file of some tokens; the number of a token is its index in `words`."""
     order = order_of(words)
     ascending = ak.take(words, order)
     if form == FST:
@@ -268,7 +267,8 @@ def posting_blocks(content: WholePartition, scores: Scores) -> tuple[pa.Array, S
     full = lengths == PACKED
     in_full = np.repeat(full, lengths)
     deltas = np.diff(content.docs, prepend=np.uint32(0))
-    deltas[firsts] = np.where(full, 0, content.docs[firsts])  # its first document is stored apart
+    # a full block stores its first document separately
+    deltas[firsts] = np.where(full, 0, content.docs[firsts])
     heads = content.docs[firsts[full]].astype("<u4").view(np.uint8)
     four = np.full(len(firsts), 4)
     data, ends = interleaved(
@@ -320,7 +320,7 @@ def _blocks(content: WholePartition) -> tuple[Places, Places, Places]:
 
 
 def _spread(groups: tuple[Bytes, Places], counts: Places) -> tuple[Bytes, Places]:
-    """Return the size of packed groups in each block, which has `counts` groups."""
+    """Return packed groups as they are, and their bytes in each block of `counts` groups."""
     data, ends = groups
     return data, np.diff(np.append(0, ends)[np.append(0, np.cumsum(counts))])
 

@@ -30,7 +30,7 @@ from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}
 #: bytes of vectors that are encoded and written at a time
 _BATCH_BYTES = 16 << 20
-#: the numbers of the partitions and the codebook among the buffers of their file
+#: the numbers of the global buffers with the partitions and with the codebook
 _CODEBOOK = {"lance:ivf": 1, "codebook": 2}
 
 
@@ -185,7 +185,7 @@ class VectorRows:
         """Yield the files to write; no file before the first vector."""
         count = len(self.centroids)
         if not count:
-            return  # without vectors there are only settings, which the manifest has
+            return  # the settings are in the manifest
         lengths = np.bincount(self.owners, minlength=count)
         rows = Partitions(None, np.cumsum(lengths) - lengths, lengths)
         none = np.zeros(count, np.int64)
@@ -294,7 +294,7 @@ def _opened(found: OpenSegment) -> VectorSegment:
 
 
 def _planned(found: OpenSegment) -> VectorRows:
-    """Return an index that has no vectors, and so no files, yet."""
+    """Return an index without vectors and files, from the settings in the manifest."""
     settings = parse_vector_details(found.details, f"Details of {found.segment.index.name!r}")
     kind = found.column
     none = IndexedColumn(kind, pa.array([], kind), np.empty(0, np.uint64))
@@ -302,7 +302,7 @@ def _planned(found: OpenSegment) -> VectorRows:
 
 
 def _by_parts(codes: Vectors, lengths: Places) -> Vectors:
-    """Return codes in the order of a partition: the first numbers of its rows, then the second."""
+    """Return codes in stored order: of each partition, the first numbers of all rows come first."""
     parts = np.split(codes, np.cumsum(lengths)[:-1])
     return np.concatenate([part.T.reshape(part.shape) for part in parts])
 
@@ -351,6 +351,7 @@ def _compared(metric: str, vectors: Vectors, rows: Words) -> tuple[Vectors, Word
 def _check_fit(
     settings: VectorSettings, vectors: Vectors, centroids: Vectors | None, words: Vectors | None
 ) -> None:
+    """Raise `InvalidArgumentError` if settings, centroids or words do not fit the vectors."""
     size, parts = vectors.shape[1], settings.parts
     if (settings.metric == "hamming") != (vectors.dtype == np.uint8):
         raise InvalidArgumentError(

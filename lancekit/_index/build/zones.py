@@ -65,7 +65,7 @@ class _Zoned:
 class ZoneMap(_Zoned):
     """The content of a zone map: the least and the greatest value of each zone, and the null rows.
 
-    `zone_rows` is the number of live rows of a zone, except the last one of a fragment.
+    `zone_rows` is the number of live rows of a zone; the last zone of a fragment may have fewer.
     """
 
     zone_rows: int = ZONE_ROWS
@@ -211,6 +211,7 @@ def _all(flags: Mask | None, starts: Places) -> Mask:
 def _bounds_of_floats(
     kind: pa.DataType, numbers: Numbers, flags: Mask | None, starts: Places
 ) -> tuple[pa.Array, pa.Array, Mask | None]:
+    """Return the bounds as `_bounds` does; a NaN widens those of its zone."""
     nans: Mask = np.isnan(numbers) if flags is None else np.isnan(numbers) & ~flags
     some = bool(nans.any())
     out = (nans if flags is None else nans | flags) if some else flags

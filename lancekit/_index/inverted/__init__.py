@@ -1,1 +1,1 @@
-"""Full-text indices: how text becomes tokens, and who holds them, how often and where."""
+"""Full-text indices: tokenizers, posting lists and scores."""

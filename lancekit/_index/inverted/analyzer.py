@@ -122,7 +122,7 @@ class Analyzer:
         most = settings.max_token_length
         if most is not None and len(word.encode()) >= most:
             return None
-        if settings.lower_case:  # letter by letter: the result does not depend on what follows
+        if settings.lower_case:  # letter by letter: a sigma must not depend on its position
             word = word.lower() if word.isascii() else "".join(map(str.lower, word))
         if self._stem is not None:
             word = self._stem(word)
@@ -240,6 +240,7 @@ def _each(split: _Split, texts: pa.Array) -> _Words:
 
 
 def _simple_words(texts: pa.Array) -> _Words:
+    """Split texts into words of letters and digits, all texts at once."""
     others = pc.invert(pc.string_is_ascii(texts))
     if pc.any(others).as_py():
         plain = [_SEPARATORS.sub(" ", text) for text in ak.filter(texts, others).to_pylist()]

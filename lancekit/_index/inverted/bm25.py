@@ -23,7 +23,7 @@ Scores = npt.NDArray[np.float32]
 
 _K1, _B = np.float32(1.2), np.float32(0.75)
 _ONE, _HALF = np.float32(1), np.float32(0.5)
-#: scores are summed in an array of all documents if at least one in so many matches
+#: scores are summed in an array of all documents if at least one document in this many matches
 _DENSE = 8
 
 
@@ -144,8 +144,9 @@ def _shares(partition: Partition, token: str, statistics: Statistics) -> Scores:
 
 
 def _sum(parts: Sequence[Matches], documents: int) -> Matches:
+    """Add the scores of several results, given the number of documents in the partition."""
     if not parts:
-        return _nothing()
+        return Matches(np.empty(0, np.uint32), np.empty(0, np.float32))
     if len(parts) == 1:
         return parts[0]
     found = sum(len(part.docs) for part in parts)
@@ -164,15 +165,11 @@ def _sum(parts: Sequence[Matches], documents: int) -> Matches:
     return Matches(docs[firsts], np.add.reduceat(scores, firsts))
 
 
-def _nothing() -> Matches:
-    return Matches(np.empty(0, np.uint32), np.empty(0, np.float32))
-
-
 # ---- documents that have all of some tokens, and their indices in the posting lists
 
 Places = npt.NDArray[np.intp]
 
-#: a list is marked in an array unless it is so many times as long as the other
+#: a list is searched by bisection if it is more than this many times as long as the other
 _LONGER = 16
 
 
@@ -254,7 +251,7 @@ def with_phrase(
     """
     reached = _keys(partition, phrase[0].text, docs)
     for before, token in pairwise(phrase):
-        # the last position from which the token is not too near; it may be too far
+        # the nearest earlier position that leaves room for the words between; it may be too far
         least = reached + (token.position - before.position)
         here = _keys(partition, token.text, docs)
         at = np.searchsorted(least, here, side="right") - 1
@@ -267,7 +264,7 @@ def with_phrase(
     return kept
 
 
-#: a position takes 32 bits, and has room for an addition
+#: the shift of the document's index: a position takes 32 bits, and an addition one more
 _DOCUMENT = 33
 
 

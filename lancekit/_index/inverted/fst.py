@@ -93,6 +93,7 @@ class Fst:
         return node
 
     def _read(self, at: int) -> _Node:
+        """Decode the node at an address."""
         data = self.data
         if not HEAD <= at < len(data) - _TAIL:
             raise self.damaged(at)
@@ -155,8 +156,8 @@ def _number(data: bytes, at: int, size: int) -> int:
 
 # ---- tokens of similar spelling
 #
-# The distance is the number of letters that are inserted, deleted or replaced. Of all tokens that
-# are near enough, the first by their code points are used.
+# The distance is the number of letters that are inserted, deleted or replaced. If too many tokens
+# are near enough, the first in the order of code points are used.
 
 #: code points that are compared at a time
 _AT_ONCE = 1 << 22
@@ -168,7 +169,7 @@ class Spelling:
 
     edits: the most letters that may differ.
     prefix: the number of bytes at the start that must be equal.
-    most: the most tokens that replace the requested ones, in all.
+    most: the most tokens that replace all requested tokens together.
     """
 
     edits: int
@@ -179,7 +180,7 @@ class Spelling:
 def alternatives(
     tokens: Sequence[str], vocabularies: Sequence[pa.Array], spelling: Spelling
 ) -> list[list[str]]:
-    """Return the similar tokens of each token, until `spelling.most` are found in all.
+    """Return the similar tokens of each token, together at most `spelling.most`.
 
     Examples
     --------
@@ -210,14 +211,14 @@ def near(words: pa.Array, token: str, spelling: Spelling) -> list[str]:
 
 
 def _distances(words: pa.Array, token: str) -> npt.NDArray[np.int32]:
-    """Return the number of letters to change in each word to get a token."""
+    """Return the edit distance of each word from a token."""
     sizes = pc.utf8_length(words).to_numpy(zero_copy_only=False)
     width = int(sizes.max(initial=0))
     if not width:
         return np.full(len(words), len(token), np.int32)
     texts = np.array(words.to_pylist(), f"U{width}")
     letters = np.ascontiguousarray(texts.view(np.uint32).reshape(-1, width).T)
-    # row j: the cost of the first j letters of each word, for the letters of the token so far
+    # row j: the distance of each word's first j letters from the letters of the token so far
     count = np.arange(width + 1, dtype=np.int32)[:, np.newaxis]
     costs = np.broadcast_to(count, (width + 1, len(words)))
     for letter in map(ord, token):

@@ -81,7 +81,7 @@ class StoredPartition:
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
-        """The row of each document: its stable id if the table has such, else its address."""
+        """The row of each document: its stable row id if the table has them, else its address."""
         return self._documents("_rowid")
 
     @property
@@ -140,7 +140,7 @@ class StoredPartition:
     def remembered(
         self, token: str, what: str, make: Callable[[Postings], npt.NDArray[N]]
     ) -> npt.NDArray[N]:
-        """Return an array derived from the postings of a token that has some, cached."""
+        """Return an array derived from the postings of a token that the index has, cached."""
         return self.postings_file.remembered(
             f"{what} {self._number(token)}",
             lambda: make(self.postings(token) or _NONE),
@@ -183,6 +183,7 @@ class StoredPartition:
         return found
 
     def _read_positions(self, number: int, counts: Numbers) -> Numbers:
+        """Read the word positions of a token, given its number."""
         file, row = self.postings_file, range(number, number + 1)
         if "_compressed_position" in file.names:
             stream = file.read("_compressed_position", row)[0].as_py()
@@ -205,7 +206,7 @@ class StoredPartition:
         words = data.view("<u4")
         heads = np.cumsum(counts + 1) - (counts + 1)  # a document's positions begin with a count
         if len(words) != int(counts.sum()) + len(counts) or (words[heads] != counts).any():
-            raise ValueError("another number of positions than of tokens")
+            raise ValueError("positions that do not match the counts of a token")
         return np.delete(words, heads)
 
     def _guarded(self, work: Callable[[], T]) -> T:
@@ -246,9 +247,9 @@ def _rounded(lengths: Numbers) -> Numbers:
 
 
 class FreshPartition:
-    """Rows that no index covers, with their requested tokens.
+    """A partition of rows that no index covers.
 
-    blocks: the positions of rows, and their tokens.
+    blocks: the positions of rows in the dataset, and their tokens.
     wanted: the tokens to keep; ``None`` keeps all.
     """
 
@@ -270,6 +271,7 @@ class FreshPartition:
     def _block(
         self, rows: Places, table: TokenTable, wanted: Collection[str] | None
     ) -> tuple[Places, Numbers, Places, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return the rows and lengths of documents; the text, code and position of each token."""
         lengths = np.bincount(table.texts, minlength=len(rows)).astype(np.uint32)
         filled = lengths > 0  # a row without tokens is no document
         mine = np.array(
@@ -319,7 +321,7 @@ class FreshPartition:
         what: str,  # noqa: ARG002
         make: Callable[[Postings], npt.NDArray[N]],
     ) -> npt.NDArray[N]:
-        """Return an array derived from the postings of a token that has some; nothing is cached."""
+        """Return an array derived from a token's postings; nothing is cached."""
         return make(self.postings(token) or _NONE)
 
     def _places(self, token: str) -> npt.NDArray[np.intp]:

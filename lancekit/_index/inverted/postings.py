@@ -141,7 +141,7 @@ def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
 def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
     """Return the numbers of streams: packed 128 at a time, with varints for the rest."""
     if (sizes > PACKED * (stops - starts)).any():  # the most that one byte has, if all are 0
-        raise ValueError("more positions than there is room for")
+        raise ValueError("more positions than its bytes can hold")
     out = np.empty(int(sizes.sum()), np.uint32)
     begins = np.cumsum(sizes) - sizes
     at, left = starts.copy(), sizes.copy()
@@ -152,7 +152,7 @@ def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Number
     raw = gathered(data, at, stops)
     ends = np.append(0, np.cumsum(raw < 0x80))[np.append(0, np.cumsum(stops - at))]
     if not np.array_equal(np.diff(ends), left):
-        raise ValueError("another number of positions than of words")
+        raise ValueError("positions that do not match the counts of a token")
     within = np.arange(len(out)) - np.repeat(begins, sizes)
     out[within >= np.repeat(sizes - left, sizes)] = varints(raw)
     return out

@@ -73,7 +73,7 @@ def open_partitions(
 ) -> tuple[StoredPartition, ...]:
     """Open the partitions of a segment, with any tokenizer settings.
 
-    metadata, folder: the name of the metadata file, and its folder in the segment's.
+    metadata, folder: the name of the metadata file, and its folder within the segment's folder.
 
     Raises CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError: as `open_segment`.
     """

@@ -69,7 +69,8 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
         raise CorruptFileError(f"{where} has invalid n-gram settings {shown(text)}.")
     if documents != "text" or settings.base_tokenizer not in _TOKENIZERS:
         raise UnsupportedFeatureError(
-            f"{where} has {documents!r} tokens of {settings.base_tokenizer!r}.",
+            f"{where} needs tokenizer {settings.base_tokenizer!r} for {documents!r}, which is not "
+            "supported.",
             hint=f"Supported: {', '.join(_TOKENIZERS)}; search this index with pylance.",
         )
     return settings

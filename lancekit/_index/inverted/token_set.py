@@ -156,7 +156,7 @@ def fst_items(fst: Fst) -> tuple[pa.Array, Words]:
     keys: list[bytes] = []
     numbers: list[Words] = []
     while len(at) and (len(at) >= _FEW or len(levels) < _DEEP):
-        if len(at) > max(fst.count, 1):  # each leads to a key
+        if len(at) > max(fst.count, 1):  # each node leads to at least one key
             raise fst.damaged(int(at[0]))
         nodes = _nodes(data, at, fst.damaged)
         ended = np.flatnonzero(nodes.is_final)
@@ -189,6 +189,7 @@ def _spelt(levels: list[_Level], which: Places) -> list[bytes]:
 
 
 def _nodes(data: Bytes, at: Places, damaged: Damaged) -> _Nodes:
+    """Decode the nodes at some addresses."""
     is_empty = at == 0
     outside = ~is_empty & ((at < HEAD) | (at >= len(data)))
     if outside.any():

@@ -152,7 +152,7 @@ def _postings(lists: pa.Array, sizes: Places, form: PostingForm) -> tuple[Number
     full, rest = sizes // form.block, sizes % form.block
     blocks = full + (rest > 0)
     if not np.array_equal(np.diff(list_offsets(lists)), blocks):
-        raise ValueError("another number of blocks than of documents")
+        raise ValueError("blocks that do not match its documents")
     is_tail = np.zeros(int(blocks.sum()), bool)
     is_tail[np.cumsum(blocks)[rest > 0] - 1] = True
     starts, ends = bounds[:-1], bounds[1:]
@@ -186,7 +186,7 @@ def _varint_tails(
     last = np.append(0, np.cumsum(raw < 0x80))
     bounds = np.append(0, np.cumsum(sizes))
     if not np.array_equal(np.diff(last[bounds]), 2 * rests):
-        raise ValueError("another number of numbers than of documents")
+        raise ValueError("numbers that do not match its documents")
     is_doc = _alternating(rests)
     return _summed(numbers[is_doc], rests), numbers[~is_doc]
 
@@ -195,7 +195,7 @@ def _fixed_tails(
     data: Bytes, starts: Places, ends: Places, rests: Places
 ) -> tuple[Numbers, Numbers]:
     if not np.array_equal(ends - starts, 8 * rests):
-        raise ValueError("another number of bytes than of documents")
+        raise ValueError("bytes that do not match its documents")
     numbers = gathered(data, starts, ends).view("<u4")
     is_doc = _alternating(rests)
     return numbers[is_doc], numbers[~is_doc]
@@ -222,7 +222,7 @@ def _positions(
     sizes = np.diff(ends, prepend=0)
     blocks = -(-sizes // block)
     if not np.array_equal(np.diff(list_offsets(offsets)), blocks):
-        raise ValueError("positions of another number of blocks")
+        raise ValueError("positions that do not match its blocks")
     starts = offsets.flatten().to_numpy().astype(np.int64) + np.repeat(edges[:-1], blocks)
     stops = np.append(starts[1:], edges[-1])
     # the number of positions in each block

@@ -14,14 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit._format.partitions import encode_tensor, parse_tensor
-from lancekit._index.distances import (
-    Distances,
-    Vectors,
-    distances,
-    estimated,
-    products,
-    squares,
-)
+from lancekit._index.distances import Distances, Vectors, distances, estimated, products, squares
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.progress import step
 
@@ -38,10 +31,9 @@ _BY_LENGTHS = ("l2", "cosine")
 class Ready:
     """The stored data of a partition, prepared for queries.
 
-    stored: owns its memory if the partition is cached.
-    lengths: the squares of the rows' lengths, if the metric needs them.
-    compared_as: the type that numbers are cast to for each query; a cached partition is already
-        cast.
+    stored: the vectors or codes; in a cached partition a copy, already cast to `compared_as`.
+    lengths: the squares of the vectors' lengths, if the metric needs them.
+    compared_as: the type to cast numbers to for each query; ``None`` if no cast is needed.
     """
 
     stored: Vectors
@@ -59,7 +51,7 @@ class Compared:
     """The distances of a partition's rows from a query.
 
     error: the largest error of the distances. With codes, it is 0: nothing more exact is stored.
-    exactly: returns the exact distances of some rows, if others may be wrong.
+    exactly: returns the exact distances of some rows; ``None`` if `error` is 0.
     """
 
     distances: Distances
@@ -231,10 +223,10 @@ def unit(vectors: Vectors) -> Vectors:
 def codes_of(
     kind: str, metric: str, settings: str, buffer: Callable[[str], bytes], where: str
 ) -> Codes:
-    """Return the stored form of vectors that an index file has.
+    """Return the stored form of the vectors in an index file.
 
     kind: such as ``IVF_PQ``; graphs over the vectors do not change the stored form.
-    settings: a list of one JSON text, as in the metadata of the file.
+    settings: the settings in the file's metadata: a JSON list of one JSON text.
     buffer: returns a buffer of the file by its number.
 
     Raises UnsupportedFeatureError: this release does not read such codes.
@@ -265,7 +257,7 @@ def scaled_codes(metric: str, size: int, start: float, end: float) -> Codes:
 
 
 def product_codes(metric: str, words: Vectors) -> Codes:
-    """Return product quantization by a codebook, shape (parts, words, numbers), stored as is."""
+    """Return product quantization by a codebook, shape (parts, words, numbers)."""
     parts, count, numbers = words.shape
     settings = {
         "codebook_position": 0,

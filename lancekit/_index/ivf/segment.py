@@ -124,7 +124,7 @@ class VectorSegment:
             ids, stored = self._read(where)
             return _CachedPartition(ids, self.codes.ready(stored))
 
-        # codes take less than their vectors
+        # the size is an upper bound: codes take less than their vectors
         return self.file.kept(f"partition {number}", read, len(where) * self.centroids[0].nbytes)
 
     def _range(self, number: int) -> range:

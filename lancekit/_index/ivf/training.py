@@ -25,18 +25,13 @@ from lancekit.progress import stoppable
 
 #: the most rounds of k-means
 ROUNDS = 50
-#: rows of a sample for each word of a codebook (more make it no better), and the least relative
-#: gain of the loss that justifies another round
+#: sampled rows for each word of a codebook (more do not improve it), and the least relative gain of
+#: the loss that justifies another round
 _WORD_ROWS, _WORD_GAIN = 64, 1e-3
 
 
 def trained_centroids(
-    vectors: Vectors,
-    count: int,
-    metric: str,
-    *,
-    sampled: int = SAMPLED_ROWS,
-    rounds: int = ROUNDS,
+    vectors: Vectors, count: int, metric: str, *, sampled: int = SAMPLED_ROWS, rounds: int = ROUNDS
 ) -> tuple[Vectors, float]:
     """Return centroids of vectors, at most one for each vector, and their loss.
 
@@ -113,7 +108,7 @@ def trained_words(
                 running.append(pool.submit(copy_context().run, operation.within, do))
             return np.stack([future.result() for future in running])
         finally:
-            operation.stop()  # the rest, after an interrupt
+            operation.stop()  # after an interrupt, ends the other tasks
             for future in running:
                 future.cancel()
 

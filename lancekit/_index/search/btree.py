@@ -26,15 +26,15 @@ LOOKUP, DATA = "page_lookup.lance", "page_data.lance"
 _PAGE_ROWS = 4096
 #: if a search reads more than this share of the index, a scan of the column is faster
 _SHARE = 1 / 8
-#: so few rows are looked up in any case
+#: up to this many rows, the index is always searched
 _FEW = 4 * _PAGE_ROWS
-#: a search of so few pages caches them: it is a lookup, not a range
+#: a search of at most this many pages caches them: it is a lookup, not a range
 _FEW_PAGES = 4
 #: in more pages than this, rows are narrowed down by reading every 512th value, then every 64th
 _MANY_PAGES, _STEPS = 32, (512, 64)
-#: before that, numbers are interpolated so often, with a margin of so many rows on both sides
+#: before that: rounds of interpolation between numbers, and rows of the margin on both sides
 _GUESSES, _CLOSE = 3, 32
-#: about so many values of a page are then read for each value in the query
+#: about the number of rows that are then read for each value in the query
 _PER_VALUE = 100
 
 
@@ -96,7 +96,8 @@ def search(segment: Segment, condition: ColumnCondition, *, always: bool) -> Row
     matching = places + rows.start if isinstance(rows, range) else rows[places]
     first, last = int(matching[0]), int(matching[-1])
     follow = last - first + 1 == len(matching)
-    return rows_of(_ids(data, range(first, last + 1) if follow else matching))
+    ids = data.read("ids", range(first, last + 1) if follow else matching)
+    return rows_of(_checked_ids(data, ids))
 
 
 def load(segment: Segment) -> None:
@@ -118,7 +119,7 @@ def _known(segment: Segment) -> tuple[_Pages, int]:
 
 
 def _single_values(condition: ColumnCondition, pages: int) -> IntervalSet | None:
-    """Return the query's intervals if they are many single values; ``None`` for ranges."""
+    """Return the query's intervals if they are many single values, on at most two pages each."""
     interval_set = condition.interval_set
     if interval_set is None or not _MANY_PAGES < pages <= 2 * len(interval_set.intervals):
         return None
@@ -132,7 +133,7 @@ def _narrowed(
     wanted: npt.NDArray[np.intp],
     num_rows: int,
 ) -> npt.NDArray[np.int64]:
-    """Return the rows of pages that may match, narrowed down by reading some of their values."""
+    """Return the rows of some pages that may match, narrowed down by reading a few values."""
     starts = wanted * pages.page_rows
     found = _Ranges(
         starts=starts,
@@ -209,7 +210,9 @@ def _ranks_at(
     values = data.read("values", rows)
     ranks = ranks_of(values)
     if ranks is None or ranks.dtype != kind:
-        raise CorruptFileError(f"{data.where} has values of {values.type}.")
+        raise CorruptFileError(
+            f"{data.where} has values of {values.type}, which differs from its page bounds."
+        )
     return filled(ranks, flags_of(values.is_valid()))
 
 
@@ -233,6 +236,7 @@ def _read_page(data: IndexFileReader, rows: range) -> tuple[pa.Array, npt.NDArra
 
 
 def _read_pages(lookup: IndexFileReader) -> _Pages:
+    """Read the bounds of all pages."""
     if lookup.metadata.get("range_partitioned", "false").lower() != "false":
         raise UnsupportedFeatureError(f"{lookup.where} refers to several page files.")
     size = lookup.metadata.get("batch_size", str(_PAGE_ROWS))
@@ -242,7 +246,9 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
     ranks = ranks_of(least), ranks_of(greatest)
     numbers, nulls = (_whole(lookup, values) for values in counts)
     if ranks[0] is None or ranks[1] is None:
-        raise UnsupportedFeatureError(f"{lookup.where} has values of {least.type}.")
+        raise UnsupportedFeatureError(
+            f"{lookup.where} has values of {least.type}, which is not supported."
+        )
     if (numbers != np.arange(len(numbers))).any():
         raise CorruptFileError(f"{lookup.where} has unordered pages.")
     has_values = flags_of(pc.is_valid(greatest))
@@ -271,11 +277,7 @@ def _rows_of(
     return rows[rows < num_rows]
 
 
-def _ids(data: IndexFileReader, rows: npt.NDArray[np.int64] | range) -> npt.NDArray[np.uint64]:
-    return _checked_ids(data, data.read("ids", rows))
-
-
 def _checked_ids(data: IndexFileReader, found: pa.Array) -> npt.NDArray[np.uint64]:
     if found.type != pa.uint64() or ak.null_count(found):
-        raise CorruptFileError(f"{data.where} has row addresses that are not numbers.")
+        raise CorruptFileError(f"{data.where} has row ids that are null or not uint64.")
     return numbers_of(found)

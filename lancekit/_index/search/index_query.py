@@ -125,7 +125,7 @@ class IntervalSet:
     def begins(
         self, least: Ranks, greatest: Ranks
     ) -> tuple[Ranks, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the lower ends, and for each range the first one within it, and their number."""
+        """Return the lower ends of the intervals; for each range the first in it, and how many."""
         lows = _array(self._ends[0], least.dtype)
         first = np.searchsorted(lows, least)
         return lows, first, np.maximum(np.searchsorted(lows, greatest, "right") - first, 0)
@@ -219,7 +219,7 @@ def ranks_of(values: pa.Array) -> Ranks | None:
 
 
 def filled(ranks: Ranks, known: npt.NDArray[np.bool_]) -> Ranks:
-    """Replace unknown ranks of objects by a known one, so that all can be compared."""
+    """Replace ranks of nulls by another rank if they are objects, so that all can be compared."""
     if ranks.dtype != object or known.all() or not known.any():
         return ranks
     return np.where(known, ranks, ranks[known][0])

@@ -42,10 +42,10 @@ def load_bitmap(segment: Segment) -> pa.Array:
 
 
 def _values(file: IndexFileReader) -> pa.Array:
-    """Return the distinct values, each row having only one.
+    """Return the distinct values.
 
-    Raises CorruptFileError: rows have two NaNs. When 4.0.0 merges segments, it gives the rows of
-        one NaN to both.
+    Raises CorruptFileError: a row has two NaNs. When 4.0.0 merges segments, it lists the rows of
+        one NaN for both.
     """
     values = owned(file.read("keys"))
     if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):

@@ -50,7 +50,8 @@ class _Step:
         targets = np.concatenate([*new, np.empty(0, np.uint64)])
         if len(targets) != len(old):
             raise CorruptFileError(
-                f"{len(old)} rows of fragments {self.group.old} became {len(targets)}."
+                f"{len(old)} rows survived the compaction of fragments {self.group.old}, but the "
+                f"new fragments have {len(targets)}."
             )
         # rows are in the order of the listed fragments, which need not ascend
         parts = {
@@ -58,13 +59,15 @@ class _Step:
         }
         order = np.concatenate([*parts.values(), np.empty(0, np.int64)])
         if len(order) != len(old):
-            raise CorruptFileError(f"Rows of fragments {self.group.old} are in other ones.")
+            raise CorruptFileError(
+                f"The compaction of fragments {self.group.old} lists rows of other fragments."
+            )
         found = np.empty(len(old), np.uint64)
         found[order] = targets
         return old, found
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return the fragments covered afterwards; the new ones only if all old ones were."""
+        """Return the covered fragments; new ones are covered only if all old ones were."""
         old = BitMap(self.group.old)
         if not old & fragments:
             return fragments
@@ -112,7 +115,7 @@ class Reuse:
         return tuple(step.group for step in self._steps)
 
     def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
-        """Return the compactions whose moved rows a segment may still name by old addresses.
+        """Return the compactions for which a segment may still have old row addresses.
 
         Its fragment ids may already be updated while its addresses are not.
         """
@@ -140,7 +143,7 @@ class Reuse:
         return rows, kept
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """Return the fragments that an index covers now, from the fragments of its build."""
+        """Return the fragments that an index covers now, given those that it was built for."""
         for step in self._steps:
             fragments = step.covered(fragments)
         return fragments
@@ -156,7 +159,7 @@ class Reuse:
 
 
 class _UnreadableReuse(Reuse):
-    """A stand-in for unreadable compactions: rows that were indexed before may be anywhere."""
+    """A stand-in for unreadable compactions: it locates no row of an older index."""
 
     def __init__(self, entry: IndexMetadata) -> None:
         last = entry.dataset_version
@@ -218,7 +221,7 @@ def _read(entry: IndexMetadata, snapshot: Snapshot) -> Reuse:
         content = None if path is None else bytes(store.read(path, _MOST_BYTES))
         return Reuse(parse_fragment_reuse(entry.name, details, content))
 
-    # details without a file are their own key
+    # without a separate file, the details alone identify the compactions
     key = (details, known) if path is None or known is not None else None
     return remembered(_KIND, key, read, _held_bytes)
 

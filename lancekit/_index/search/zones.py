@@ -74,7 +74,7 @@ def read_zones(file: IndexFileReader) -> Zones:
     )
     for values in (zones.fragments, zones.starts, zones.starts + zones.lengths):
         if len(values) and not 0 <= values.min() <= values.max() <= _MOST_ROWS:
-            raise CorruptFileError(f"{file.where} has zones without rows.")
+            raise CorruptFileError(f"{file.where} has a zone that is outside of its fragment.")
     return zones
 
 
@@ -164,7 +164,7 @@ def _filters_of(file: IndexFileReader) -> _Filters:
     blocks = np.frombuffer(b"".join(stored), "<u4").reshape(len(stored), -1, 8)
     with_nulls = file.read("has_null")
     if with_nulls.type != pa.bool_():
-        raise CorruptFileError(f"{file.where} has a has_null that is not true or false.")
+        raise CorruptFileError(f"Column has_null of {file.where} is {with_nulls.type}, not bool.")
     return _Filters(zones, blocks, flags_of(with_nulls.fill_null(True)))
 
 

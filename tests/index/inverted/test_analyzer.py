@@ -111,10 +111,10 @@ def test_settings_that_are_not_known_are_named() -> None:
     assert parse_settings("{}", "here") == AnalyzerSettings()
     with pytest.raises(
         UnsupportedFeatureError,
-        match="here has 'text' tokens of 'jieba/default'",
+        match="here needs tokenizer 'jieba/default' for 'text'",
     ):
         parse_settings('{"base_tokenizer": "jieba/default"}', "here")
-    with pytest.raises(UnsupportedFeatureError, match="here has 'json' tokens"):
+    with pytest.raises(UnsupportedFeatureError, match="tokenizer 'simple' for 'json'"):
         parse_settings('{"lance_tokenizer": "json"}', "here")
     for damaged in (
         "",
