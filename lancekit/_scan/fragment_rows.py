@@ -42,13 +42,13 @@ from lancekit.progress import result_of, step, stoppable
 
 #: rows of a batch, as in the reference
 BATCH_ROWS = 8192
-#: where the rows of a batch can be set for a whole process, as in the reference
+#: the environment variable with the rows of a batch, as in the reference
 _BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 #: physical rows that `selected_rows` filters at a time
 _FILTERED_ROWS = 1 << 18
 #: decoded bytes of one fragment that are in memory at a time
 _BLOCK_BYTES = 64 << 20
-#: the same, for columns that only a filter reads
+#: the same for the columns of a filter: other columns are read for its rows alone
 _FILTER_BYTES = 8 << 20
 
 
@@ -104,7 +104,7 @@ def read_together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments in order, as tuples of fragments to read together.
 
-    A tuple makes at most one block. Each thread gets a tuple if there are enough rows.
+    A tuple has at most the rows of a block, and few enough that each thread gets a tuple.
     """
     if sources:
         most_rows = min(rows_together(sources), block_rows(sources[0].schema, request))
@@ -134,11 +134,7 @@ def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: i
 
 
 def select_rows(
-    reader: FragmentReader,
-    predicate: Predicate,
-    start: int,
-    stop: int,
-    keep: Collection[str] = (),
+    reader: FragmentReader, predicate: Predicate, start: int, stop: int, keep: Collection[str] = ()
 ) -> tuple[Offsets | range, pa.Table | None]:
     """Return the offsets among the physical rows ``start`` to ``stop`` that a filter selects.
 
@@ -148,12 +144,9 @@ def select_rows(
 
 
 def select_among(
-    reader: FragmentReader,
-    predicate: Predicate,
-    among: Offsets | range,
-    keep: Collection[str] = (),
+    reader: FragmentReader, predicate: Predicate, among: Offsets | range, keep: Collection[str] = ()
 ) -> tuple[Offsets | range, pa.Table | None]:
-    """Return the ascending offsets that a filter selects among others, as `select_rows` does."""
+    """Return the offsets that a filter selects among ascending ones, as `select_rows` does."""
     rows, known, mask = _masked(reader, predicate, among)
     known = known.select([name for name in known.column_names if name in keep])
     if mask.true_count < len(rows):
@@ -197,7 +190,7 @@ def project(
     """Read and compute the outputs for physical rows; `known` holds columns already read."""
     inputs = set[str]().union(*(output.inputs for output in outputs))
     if outputs and not inputs:
-        inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
+        inputs = {"_rowaddr"}  # constants need another column for the number of rows
     arrays = dict(zip(known.column_names, known.columns, strict=True)) if known else {}
     fresh = reader.read(sorted(inputs - arrays.keys()), rows)
     arrays.update(zip(fresh.column_names, fresh.columns, strict=True))

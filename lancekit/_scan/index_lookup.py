@@ -32,7 +32,7 @@ from lancekit.errors import CorruptFileError, LancekitError
 #: up to this share of a fragment's rows, reading single rows is no slower than reading and
 #: filtering the whole fragment, wherever the rows are and whatever columns are requested
 _SHARE = 1 / 2
-#: so few rows are always read alone, and so many if they are exact: they are listed in memory
+#: up to this many matched rows are always read alone: of an inexact index, and of an exact one
 _FEW, _MOST_EXACT = 1024, 1 << 24
 
 
@@ -75,7 +75,7 @@ class IndexLookup:
 
     @cached_property
     def covered_rows(self) -> int:
-        """The rows of all fragments that an index covers, whether or not the index helps."""
+        """The number of rows of all fragments that an index covers, even if it is not used."""
         segments = chain.from_iterable(self.segments.values())
         covered = BitMap.union(BitMap(), *map(self._covered, segments))
         fragments = self.snapshot.manifest.fragments
@@ -137,6 +137,7 @@ class IndexLookup:
         return found if found.known else None
 
     def _search(self, segment: Segment, condition: ColumnCondition) -> RowSet | None:
+        """Search a segment; return its rows by fragment, ``None`` if it cannot help."""
         covered = self._covered(segment)
         if not covered:
             return None
@@ -205,7 +206,7 @@ def row_lookup(
 ) -> IndexLookup | None:
     """Return the index lookup of a filter; ``None`` if no index can answer it.
 
-    Only the manifest is read, and any fragment-reuse index.
+    Only the manifest and the fragment-reuse index, if any, are read.
     """
     if predicate is None or not snapshot.indices:
         return None
@@ -232,7 +233,7 @@ def lookup_of(
 
     columns: names or paths.
     make_query: makes the index query.
-    exact: whether to use only indices that return rows, not zones of rows.
+    exact: whether to use only exact indices.
     schema: the schema of `columns`, by default the version's.
     """
     schema = schema or snapshot.manifest.schema

@@ -1,8 +1,9 @@
 """Conversion of a filter to an index query: conditions of single columns, joined by AND and OR.
 
-``NOT`` is pushed down to the conditions. The rows that satisfy a filter stay the same, so indices
-need not know nulls. A condition becomes part of the query if it compares one column with constants.
-Joined conditions of one column are merged, so ``x >= 1 AND x < 3`` becomes one interval.
+``NOT`` is pushed down to the conditions: a negated condition holds where the condition is false,
+not where it is null, so the same rows satisfy the filter. A condition becomes part of the query if
+it compares one column with constants. Conditions of one column are merged: ``x >= 1 AND x < 3``
+becomes one interval.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def _split(expr: Expr, *, negated: bool) -> IndexQuery | None:
 
 
 def _combined(parts: Sequence[IndexQuery | None], all_of: bool) -> IndexQuery | None:
+    """Join index queries by AND or OR; ``None`` if they do not bound the rows."""
     known = [part for part in parts if part is not None]
     if not known or (len(known) < len(parts) and not all_of):
         return None
@@ -87,7 +89,7 @@ def _combined(parts: Sequence[IndexQuery | None], all_of: bool) -> IndexQuery | 
     combined: list[CombinedConditions] = []
     for part in known:
         if isinstance(part, ColumnCondition):
-            # conditions on texts or items stay apart: only some indices can answer them
+            # conditions on texts or items are not merged: only some indices can answer them
             key = part.column if not (part.runs or part.items) else (part.column, id(part))
             by_column.setdefault(key, []).append(part)
         else:
@@ -99,6 +101,7 @@ def _combined(parts: Sequence[IndexQuery | None], all_of: bool) -> IndexQuery | 
 
 
 def _merged(conditions: Sequence[ColumnCondition], all_of: bool) -> ColumnCondition:
+    """Merge conditions on one column into one condition."""
     if len(conditions) == 1:
         return conditions[0]
     matches = tuple(condition.matches for condition in conditions)
@@ -173,14 +176,14 @@ def _matches(expr: Expr, negated: bool) -> ValueTest:
 
 
 def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
-    """Return a mask of the values that satisfy a condition; if negated, that make it false."""
+    """Return a mask of the values for which a condition is true, or false if it is negated."""
     found = as_array(run(values), len(values))
     flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if ak.null_count(found) else found)
     return ~flags if negated else flags
 
 
 def _column(expr: Expr) -> _Column | None:
-    """Return the stored column that an expression is, else ``None``."""
+    """Return the column if an expression is only a stored column, else ``None``."""
     column = field_of(expr)
     return None if column is None else _Column(column.path, _computed_type(column.type))
 
@@ -439,7 +442,7 @@ _NAN = INFINITIES[1] + 1
 
 
 def _with_nans(interval_set: IntervalSet, matches: ValueTest, kind: pa.DataType) -> IntervalSet:
-    """Add the NaNs at both ends of an index if NaN matches, else remove them: all match alike."""
+    """Add all NaNs, which are at both ends of an index, if a NaN matches; else remove them."""
     interval_set = common(interval_set, IntervalSet((INFINITIES,)))
     if not matches(array_of([math.nan], kind))[0]:
         return interval_set

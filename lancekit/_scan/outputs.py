@@ -115,9 +115,9 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 
 
 def converted(expression: ComputedColumn, schema: pa.Schema) -> pa.Field | None:
-    """Return the stored field of an expression that is only a column, in a computed type.
+    """Return the stored field if an expression is only a column that is converted to be computed.
 
-    These are categories, half floats, also nested ones, and extension types. ``None`` for others.
+    The types are categories, half floats (also nested), and extension types. ``None`` for others.
     """
     column = field_of(expression.expr)
     top, *rest = parse_path(column.path) if column is not None else [""]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lancekit._scan.external_table import ExternalTable
     from lancekit._scan.index_lookup import IndexLookup
 
-#: most rows of a joint read: of selected rows, and of the fragments that they are in
+#: the most rows of a joint read: selected rows, and all rows of their fragments
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
 _ALL_ROWS = RowSet()
 
@@ -50,7 +50,7 @@ class Read:
     """Fragments and the rows to read in them, before the filter is applied.
 
     sources: the fragments, in the order of the rows.
-    rows: the rows to read if no index is queried. In a part, they are always here.
+    rows: the rows to read, unless `lookup` finds them. A part always has its rows here.
     lookup: queries indices for the rows, when the rows are first needed.
     tables: the external tables among the fragments, whose own indices searches use.
     """
@@ -99,7 +99,7 @@ class Read:
         return replace(self, sources=sources, rows=rows, lookup=None, tables=())
 
     def _few_together(self, sources: Sequence[FragmentSource], rows: RowSet) -> Iterator[Read]:
-        """Group fragments that have few rows to read each: a read has a fixed cost."""
+        """Yield reads that join fragments with few rows, because a read has a fixed cost."""
         if len(sources) == 1:
             yield self._part(tuple(sources), rows.only([sources[0].fragment.id]))
             return
@@ -192,10 +192,7 @@ def _lookup(
 
 
 def select_known(
-    reader: FragmentReader,
-    predicate: Predicate | None,
-    offsets: BitMap,
-    keep: Collection[str] = (),
+    reader: FragmentReader, predicate: Predicate | None, offsets: BitMap, keep: Collection[str] = ()
 ) -> tuple[Offsets | range, pa.Table | None]:
     """Return the live offsets that a filter selects among given ones; without a filter, all."""
     rows = to_offsets(offsets - reader.deleted).astype(np.int64)
@@ -209,7 +206,8 @@ def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
 
 # ---- joint projection of the rows that a filter selected
 #
-# Reading one column for a thousand rows takes as long as for each of a dozen scattered rows.
+# A column takes as long to read for a thousand scattered rows as for a dozen, so the rows of
+# several blocks are read together.
 
 #: the result of a fragment: rows whose outputs are still to be read, or finished tables
 Found: TypeAlias = "Selection | list[pa.Table]"
@@ -233,9 +231,10 @@ class Selection:
 def projections(
     found: Iterator[Found], most: int, read: Callable[[Selection], pa.Table]
 ) -> Iterator[Callable[[], list[pa.Table]]]:
-    """Yield functions that read the outputs of selected rows, in order; errors are raised in turn.
+    """Yield functions that read the outputs of selected rows, in order.
 
-    Rows selected in one fragment are read together, up to `most` rows.
+    Rows selected in one fragment are read together, up to `most` rows. An error of ``found`` is
+    raised by the last function, after the rows before it were read.
     """
     failed: list[LancekitError] = []
 
@@ -260,6 +259,7 @@ def _fail(error: LancekitError) -> list[pa.Table]:
 
 
 def _grouped(found: Iterable[Found], most: int) -> Iterator[Found]:
+    """Join adjacent selections of one fragment, up to `most` rows."""
     waiting: list[Selection] = []
     for item in found:
         selected = item if isinstance(item, Selection) else None
@@ -283,11 +283,7 @@ def _joined(selections: list[Selection]) -> Selection:
     if len(selections) == 1:
         return first
     known = [one.known for one in selections if one.known is not None]
-    return Selection(
-        first.reader,
-        _rows(selections),
-        pa.concat_tables(known) if known else None,
-    )
+    return Selection(first.reader, _rows(selections), pa.concat_tables(known) if known else None)
 
 
 def _rows(selections: list[Selection]) -> Offsets | range:

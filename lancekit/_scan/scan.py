@@ -26,10 +26,7 @@ from lancekit._scan.fragment_rows import (
     scan_together,
     select_rows,
 )
-from lancekit._scan.fragments.reader import (
-    FragmentReader,
-    rows_without_columns,
-)
+from lancekit._scan.fragments.reader import FragmentReader, rows_without_columns
 from lancekit._scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, Selection, projected, projections
@@ -227,7 +224,7 @@ class _Job(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Physical rows of an open fragment, so that a large one is only read ahead in part."""
+    """A range of physical rows of an open fragment: a large one is read ahead block by block."""
 
     reader: FragmentReader
     start: int
@@ -239,7 +236,7 @@ class _Block(NamedTuple):
         return self.reader.source.schema
 
     def find(self, request: ScanRequest) -> Selection | list[pa.Table]:
-        """Return the rows that match the filter, or without a filter the result."""
+        """Return the rows that match the filter; without a filter, return the result."""
         if request.predicate is None:
             return list(self.run(request))
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
@@ -277,9 +274,5 @@ def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.T
         if request.predicate is None:
             yield from chain.from_iterable(cast("Iterator[list[pa.Table]]", found))
             return
-        work = projections(
-            found,
-            block_rows(jobs[0].schema, request),
-            partial(projected, request),
-        )
+        work = projections(found, block_rows(jobs[0].schema, request), partial(projected, request))
         yield from chain.from_iterable(workers.results(work))

@@ -18,7 +18,7 @@ _warned: set[tuple[object, str]] = set()
 
 
 def warn_unused(index: IndexMetadata, why: str, instead: str = _ROWS) -> None:
-    """Warn that a segment is not used, and say what happens instead."""
+    """Warn that a segment is not used; ``instead`` tells the consequence."""
     warning = index.uuid, why
     if warning not in _warned:
         _warned.add(warning)

@@ -69,6 +69,7 @@ _FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 
 
 def _target(tree: Syntax, scope: Scope) -> pa.DataType:
+    """Return the type that a cast names."""
     name, sizes, text = tree.value
     if name == "decimal" and not sizes:
         return pa.decimal128(38, 10)
@@ -124,6 +125,7 @@ def _read(tree: Syntax, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar
 
 
 def _compare(scope: Scope, label: str, left: Bound, right: Bound, *, strict: bool = False) -> Bound:
+    """Bind a comparison, after literals are coerced and needless casts are unwrapped."""
     if left.literal and right.literal:
         for node in (left, right):
             (value,) = node.literal
@@ -197,13 +199,13 @@ def _comparison(tree: Syntax, scope: Scope) -> Bound:
 
 
 def _is_fraction(node: Bound, other: Bound) -> bool:
-    """Return True if a fraction literal meets an integer: both are computed as doubles."""
+    """Return True for a fraction literal beside an integer: both are computed as doubles."""
     is_fraction = bool(node.literal) and isinstance(node.literal[0], Decimal)
     return is_fraction and pt.is_integer(other.type)
 
 
 def _adds(node: Bound) -> bool:
-    """Return True if values can only be added to values of their own type family."""
+    """Return True if both operands must have one type family: not for dates and durations."""
     return family(node.type) not in ("moment", "duration") and not pt.is_date32(node.type)
 
 
@@ -320,7 +322,7 @@ def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
 
 # ---- ``IN`` lists of literals, looked up as sets
 
-#: fewer computed values are compared one by one
+#: in shorter lists, computed constants are compared one by one
 _FEW = 16
 
 

@@ -226,11 +226,7 @@ class _Aggregate:
                     sql=text,
                 )
         return cls(
-            text=text,
-            name=name,
-            arguments=tuple(arguments),
-            where=where,
-            type=_result(name, kinds),
+            text=text, name=name, arguments=tuple(arguments), where=where, type=_result(name, kinds)
         )
 
     @property
@@ -356,7 +352,7 @@ class _Extreme:
 
 
 class _Distinct:
-    """The number of distinct values, or of combinations of values without nulls."""
+    """The number of distinct values, or of distinct combinations of values, without nulls."""
 
     def __init__(self, _aggregate: _Aggregate) -> None:
         self._known: pa.Table | None = None

@@ -93,6 +93,7 @@ def value_of(expr: Expr, rows: Rows) -> Value:
 
 
 def _by_itself(expr: Expr, rows: Rows) -> Value:
+    """Compute an expression that has no parts."""
     match expr:
         case FieldRef():
             return rows(expr.path)

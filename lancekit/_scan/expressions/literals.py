@@ -41,7 +41,7 @@ def negated(value: int | Decimal) -> int | Decimal:
 
 
 def natural(value: Any) -> pa.Scalar:
-    """Return a literal in its own type, when there is no column to coerce it to."""
+    """Return a literal in its own type, for use without a column that decides the type."""
     match value:
         case Decimal():
             return scalar_of(_double(value))
@@ -109,7 +109,7 @@ _DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
 
 
 def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
-    """Parse texts like ``moment``, if all have the common form; else return ``None``."""
+    """Parse texts as ``moment`` does; ``None`` if one is not in the common ISO form."""
     array = array_of(texts, pa.string())
     unit, zone, rest = "", None, ""
     if not pt.is_date(kind):
@@ -192,6 +192,8 @@ _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
 def loosely(value: object, kind: pa.DataType, other: str) -> pa.Scalar:
     """Coerce a literal to a type that combines with the other operand's type.
 
+    kind, other: the type of the other operand, and its name for errors.
+
     Raises PredicateError: a text cannot be read as a value of that type.
     """
     if value is None:
@@ -206,6 +208,7 @@ def loosely(value: object, kind: pa.DataType, other: str) -> pa.Scalar:
 
 
 def _taker(kind: pa.DataType) -> str:
+    """Return the key of a type in the tables of coercions: its family, or its kind of number."""
     for name, test in (
         ("integer", pt.is_integer),
         ("floating", pt.is_floating),
@@ -261,6 +264,7 @@ def at_once(values: Sequence[object], other: pa.DataType, *, strict: bool) -> pa
 
 
 def _sort(kind: pa.DataType) -> str:
+    """Return the key of a type in `_AT_ONCE`; empty for types that are coerced one by one."""
     if pt.is_large_string(kind) or pt.is_decimal256(kind):
         return ""
     return _taker(kind)

@@ -176,7 +176,7 @@ class _Parser:
     # ---- operators
 
     def expression(self, closer: int = 0) -> Syntax:
-        """Parse an expression up to an operator that does not bind tighter than a precedence."""
+        """Parse up to the first operator whose precedence is not above ``closer``."""
         left = self.operand()
         while True:
             key = self.next.key

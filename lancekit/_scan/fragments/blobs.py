@@ -51,7 +51,7 @@ _V1_PARTS = 2
 
 
 def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
-    """Return a schema with blobs as descriptors, or as bytes.
+    """Return a schema with blobs as descriptors, or as bytes if `handling` is ``all_binary``.
 
     Raises InvalidArgumentError: `handling` is not a known form.
     """
@@ -90,7 +90,7 @@ def _as_bytes(field: LanceField) -> LanceField:
 
 
 def _is_resolved(field: LanceField) -> bool:
-    """Return True if a field requests the values of blob v2 descriptors, not the descriptors."""
+    """Return True if a field shows blob v2 values, not their descriptors."""
     return is_blob_v2(field.metadata) or (
         field.logical_type == "large_binary" and bool(field.children)
     )
@@ -102,7 +102,7 @@ def has_blobs(schema: LanceSchema) -> bool:
 
 
 def stored_blobs(field: LanceField, v1: Collection[int] = ()) -> LanceField:
-    """Return the field to read from a file in order to make ``field``.
+    """Return the field to read from a file, from which `resolve_blobs` makes ``field``.
 
     field: the field of the table's schema, in any form of `blob_view`.
     v1: the ids of blob v2 fields that the file stores as blob v1.
@@ -138,6 +138,7 @@ def resolve_blobs(
 def _resolved(
     field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
+    """Resolve the blobs of a field, at any depth."""
     if is_stored_v2(field):
         if field.logical_type == "large_binary":
             places = list(find_blobs(values, source, file_index))
@@ -300,6 +301,7 @@ def find_blobs(
 
 
 def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> BlobPlace:
+    """Return the location of the blob that a descriptor names."""
     kind, position, size = row["kind"], row["position"], row["size"]
     if kind == _INLINE:
         return BlobPlace(file, position, size, inline=True)

@@ -26,15 +26,15 @@ Numbers = npt.NDArray[np.uint64]
 
 #: files that are mapped at once
 _MOST_FILES = 512
-#: more rows than the first are not read together, and fewer than the second are not worth a thread
+#: the most rows that are read together, and the fewest rows that are worth a thread
 _JOINT_ROWS, _THREAD_ROWS = 1 << 18, 1 << 16
 
 
 class JointReader(FragmentReader):
-    """A reader of several fragments whose files have the same columns; rows are numbered through.
+    """A reader of several fragments whose files have the same columns, as if they were one.
 
-    Offsets and addresses of deleted rows are counted as in a single fragment. Columns that are not
-    stored are read by `hidden`.
+    Offsets count all physical rows, fragment after fragment. Hidden columns such as addresses must
+    be read by `hidden`.
     """
 
     def __init__(self, sources: Sequence[FragmentSource]) -> None:
@@ -108,7 +108,7 @@ def together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments in order, as tuples of fragments that can be read together.
 
-    Fragments with blobs stay alone: a blob is found by its file.
+    Fragments with blobs are read alone, because a blob is located relative to its data file.
 
     most_rows: the most rows of a tuple with several fragments.
     """

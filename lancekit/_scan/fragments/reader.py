@@ -61,7 +61,7 @@ class _Part(NamedTuple):
     as_is: bool
 
 
-# in a larger fragment, arrays made before a file is opened would take more than 128 MB
+#: up to this row count, a manifest is trusted: an array of all rows takes at most 128 MB
 _TRUSTED_ROWS = 1 << 24
 
 
@@ -114,7 +114,7 @@ class FragmentReader:
 
     @property
     def _lists_deleted_by_block(self) -> bool:
-        """True if deleted rows may be so many that they are listed for one block at a time only."""
+        """True if deleted rows are listed for one block at a time, as they may be very many."""
         return self.physical_rows > _MANY_ROWS and not self.source.with_deleted
 
     def _live_in(self, start: int, stop: int) -> Offsets | range:
@@ -174,6 +174,7 @@ class FragmentReader:
     def _read_stored(
         self, paths: Sequence[str], rows: Offsets | range
     ) -> Mapping[str, pa.ChunkedArray]:
+        """Read stored columns from the files that have them; return them by path."""
         below = by_first(map(parse_path, paths))
         fields = [self._pruned(top, wanted) for top, wanted in below.items()]
         parts = {field.name: list(self._parts(field)) for field in fields}
@@ -210,7 +211,7 @@ class FragmentReader:
     def bounds(
         self, name: str, rows: range
     ) -> tuple[pa.DataType, list[tuple[range, BlockBounds | None]]]:
-        """Return the stored type of a column, and the cached bounds of blocks of its rows."""
+        """Return the stored type of a column, and the cached bounds of each block of some rows."""
         parts = list(self._parts(self._pruned(name, [[]])))
         if len(parts) != 1:
             return pa.null(), []

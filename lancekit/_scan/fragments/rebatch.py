@@ -22,7 +22,7 @@ from lancekit._format.arrow_parts import with_leaves
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of batches in batches of ``rows`` rows; only the last may have fewer.
 
-    Rows that do not fit into one batch come in several.
+    Rows with too many dictionary values for one batch are yielded in several.
     """
     buffered: list[pa.RecordBatch] = []
     missing = rows
@@ -83,7 +83,7 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 
 def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Return rows of a table, in any order, repeated ones repeated."""
+    """Return rows of a table, in any order; a repeated index repeats its row."""
     places = arrow_of(rows)
     try:
         return ak.take(table, places)

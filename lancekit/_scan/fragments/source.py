@@ -203,7 +203,7 @@ class RowSet:
     """The rows to read in a table's fragments. Can be sent to a worker.
 
     A fragment that is in neither `rows` nor `skipped` is read and filtered as a whole, so the empty
-    set means "all rows". An omission costs time and is never wrong.
+    set means "all rows". Leaving a fragment out costs time, but never changes a result.
 
     rows: offsets of physical rows by fragment id, which may include deleted rows. They include all
         matching rows, and maybe others, unless the fragment is `exact`.

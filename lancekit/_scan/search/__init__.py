@@ -1,1 +1,1 @@
-"""Searches: rows by the words of their texts, and by how near their vectors are."""
+"""Full-text search and nearest-neighbour search."""

@@ -44,7 +44,7 @@ class NearestSearch:
     batched: whether the column ``query_index`` names the query that a row was found by.
     prefilter: whether the scan's filter is applied before the search. Else it is applied to the
         rows found.
-    lower, upper: the least distance that qualifies, and the first above it that does not.
+    lower, upper: distances qualify from `lower` on, and below `upper`.
     index: proposes rows of the fragments that it covers. ``None`` if all vectors are compared.
     among: a further condition that is only applied to rows that would be among the nearest. The
         next nearest rows replace rows that fail it.

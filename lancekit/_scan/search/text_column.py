@@ -45,7 +45,7 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
 _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
-#: returns which of ascending documents of a partition qualify
+#: returns a mask of the documents (ascending) of a partition that qualify
 _PartitionCheck = Callable[[Partition, npt.NDArray[np.uint32]], npt.NDArray[np.bool_]]
 
 #: bytes of text that are read at a time, for each thread
@@ -58,7 +58,7 @@ _AS_WRITTEN = AnalyzerSettings(
     remove_stop_words=False,
     ascii_folding=False,
 )
-#: growth factor of the visited documents, repeatedly, since some may be deleted or unqualified
+#: documents are visited in growing numbers, by this factor, until enough of them qualify
 _MARGIN = 4
 
 
@@ -79,8 +79,8 @@ class Documents:
 class TextColumn:
     """A column of text, in some fragments of a version.
 
-    texts: all texts that the column is searched for. Rows that no index covers keep only their
-        words. ``None`` keeps all words.
+    texts: all texts that the column is searched for. Of rows that no index covers, only words of
+        these texts are kept. ``None`` keeps all words.
     predicate: a filter for rows that no index covers.
     indexed_only: whether to skip these rows if there is an index.
     default: the tokenizer settings if there is no index.
@@ -100,17 +100,12 @@ class TextColumn:
     tables: tuple[ExternalTable, ...] = ()
 
     def match(
-        self,
-        text: str,
-        *,
-        all_of: bool,
-        spelling: Spelling | None = None,
-        most: int | None = None,
+        self, text: str, *, all_of: bool, spelling: Spelling | None = None, most: int | None = None
     ) -> Scored:
         """Return the rows with words of a text: with all words, or with one.
 
         spelling: the other spellings of a word that match. ``None`` for exact words only.
-        most: the number of best rows that are needed at least. Other rows may be left out.
+        most: how many of the best rows are needed. Other rows may be left out.
         """
         if spelling is None:
             words = _distinct_words(self.analyzer.tokens(text))
@@ -244,7 +239,7 @@ class TextColumn:
 
     @property
     def _later(self) -> list[Partition]:
-        """The partitions that the statistics of the table's own index lack."""
+        """The partitions that the statistics of the table's own index do not count."""
         found: list[Partition] = [partition for partition, _ in self._of_tables]
         return [*found, self._fresh] if self._uncovered else found
 
@@ -287,20 +282,20 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> OpenSegment | None:
 
 
 def _distinct_words(tokens: Sequence[Token]) -> list[str]:
-    """Return the distinct words to look for: a token counts once for each place in the text."""
+    """Return the words to look for; a word counts once for each of its positions in the text."""
     return [token.text for token in dict.fromkeys(tokens)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Located:
-    """A partition with the positions of its rows; visits no more documents than necessary."""
+    """A partition with the positions of its rows; it visits the best documents first."""
 
     partition: StoredPartition
     address_map: AddressMap
     holds: _PartitionCheck | None
 
     def best(self, found: Matches, most: int | None) -> Scored:
-        """Return the rows of matching documents; of many, at least the ``most`` best."""
+        """Return the rows of matching documents: at least the ``most`` best, perhaps not all."""
         count = _MARGIN * (most or len(found.docs))
         while count < len(found.docs):
             some = _top_indices(found.scores, count)
@@ -330,7 +325,7 @@ def _qualifying(partition: Partition, found: Matches, holds: _PartitionCheck | N
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 
-#: the scores are first reduced by a partition of one score in so many
+#: the first of this many parts of the scores gives a lower bound, which rules out most scores
 _PART = 16
 
 
@@ -382,7 +377,7 @@ def _top_indices(scores: Scores, most: int) -> npt.NDArray[np.intp]:
     [1, 2, 3, 4]
     """
     part = scores[: len(scores) // _PART]
-    enough = len(part) > most  # then it rules out most scores
+    enough = len(part) > most
     candidates = np.flatnonzero(scores >= _least(part, most)) if enough else np.arange(len(scores))
     if len(candidates) > most:
         count = scores[candidates]
@@ -436,8 +431,8 @@ def _joined(parts: Sequence[Scored], combine: np.ufunc) -> Scored:
         return filled[0] if filled else nothing()
     positions = np.sort(np.concatenate([part.positions for part in filled]))
     positions = positions[np.append(True, positions[1:] != positions[:-1])]
-    total = np.zeros(len(positions), np.float32)  # scores are never negative, but for `lessened`
-    known = np.zeros(len(positions), bool)
+    total = np.zeros(len(positions), np.float32)
+    known = np.zeros(len(positions), bool)  # a score of `lessened` can be below 0
     for part in filled:
         at = np.searchsorted(positions, part.positions)
         total[at] = np.where(known[at], combine(total[at], part.scores), part.scores)

@@ -44,7 +44,7 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedF
 
 #: the score of a row
 SCORE = pa.field("_score", pa.float32())
-#: growth factor of a search, applied repeatedly while some rows may not qualify
+#: a search is repeated for this many times as many rows until enough of them qualify
 _MORE = 2
 
 
@@ -137,6 +137,7 @@ class FullTextSearch:
             limit *= _MORE
 
     def _find(self, scan: Scan, most: int | None) -> Scored:
+        """Return the matching rows; ``most`` is how many of the best are needed."""
         early = scan.request.predicate if self.prefilter else None
         read = early if self.among is None else self.among(early)
         leaves_of: dict[str, list[MatchQuery | PhraseQuery]] = {}

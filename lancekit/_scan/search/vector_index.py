@@ -37,7 +37,8 @@ class Probes:
 
     least: partitions of each segment that are always searched.
     most: the most partitions to search while too few rows are found. ``None`` for all.
-    effort: from 0, for the least, to 1, for all at once. ``None`` chooses by the number of rows.
+    effort: the part to search first, from 0 (`least` partitions) to 1 (`most`). ``None`` chooses by
+        the number of rows.
     refine: how many times the requested number of rows are compared by their vectors, if the index
         stores codes instead of vectors.
     """
@@ -68,7 +69,7 @@ class Wanted:
     address_maps: the address maps of qualifying rows, for each segment.
     allowed: the ascending ids of the rows that qualify. ``None`` if all do.
     row_filter: a further condition that is only applied to rows that would be among the nearest.
-    lower, upper: the least distance that qualifies, and the first above it that does not.
+    lower, upper: distances qualify from `lower` on, and below `upper`.
     """
 
     count: int
@@ -158,7 +159,7 @@ class IndexedVectors:
             segment = _opened(self.snapshot, index) if covered else None
             if segment is not None and segment.metric == self.metric:
                 found.append((segment, covered, self._reuse))
-                live -= covered  # a row is proposed once
+                live -= covered  # so that no row is proposed twice
         return (*found, *self._of_tables()) if self.indices else ()
 
     def _of_tables(self) -> Iterator[tuple[VectorSegment, BitMap, MovedRows]]:
@@ -176,7 +177,7 @@ class IndexedVectors:
 
     @property
     def alone(self) -> bool:
-        """True if only the index finds rows; False if there is an index but none can be used."""
+        """True if only indexed rows are found. If an index exists but is unusable, it is False."""
         return self.only and bool(self.covered or not self.indices)
 
     @cached_property
@@ -293,7 +294,7 @@ class TopK:
     """The rows of the least distances, nearest first, with ties in the order of row ids.
 
     most: the number of rows to keep.
-    lower, upper: the least distance that qualifies, and the first that does not. NaN never does.
+    lower, upper: distances qualify from `lower` on, and below `upper`. NaN never qualifies.
     """
 
     def __init__(self, most: int, lower: float | None = None, upper: float | None = None) -> None:

@@ -64,7 +64,7 @@ def _local(value: Value, kind: pa.DataType) -> Value:
 
 
 def _keep(value: Value, kind: pa.DataType) -> Value:
-    """Cast to a type that can hold each value; fail for others."""
+    """Cast without rounding; fail for a value that the type cannot hold."""
     source = value.type
     if pt.is_integer(source) and pt.is_decimal(kind):
         wide = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
@@ -164,6 +164,7 @@ def cast(value: Value, kind: pa.DataType) -> Value:
 
 
 def _by_digits(value: Value, kind: pa.DataType, digits: Digits) -> Value:
+    """Cast by the rule for digits that the type has no room for."""
     match digits:
         case "read":
             return read_text(value, kind)
@@ -199,7 +200,7 @@ def try_cast(value: Value, kind: pa.DataType) -> Value:
 
 
 def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
-    """Cast parts of an array, halved again while a value does not fit."""
+    """Cast an array in parts: a part that fails is halved, a value that fails becomes null."""
     try:
         return [cast(values, kind)]
     except pa.ArrowInvalid:

@@ -171,7 +171,7 @@ def _of_double(kernel: Callable[..., Value], count: int = 1) -> Function:
     return Function(lambda *v: kernel(*map(_double, v)), ("number",), count, count)
 
 
-#: no double has more digits, on either side of the point; Arrow would multiply by ten so often
+#: no double has more digits on either side of the point; Arrow multiplies by ten for each digit
 _MOST_DIGITS = 400
 
 

@@ -69,7 +69,7 @@ def in_column_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
 
 
 def _from_date(value: _Value, other: pa.DataType) -> _Value:
-    """Convert a date that is compared with a timestamp to a unit that holds every date."""
+    """Convert a date to a timestamp whose unit holds every date, if ``other`` is a timestamp."""
     if not (pt.is_date(value.type) and pt.is_timestamp(other)):
         return value
     return pc.cast(value, pa.timestamp("s" if pt.is_date32(value.type) else "ms"))

@@ -1,8 +1,8 @@
 """Regular expressions over columns of text: one engine, in linear time.
 
 ``translate`` writes an expression for Arrow's engine, which has the word boundaries of ASCII. If
-Unicode's are needed in texts that are not ASCII, the texts are rewritten. Each ASCII character in
-them replaces all characters that the expression does not distinguish.
+Unicode's are needed in texts that are not ASCII, the texts are rewritten. Each ASCII character of
+a rewritten text stands for all characters that the expression does not distinguish.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from lancekit._scan.expressions.kernels.regex_reader import WORD
 #: takes texts and an expression of the engine
 Kernel: TypeAlias = Callable[[pa.Array, str], pa.Array]
 
-#: bytes of text that the engine gets at a time, at first
+#: bytes of text in the first piece that the engine gets
 _PIECE = 1 << 16
 
-#: seconds that a piece may take, so that an interrupt takes effect soon
+#: after a piece that takes less, or more, than these seconds, pieces grow or shrink: an interrupt
+#: waits for the end of a piece
 _SHORT, _LONG = 0.02, 0.2
 #: seconds until an interrupt takes effect, at most
 _INTERRUPT_SECONDS = 0.5
@@ -103,7 +104,7 @@ def _beyond_ascii(texts: pa.Array) -> pa.Array | None:
 
 
 def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
-    """Rewrite texts and expression in ASCII so that all matches and word boundaries stay."""
+    """Rewrite texts and expression in ASCII, with the same matches and word boundaries."""
     whole = "".join(texts.to_pylist())
     codes = np.frombuffer(whole.encode("utf-32-le"), "<u4")
     distinct, each = np.unique(codes, return_inverse=True)
@@ -122,7 +123,7 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
     except StopIteration:
         raise Refused(
             f"the regular expression {regex.source[:80]!r} has too many distinct characters for "
-            "Unicode word boundaries; use ASCII word boundaries: (?-u:\\\\b)"
+            "Unicode word boundaries; use ASCII word boundaries: (?-u:\\b)"
         ) from None
     sets = {
         text: "".join(rf"\x{{{ord(s):X}}}" for s, in_it in zip(stand, row, strict=True) if in_it)
@@ -151,7 +152,7 @@ def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
 
 
 def _marked(texts: pa.Array, text: str) -> pa.Array:
-    """Count matches by replacing each with itself and a mark, which respects its context."""
+    """Count matches by adding a mark to each: the texts stay whole, and so do boundaries."""
     wide = pc.cast(texts, pa.large_string())
     marked = pc.replace_substring_regex(wide, pattern=text, replacement="\\0\x01")
     return pc.subtract(pc.binary_length(marked), pc.binary_length(wide))
@@ -232,8 +233,8 @@ def replaced(texts: pa.Array, pattern: str, new: str, flags: str = "") -> pa.Arr
     regex = translate(pattern, flags.replace("g", "", 1))
     if regex.words and _beyond_ascii(texts) is not None:
         raise Refused(
-            "regexp_replace supports word boundaries (\\\\b) only in ASCII text; use ASCII word "
-            "boundaries: (?-u:\\\\b)"
+            "regexp_replace supports word boundaries (\\b) only in ASCII text; use ASCII word "
+            "boundaries: (?-u:\\b)"
         )
     every = "g" in flags
     template = _template(new, regex, 0 if every else 2)

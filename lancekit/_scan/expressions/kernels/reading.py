@@ -107,7 +107,8 @@ def _date(value: Value, kind: pa.DataType) -> Value:
 def _time(value: Value, kind: pa.DataType) -> Value:
     text = pc.cast(_without(value, kind), pa.string())
     moment = pc.binary_join_element_wise("1970-01-01", text, " ")
-    moment = pc.if_else(pc.match_substring(text, ":"), moment, text)  # hours alone are not a time
+    # hours alone are not a time: they stay without a date, and the cast refuses them
+    moment = pc.if_else(pc.match_substring(text, ":"), moment, text)
     return pc.cast(pc.cast(moment, pa.timestamp(unit_of(kind))), kind)
 
 
@@ -117,7 +118,7 @@ def _time(value: Value, kind: pa.DataType) -> Value:
 _DIGITS, _FRACTION = 38, 19
 #: Python's decimals also accept underscores, digits of all scripts and NaN
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-#: digits of the widest decimals, before and after the point
+#: a context with room for the digits of the widest decimals, before and after the point
 ROOM = Context(prec=160, rounding=ROUND_HALF_UP)
 
 

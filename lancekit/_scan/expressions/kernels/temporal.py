@@ -28,7 +28,7 @@ def _fraction(value: Value) -> Value:
     return pc.add(pc.add(scaled[0], scaled[1]), scaled[2])
 
 
-def _within_second(per_second: int) -> Callable[[Value], Value]:
+def _within_minute(per_second: int) -> Callable[[Value], Value]:
     """Return a kernel for the time since the start of the minute, in parts of a second."""
 
     def call(value: Value) -> Value:
@@ -55,9 +55,9 @@ _PARTS: Mapping[str, Callable[[Value], Value]] = {
     "hour": pc.hour,
     "minute": pc.minute,
     "second": pc.second,
-    "millisecond": _within_second(10**3),
-    "microsecond": _within_second(10**6),
-    "nanosecond": _within_second(10**9),
+    "millisecond": _within_minute(10**3),
+    "microsecond": _within_minute(10**6),
+    "nanosecond": _within_minute(10**9),
     "dow": partial(pc.day_of_week, week_start=7),
     "isodow": partial(pc.day_of_week, count_from_zero=False),
     "doy": pc.day_of_year,
@@ -65,7 +65,7 @@ _PARTS: Mapping[str, Callable[[Value], Value]] = {
 
 
 def _read(text: Value) -> Value:
-    """Parse timestamps as text; years out of the range of nanoseconds get microseconds."""
+    """Parse text as timestamps, in microseconds if a year is out of the range of nanoseconds."""
     try:
         return cast(text, pa.timestamp("ns"))
     except pa.ArrowInvalid:
@@ -106,9 +106,9 @@ def _floor(value: Value, unit: str) -> Value:
 
 
 def _floor_in_zone(value: Value, unit: str, zone: str) -> Value:
-    """Return the start of the hour or day in a zone, as an instant.
+    """Return the start of a unit (second, hour, month, ...) in a zone, as an instant.
 
-    Arrow converts back from local time, which is ambiguous where an hour occurs twice.
+    Arrow's own kernel converts back from local time, which is ambiguous where an hour occurs twice.
     """
     if unit in _UNITS[:-1]:
         instant = pc.cast(value, pa.timestamp(unit_and_zone(value.type)[0]))

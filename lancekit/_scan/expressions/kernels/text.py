@@ -29,10 +29,10 @@ from lancekit._scan.expressions.kernels.patterns import count, in_pieces, matche
 
 # ---- substring search in all texts at once, as bytes
 
-#: these first bytes are compared everywhere, the rest only where they match
+#: the number of first bytes that are compared everywhere; further bytes only where these match
 _EVERYWHERE = 4
 
-#: with more matches of the first bytes than one in so many bytes, text by text is faster
+#: if the first bytes match more often than once in this many bytes, text by text is faster
 _RARE = 32
 
 
