@@ -94,7 +94,7 @@ def superseded(fragment: Fragment, ids: frozenset[int]) -> Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _Patching:
-    """A maker of columns that replaces the values of some rows, and keeps the others."""
+    """A maker that reads the old columns, and replaces the values of some rows."""
 
     offsets: Indices
     values: pa.Table
@@ -144,7 +144,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Columns of another maker, with a check that columns that are not nullable have no nulls."""
+    """A maker that wraps another one, and refuses nulls in columns that are not nullable."""
 
     maker: Maker
     schema: pa.Schema
@@ -178,13 +178,13 @@ class Filled:
 
 
 class Arriving:
-    """A maker of columns that takes its values from batches.  Cannot be sent to a worker.
+    """A maker whose values arrive in batches, with their row addresses.
 
-    Rows without a value get nulls.
+    Rows without a value get nulls.  Cannot be sent to a worker.
 
     batches: the values, with the row addresses in a last column, ascending over all batches.
     schema: the columns of the values.
-    key: the dataset's column that rows were matched by, to name the key of a row matched twice.
+    key: the dataset's column that rows were matched by; errors name its value.
     """
 
     calls = None

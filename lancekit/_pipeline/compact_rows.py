@@ -39,8 +39,8 @@ from lancekit.progress import step
 #: for each physical column of a field, the pages of all files, in order
 _Pages = list[list[StoredPage]]
 
-#: Least encoded bytes of a page that is copied: an eighth of a full page.  With pages ten times
-#: smaller, a scan is as fast, but reading 1,000 scattered rows takes twice as long.
+#: The least average bytes of a column's encoded pages to copy them: an eighth of a full page.  With
+#: pages ten times smaller, a scan is as fast, but 1,000 scattered rows take twice as long.
 LARGE_PAGE = 1 << 20
 #: Files that are open at the same time, at most.
 _MOST_FILES = 512
@@ -66,8 +66,8 @@ def columns_to_copy(
 def _can_be_copied(sources: Sequence[FragmentSource], write: WriteTask, least: int) -> bool:
     """Return True if each fragment has one file and no deletions, and all files match.
 
-    On an object store, requests cost more than decoding.  Text that is written for a goal is
-    encoded again, and so are pages that need checksums or another size.
+    On an object store, requests cost more than decoding.  Pages must be encoded again for another
+    goal of ``optimize_for``, for checksums, and for another page size.
     """
     kinds = set()
     size = 0
@@ -138,7 +138,8 @@ class CompactTask:
     """Adjacent fragments, and how to write their rows.  Can be sent to a worker.
 
     New fragments are of about equal size, and have at least `target_rows` each if the rows
-    suffice.  Pages of at least `copied` bytes are copied where possible; ``None`` copies none.
+    suffice.  Columns whose pages have on average `copied` bytes or more are copied where possible;
+    ``None`` copies none.
     """
 
     sources: tuple[FragmentSource, ...]
@@ -221,7 +222,7 @@ def _with_sequences(
 def cut(
     parts: Iterable[tuple[Numbers, ...]], sizes: Iterable[int]
 ) -> Iterator[tuple[tuple[Numbers, ...], ...]]:
-    """Cut consecutive arrays at new boundaries; yield for each size the pieces of each array."""
+    """Cut parts of parallel arrays into pieces; yield the pieces of each array for each size."""
     rest = iter(parts)
     current = next(rest)
     for size in sizes:

@@ -60,9 +60,9 @@ def find_rows(source: FragmentSource, predicate: Predicate) -> DeletedRows:
 def find_rows_by_index(
     snapshot: Snapshot, source: FragmentSource, predicate: Predicate
 ) -> DeletedRows:
-    """Return what `find_rows` returns, but query indices first if the version has the fragment.
+    """Return the same as `find_rows`, but query indices if the version has the fragment.
 
-    The handle may have moved to a version that no longer has this fragment in its indices.
+    A handle can have moved to a version that no longer has this fragment.
     """
     is_current = snapshot.fragment(source.fragment.id) == source.fragment
     read = (

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 #: this process, or Spark
 EngineName = Literal["local", "spark"]
 
-#: tasks of at most this many rows in all start in the calling thread; the seconds that they may
-#: take there, as a base and for each finished task
+#: tasks of at most this many rows in all start in the calling thread, and leave it when they take
+#: longer than the sum of these seconds: a base, and an allowance for each finished task
 _FEW_ROWS, _PATIENCE, _QUICK = 50_000, 0.01, 0.002
 
 Task = TypeVar("Task")
@@ -57,8 +57,8 @@ class LocalRunner:
     """A pool of threads in this process: decoding and Arrow kernels release the interpreter lock.
 
     With a limit of one thread, tasks run one after the other in the calling thread.  So do tasks on
-    few ``rows`` in all, until they turn out to be slow, as on an object store.  To hand a task to a
-    thread takes longer than to scan 1,000 rows.
+    few ``rows`` in all, until they turn out to be slow, as on an object store: handing a task to a
+    thread takes longer than scanning 1,000 rows.
     """
 
     name: EngineName = "local"
@@ -101,7 +101,7 @@ class LocalRunner:
             with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
                 return self._results(pool, work, tasks, tracker, running)
         finally:
-            # an interrupt can hide a thread from the pool, and the thread can be in a task
+            # after an interrupt, the pool may not wait for a thread that still runs a task
             while any(thread.name.startswith(name) for thread in threading.enumerate()):
                 time.sleep(0.001)
 
@@ -181,12 +181,12 @@ class Engine(Protocol):
         """Return the tables that a function makes from tasks, as a Spark DataFrame."""
 
     def query(self, sql: str, name: str, table: object) -> Any:
-        """Return the result of a Spark SQL query over a DataFrame, which has a name in the text."""
+        """Return the result of a Spark SQL query over a DataFrame, named ``name`` in the text."""
 
     def statement(
         self, sql: str, tables: Mapping[str, object], parameters: Mapping[str, str]
     ) -> tuple[Any, Callable[[object], Any]]:
-        """Return the result of Spark SQL with tables in braces, and a function to collect it."""
+        """Return the result of Spark SQL, and a function to collect it; braces mark tables."""
 
     def name(self, table: object, name: str) -> None:
         """Register a DataFrame as a temporary view of its session."""
@@ -211,9 +211,9 @@ class Choice:
 def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
     """Choose the engine for work on about ``rows`` rows.
 
-    If ``options.engine`` is "auto", Spark gets Spark DataFrames, and work from
-    ``options.spark_threshold_rows`` on if a session is active.  So no call waits for a session to
-    start, and only Spark work needs Java.
+    Spark always gets Spark DataFrames.  If ``options.engine`` is "auto", it also gets work on
+    ``options.spark_threshold_rows`` rows or more while a session is active.  So no call waits for a
+    session to start, and only Spark work needs Java.
     """
     wanted, threshold = options.engine, options.spark_threshold_rows
     if on_spark:

@@ -21,7 +21,7 @@ Indices = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Owners = npt.NDArray[np.int32]
 
-#: Ascending positions of the values that are known, and the number of the known value of each.
+#: The ascending positions of values that are known, and the number of each of these values.
 Found = tuple[Indices, Indices]
 
 #: The number of a null, which equals no value.
@@ -40,7 +40,9 @@ _SPREAD, _NEXT = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95
 
 
 class Lookup:
-    """A lookup among known values, which are distinct and without nulls, by Arrow's equality.
+    """A lookup of values among known values, which are distinct and not null.
+
+    Values are equal if Arrow compares them as equal.
 
     For values with duplicates or nulls, see `numbered`.
 
@@ -71,7 +73,7 @@ class Lookup:
         return self._count
 
     def find(self, values: pa.Array | pa.ChunkedArray) -> Found:
-        """Return the positions of the known values among some values, and their numbers."""
+        """Return the positions of the values that are known, and the number of each."""
         if self._slots is None:
             found = pc.index_in(values, value_set=self._known, skip_nulls=True)
             whole = ak.combine_chunks(found) if isinstance(found, pa.ChunkedArray) else found
@@ -92,11 +94,10 @@ class Lookup:
 
 
 def numbered(values: pa.Array) -> tuple[Lookup, Indices]:
-    """Return a lookup among the distinct values, and each value's number in it.
+    """Return a lookup among the distinct values of an array, and the number of each value.
 
     Numbers count from 0 in order of first occurrence; a null has the number `NOWHERE`.  Integers
-    are not deduplicated first: to find the distinct ones of millions takes longer than to look up
-    as many.
+    are not deduplicated first, because that takes longer than to look up as many.
 
     Examples
     --------
@@ -157,8 +158,8 @@ class _Table:
 class _Slots:
     """A chain of hash tables: words whose slot another word owns are in the next table.
 
-    Of equal words, the tables have the first.  `repeated` has the positions of the others, and for
-    each the position of the first.
+    Of equal words, the tables hold the first.  `repeated` holds the positions of the others, and
+    the position of the first for each.
 
     words: all words.
     places: the positions of the words to insert, ascending.
@@ -268,7 +269,7 @@ def _candidates(words: Words, table: _Table) -> tuple[Indices, Owners]:
         slots, by = products[: len(block)], taken_by[: len(block)]
         np.multiply(block, table.spread, out=slots)
         np.right_shift(slots, table.shift, out=slots)
-        # all slots are in range, and only an unchecked mode writes to `out` without a copy
+        # all slots are in range; with mode="raise", NumPy would buffer `out`
         np.take(table.owners, slots.view(np.int64), out=by, mode="clip")
         taken = np.flatnonzero(by >= 0)
         places.append(taken + start)

@@ -41,11 +41,11 @@ _LEFT_OUT = (
 def frame_columns(
     frame: pd.DataFrame, known: Collection[str], *, only: bool
 ) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the columns of a frame, each with its name and as a series.
+    """Yield the names and the series of a frame's columns, index levels included.
 
     frame: a pandas DataFrame.
     known: the columns that the rows must have, or the columns of the table that they go to.
-    only: whether to drop index levels that are not among these.
+    only: whether to drop index levels that are not in `known`.
 
     Raises ValueError: columns have the same name.
     """

@@ -82,6 +82,7 @@ def identity_of(function: Callable[..., object]) -> Identity:
 
 
 def _parts(function: object) -> Iterator[tuple[str, object]]:
+    """Yield the parts of any callable, by the names that messages use."""
     if isinstance(function, functools.partial):
         yield from _parts(function.func)
         yield "the arguments of the partial", (function.args, function.keywords)
@@ -112,7 +113,7 @@ def _state(value: object) -> dict[str, object] | None:
 
 
 class _Visit:
-    """The digest of one part, with the code that was visited and the values without a digest."""
+    """The digest of one part; it collects the values that have no digest in `opaque`."""
 
     def __init__(self, name: str, value: object) -> None:
         self.opaque: list[str] = []
@@ -136,9 +137,9 @@ class _Visit:
             _Pickler(_Sink(digest), self).dump(value)
         except Exception:
             kind = "" if isinstance(value, _Unknown) else f" ({type(value).__name__})"
-            versions = f"{self._name}{kind}"
-            if versions not in self.opaque:
-                self.opaque.append(versions)
+            described = f"{self._name}{kind}"
+            if described not in self.opaque:
+                self.opaque.append(described)
             return type(value).__qualname__.encode()
         return digest.digest()
 
@@ -164,7 +165,7 @@ class _Pickler(pickle.Pickler):
 
     def __init__(self, sink: _Sink, visit: _Visit) -> None:
         super().__init__(sink, protocol=5)
-        self.fast = True  # the memo would make equal texts differ if they are one object
+        self.fast = True  # a memo would write the same text differently if it is another object
         self._visit = visit
 
     def persistent_id(self, value: object) -> bytes | None:
@@ -293,7 +294,7 @@ def _class(kind: type) -> Iterator[object]:
     yield from ("class", kind.__qualname__, kind.__bases__, type(kind))
     for name, value in sorted(vars(kind).items()):
         if name not in _ADDED:
-            # the descriptor of a slot has nothing but its name
+            # a slot's descriptor is identified by its name alone
             yield name
             yield None if type(value).__name__ == "member_descriptor" else value
 
@@ -324,7 +325,7 @@ _IDENTITIES: tuple[tuple[Any, Callable[[Any], Iterator[object]]], ...] = (
     (property, lambda one: iter(("property", one.fget, one.fset, one.fdel))),
     (_CachedProperty, lambda one: iter(("cached property", one.func))),
     (staticmethod | classmethod, lambda one: iter((type(one).__name__, one.__func__))),
-    # cached results do not count
+    # the results in the cache are no part of the identity
     (functools._lru_cache_wrapper, lambda cached: iter(("cached", cached.__wrapped__))),
     (MappingProxyType, lambda mapping: iter(("mapping", dict(mapping)))),
 )
@@ -383,7 +384,10 @@ def _source_digest(module: ModuleType) -> bytes:
 
 
 def _release(module: str) -> str:
-    """Return the release of a module's package, or the content of a user's compiled module."""
+    """Return the release of a module's package; of a user's compiled module, a digest of its file.
+
+    A user's Python module has no release: its functions are compared by their code.
+    """
     loaded = sys.modules.get(module)
     if loaded is not None and _is_own_module(module, loaded):
         return "" if (_file(loaded) or ".py").endswith(".py") else _source_digest(loaded).hex()

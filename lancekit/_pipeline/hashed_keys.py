@@ -46,7 +46,7 @@ FLOAT_BITS = {
 def add_stretches(
     data: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, block: Hashes
 ) -> int:
-    """Run `_add_bytes` row by row, as a compiled kernel; return -1 if a range is invalid."""
+    """Run `_add_words` row by row, as a compiled kernel; return -1 if a range is invalid."""
     for row in range(block.size):
         at, left = starts[np.uint64(row)], sizes[np.uint64(row)]
         if at < 0 or left < 0 or at > data.size - left:
@@ -118,6 +118,7 @@ def _mix(block: Hashes, words: Hashes) -> None:
 
 
 def _add(block: Hashes, values: pa.Array) -> None:
+    """Mix the values of a column into hashes."""
     kind = values.type
     if pa.types.is_null(kind):
         return

@@ -251,7 +251,7 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Expected], An
 
 
 def is_listed(data: object) -> bool:
-    """Return True if the rows are of a listed type, and not just compatible with one."""
+    """Return True if the rows have a type of `_sources`, and are not only compatible with one."""
     return any(isinstance(data, types) for types, _ in _sources())
 
 
@@ -345,7 +345,7 @@ def checked_schema(schema: object) -> pa.Schema | None:
 
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Replace extension types by their storage types, on which the other rooms work."""
+    """Replace extension types by their storage types, which all other modules expect."""
     given = reader.schema  # a new object on each access
     schema = stored_schema(given)
     if schema is given:
@@ -355,6 +355,7 @@ def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def _reader(data: object, expected: _Expected) -> pa.RecordBatchReader:
+    """Return a reader of rows of any accepted type."""
     for types, convert in _sources():
         if isinstance(data, types):
             return cast(pa.RecordBatchReader, convert(data, expected))

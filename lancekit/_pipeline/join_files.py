@@ -28,7 +28,7 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import FileLocation
 from lancekit.options import options
 
-#: a file is small if it is below this fraction of the target size
+#: a file is small if this many times its size is less than the target size
 _SMALL = 8
 #: up to this many bytes are joined in this process; larger tables should not pass through it
 _LOCAL_BYTES = 4 << 20
@@ -53,7 +53,8 @@ def join_small_files(task: WriteTask, fragments: Iterable[Fragment]) -> list[Fra
     """Join adjacent small fragments; return all new fragments.
 
     The order of fragments stays.  In a joined fragment, rows that keep their row ids come first, as
-    in each of its parts.  The files of the parts are removed; if this raises, all files are.
+    in each of its parts.  The files of joined fragments are removed.  If this raises, the files of
+    all fragments are removed.
 
     task: how the fragments were written.
     fragments: new fragments that no version refers to.
@@ -128,7 +129,7 @@ def _runner(size: int, store: Store) -> Runner:
 
 
 def _moved_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
-    """Return the row ids of the first rows, which were moved; other rows get new ids."""
+    """Return the row ids of a fragment's first rows, which keep them; other rows get new ids."""
     if fragment.row_ids is None:
         return np.empty(0, np.uint64)
     where = f"new file {fragment.files[0].path}"

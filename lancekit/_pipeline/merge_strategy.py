@@ -30,9 +30,8 @@ from lancekit.options import options
 #: to the tasks that hold the source.  ``shuffle``: both sides are sorted and joined.
 Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 
-#: most bytes that are sent along with a function; Spark Connect fails beyond.  Beyond it, keys are
-#: not collected in this process either: Spark joins them, and its tasks return the matched rows in
-#: two bytes each
+#: the most bytes of keys that this process collects, and that Spark Connect can send with a
+#: function.  More keys are joined by Spark, whose tasks return the matched rows in two bytes each
 CLOSURE_BYTES = 64 << 20
 #: the limit for keys wider than `_NARROW` bytes, which are held twice in this process, while
 #: integers are sorted; a merge should take at most 40 bytes of this process for each row
@@ -40,10 +39,11 @@ WIDE_BYTES, _NARROW = 16 << 20, 9
 #: most bytes of keys sent along with a function: sending copies them three times in this process,
 #: and each task unpacks them, while each process reads a file only once
 SENT_BYTES = 8 << 20
-#: the number of addresses and keys that fit into the memory of every task
+#: the most target rows whose keys and addresses fit into the memory of every task, and the bytes of
+#: an address
 _BROADCAST_ROWS, _ADDRESS_BYTES = 1_000_000, 8
-#: an index lookup of one key costs about as much as a scan of so many bytes of keys, and the start
-#: of index lookups as much as a scan of so many
+#: the bytes of keys whose scan costs about as much as the lookup of one key in an index, and as the
+#: start of lookups
 _LOOK_UP_BYTES, _INDEX_BYTES = 30_000, 8 << 20
 
 

@@ -61,7 +61,7 @@ class KeyTable:
 
     @property
     def codes(self) -> Indices:
-        """A number for each source row that identifies its key; -1 if a part of the key is null."""
+        """The number of each source row's key, equal for equal keys; -1 if a part is null."""
         return self._levels[1]
 
     def find(
@@ -69,7 +69,7 @@ class KeyTable:
     ) -> Found:
         """Return the ascending positions of values that continue a known key, and their codes.
 
-        ``before`` has for each value the code of the previous key parts; no code may be missing.
+        ``before`` has the code of the previous key parts for each value; none may be -1.
         """
         return self._levels[0][place].find(_comparable(values), before)
 
@@ -170,8 +170,8 @@ def first_matches(matches: Sequence[Matches]) -> list[Matches]:
 def probe(read: Read, keys: KeyTable, map_tasks: MapTasks) -> list[Matches]:
     """Find the live rows of the target whose key is in the source, by fragment.
 
-    Small fragments are read together, because to start with a fragment takes longer than to scan
-    1,000 rows.
+    Small fragments are read together, because opening a fragment takes longer than scanning 1,000
+    rows.
 
     read: the rows of the target that may have one of the keys.
     keys: the keys to find.
@@ -201,13 +201,14 @@ def _found(keys: KeyTable, read: Read) -> Iterator[Matches]:
 def _matches(
     reader: FragmentReader, keys: KeyTable, among: Offsets | None = None
 ) -> Iterator[Matches]:
+    """Yield the matches of each of a reader's fragments, perhaps only ``among`` some rows."""
     first, *others = keys.names
     everything = range(reader.physical_rows) if among is None else among
     rows, codes = keys.find(0, reader.read([first], everything).column(0))
     if among is not None:
         rows = among[rows]
     elif reader.deleted:
-        # deleted rows are read, too: to skip a few costs more than to look them up
+        # deleted rows are looked up, too: skipping a few would cost more
         live = np.ones(reader.physical_rows, bool)
         live[to_offsets(reader.deleted)] = False
         rows, codes = rows[live[rows]], codes[live[rows]]
@@ -233,7 +234,7 @@ def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tupl
 
 
 def _one_nan(value: object) -> object:
-    """Return one object for every NaN, because NaNs are one key, but only equal themselves."""
+    """Return one object for every NaN, so that all NaNs are one key."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -21,7 +21,7 @@ from lancekit._pipeline.engine import MapTasks
 from lancekit._pipeline.find_values import Found, Indices
 from lancekit._pipeline.hashed_keys import Hashes, comparable, hash_rows, known_rows
 from lancekit._pipeline.probe import KeyTable, Matches, probe
-from lancekit._scan.fragments.reader import FragmentReader
+from lancekit._scan.fragments.reader import FragmentReader, as_offsets
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read
 from lancekit.progress import step
@@ -104,7 +104,7 @@ def sorted_keys(table: KeyTable) -> SortedKeys | None:
         numbers = numbers[rows]
     order: npt.NDArray[np.integer] = np.argsort(numbers).astype(small, copy=False)
     values = np.empty_like(numbers)
-    for start in range(0, len(order), _BLOCK):  # in one call, NumPy would widen the whole order
+    for start in range(0, len(order), _BLOCK):  # block by block, since NumPy widens the indices
         part = slice(start, start + _BLOCK)
         values[part] = numbers[order[part]]
     return SortedKeys(table.names, values, order if rows is None else rows[order])
@@ -282,12 +282,13 @@ def _groups(ranges: Iterable[Range]) -> Iterator[list[Range]]:
 
 
 def _probe(group: Sequence[Range], keys: Keys) -> Iterator[Matches]:
+    """Find the matches in ranges whose keys are looked up together."""
     readers = [FragmentReader(source) for source, _, _ in group]
     rows = [
         reader.live_between(start, stop)
         for reader, (_, start, stop) in zip(readers, group, strict=True)
     ]
-    offsets = np.concatenate([_offsets(part) for part in rows])
+    offsets = np.concatenate([as_offsets(part) for part in rows])
     owners = np.repeat(np.arange(len(group)), [len(part) for part in rows])
     if isinstance(keys, HashedKeys):
         places, codes = keys.find_rows([_together(readers, name, rows) for name in keys.names])
@@ -321,7 +322,3 @@ def _together(
 
 def _by_owner(values: Indices, owners: Indices, count: int) -> list[Indices]:
     return np.split(values, np.searchsorted(owners, np.arange(1, count)))
-
-
-def _offsets(rows: Indices | range) -> Indices:
-    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Rows of the Arrow schema `schema` on one engine, to be closed after use.
 
-    Rows that can be read only once, or may differ when read again, are buffered.  The buffer lasts
-    from the first access to their keys until the source is closed.
+    Rows that can be read only once, or may differ when read again, are buffered from the first
+    access to their keys until the source is closed.
     """
 
     @property
@@ -262,12 +262,11 @@ class _BufferedRows:
     """Rows that can be read any number of times, until they are closed.
 
     table: the rows, in memory or in a file.
-    spilled: True if the rows are in a file.
+    folder: the folder of the file, which is removed with the rows; ``None`` for rows in memory.
     """
 
     def __init__(self, table: pa.Table, folder: Path | None = None) -> None:
         self.table = table
-        self.spilled = folder is not None
         # Also removed if it is never closed: a preview may be discarded.
         self._remove = weakref.finalize(self, shutil.rmtree, folder, True) if folder else None
 

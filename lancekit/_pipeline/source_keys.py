@@ -35,7 +35,7 @@ Indices = npt.NDArray[np.int64]
 #: which of several rows with one key to keep
 Kept = Literal["first", "last"]
 
-#: from this many rows on, rows whose keys may repeat are found by hashes first
+#: from this many rows on, hashes first select the rows whose keys may repeat
 _MANY = 100_000
 
 
@@ -67,7 +67,7 @@ class SourceKeys:
 
     given: the key columns of all rows.
     table: the keys, each once.
-    kept: the source row of each row of ``table``; ``None`` if the row numbers are the same.
+    kept: the number of the source row of each row of ``table``; ``None`` if the numbers are equal.
     """
 
     given: tuple[pa.Array, ...]
@@ -93,8 +93,8 @@ class SourceKeys:
         on, columns: the names of the key columns, and their values.
         dedupe: which of several rows with one key to keep: ``"first"``, ``"last"``, or ``None`` if
             keys must not repeat.
-        order: values: the row with the largest one is kept, whatever ``dedupe`` is.  Null and NaN
-            are the smallest; of equal values the first row is kept.
+        order: a value for each row: of rows with one key, the row with the largest value is kept,
+            whatever ``dedupe`` is.  Null and NaN are the smallest; of equal ones the first counts.
 
         Raises DuplicateKeysError: a key without a null occurs more than once, and no argument
             selects a row.
@@ -157,7 +157,7 @@ def _rows_of(columns: Sequence[pa.Array], rows: Indices) -> tuple[pa.Array, ...]
 
 
 def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
-    """Return the rows whose key may repeat; ``None`` if there are few rows anyway.
+    """Return the rows whose key may repeat; ``None`` (for all rows) if there are few rows.
 
     A hash table of many keys would take several times the memory of the keys.
     """
@@ -168,7 +168,7 @@ def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
     if any(ak.null_count(column) for column in comparables):
         rows = known_rows(comparables)
     hashes = _hashes(comparables, rows)
-    hashes.sort()  # in place; computed again below if some repeat, which is rare
+    hashes.sort()  # loses their order, so they are computed again in the rare case of repeats
     twice = hashes[1:][hashes[1:] == hashes[:-1]]
     if not len(twice):
         return np.empty(0, np.int64)

@@ -71,6 +71,7 @@ def update_rows(task: UpdateTask) -> Updated:
 def _batches(
     task: UpdateTask, marked: list[DeletedRows], row_ids: list[tuple[Numbers, ...]]
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the new rows; append the replaced rows to ``marked``, and their ids to ``row_ids``."""
     schema = task.write.schema.to_arrow()
     for source in task.read.sources:
         reader = FragmentReader(source)

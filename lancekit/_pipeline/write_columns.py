@@ -63,8 +63,8 @@ class Maker(Protocol):
 class ColumnsTask:
     """A fragment, and the columns to add to it.  Can be sent to a worker if its maker can.
 
-    The schema of `write` has the new fields, with their ids; a new field of a struct comes inside
-    the struct.
+    The schema of `write` has the new fields with their ids, and new fields of a struct within the
+    struct.
     """
 
     source: FragmentSource
@@ -122,7 +122,7 @@ def _succeeded(result: Fragment | LancekitError) -> Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A function that writes columns, and records what this process wrote, in case of an error.
+    """A function that writes columns, and records the fragments, to remove their files on errors.
 
     On Spark, an error of lancekit is returned, because workers can only return results.  In this
     process, it is raised and stops the other tasks.
@@ -379,10 +379,7 @@ class Joined:
         key = backwards.column(right_on)
         keys = KeyTable((left_on,), (joined(key.chunks, key.type),))
         return cls(
-            key=left_on,
-            keys=keys,
-            values=backwards.drop_columns([right_on]),
-            old=tuple(old),
+            key=left_on, keys=keys, values=backwards.drop_columns([right_on]), old=tuple(old)
         )
 
     @property

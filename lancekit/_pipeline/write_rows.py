@@ -31,7 +31,7 @@ from lancekit.progress import FragmentWriteProgress
 class NewFiles:
     """The base paths and the format of new fragments.
 
-    bases: their names or paths.  The dataset's own path means its own folder.
+    bases: the names or paths of base paths.  The dataset's own path means its own folder.
     every: True to write to all base paths instead, with `primary` also to the dataset's folder.
     storage_version: the format, or ``None`` for the dataset's.
     """
@@ -220,6 +220,7 @@ def opened(
 def _write_file(
     rest: _NonEmpty, task: WriteTask, most: int, place: WriteTarget, name: str
 ) -> Fragment:
+    """Write rows to one file, up to ``most`` rows and the limit of bytes."""
     with opened(task, place, name) as (sink, writer):
         left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:

@@ -189,6 +189,7 @@ class CastPlan:
         return self._cast(values, field, first_row)
 
     def _cast(self, values: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
+        """Cast a column; a `SchemaMismatchError` names the row and value that do not fit."""
         try:
             if is_json(field) and _is_text(values.type):
                 result = to_jsonb(values)
@@ -364,10 +365,7 @@ _STORED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
     (pt.is_binary_view, lambda _: pa.binary()),
     (pt.is_decimal32, lambda t: pa.decimal128(t.precision, t.scale)),
     (pt.is_decimal64, lambda t: pa.decimal128(t.precision, t.scale)),
-    (
-        pt.is_dictionary,
-        lambda t: pa.dictionary(t.index_type, _stored(t.value_type)),
-    ),
+    (pt.is_dictionary, lambda t: pa.dictionary(t.index_type, _stored(t.value_type))),
     (pt.is_list, _stored_list(pa.list_)),
     (pt.is_list_view, _stored_list(pa.list_)),
     (pt.is_large_list, _stored_list(pa.large_list)),
@@ -379,10 +377,7 @@ _STORED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
         ),
     ),
     (pt.is_struct, lambda t: pa.struct([_stored_field(f) for f in t])),
-    (
-        pt.is_map,
-        lambda t: pa.map_(_stored_field(t.key_field), _stored_field(t.item_field)),
-    ),
+    (pt.is_map, lambda t: pa.map_(_stored_field(t.key_field), _stored_field(t.item_field))),
 )
 
 

@@ -295,9 +295,7 @@ def _lists(values: Sequence[Collection[object] | None], guide: Guide) -> pa.Arra
     return make.from_arrays(starts, elements, mask=_missing(values))
 
 
-def _are_uniform_arrays(
-    lists: Sequence[Any],
-) -> TypeGuard[Sequence[NDArray[np.generic]]]:
+def _are_uniform_arrays(lists: Sequence[Any]) -> TypeGuard[Sequence[NDArray[np.generic]]]:
     """Return True if all are NumPy arrays of one numeric type, which Arrow converts whole."""
     return (
         all(isinstance(value, np.ndarray) and value.ndim == 1 for value in lists)
@@ -396,10 +394,7 @@ _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
     ((UUID,), "uuid"),
     ((pa.Scalar,), "scalar"),
     ((Mapping, pa.MapScalar), "struct"),
-    (
-        (list, tuple, set, frozenset, deque, range, np.ndarray, array.array, pa.Array),
-        "list",
-    ),
+    ((list, tuple, set, frozenset, deque, range, np.ndarray, array.array, pa.Array), "list"),
 )
 #: pandas classes by name, because pandas is optional; NaT is a datetime to Python
 _BY_NAME = {"NaTType": "missing", "NAType": "missing", "Series": "list", "Index": "list"}

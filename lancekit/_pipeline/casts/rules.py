@@ -1,7 +1,7 @@
 """The table of lossless casts, which drives the code and is rendered in the docs.
 
-A rule either accepts every value, or checks each and reports the first that would change.  Nested
-types are split (`nested`), and their children cast by the same table.
+A rule either accepts every value, or checks each and reports the first that would change.  The
+children of nested types (`nested`) are cast by the same table.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 # ---- blobs
 
-#: the type in which blobs are written, without the optional range of a file
+#: the struct type in which blobs are written, without the optional range of an external file
 BLOB_STRUCT = pa.struct(list(BLOB_INPUT)[:2])
 _BLOB_RANGE = list(BLOB_INPUT)[2:]
 

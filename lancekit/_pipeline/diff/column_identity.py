@@ -32,8 +32,7 @@ _COLUMNS = f"{APPLIED}.columns"
 _THEIRS = f"{APPLIED}.theirs.columns"
 
 #: the field ids of a version, each with the column's id in the ancestor: ``None`` for a new column,
-#: `_BY_NAME` for a column of an overwrite.  Columns that the versions between do not identify are
-#: missing
+#: `_BY_NAME` for a column of an overwrite.  An id is missing if the versions between do not tell
 Ids = Mapping[int, int | None]
 _BY_NAME = -1
 #: a column, and its predecessor in the other version, if any
@@ -123,7 +122,7 @@ class SharedColumns:
 def kept_columns(
     ancestor: Snapshot | None, old: Snapshot, new: Snapshot
 ) -> tuple[KeptColumns | SharedColumns, KeptColumns | SharedColumns]:
-    """Return for each of two versions the columns that it still has of their ancestor."""
+    """Return the columns of a common ancestor that each of two versions still has."""
     if ancestor is None:
         shared = SharedColumns(old, new)
         return shared, shared
@@ -205,16 +204,16 @@ def _kept_by(at: Snapshot, last: Snapshot, kept: dict[int, Ids], ancestor: Snaps
             if was is None or was in known:
                 there[id_] = None if was is None else known[was]
         return there
-    # a column that persisted kept lower ids from being assigned again
+    # as long as a column exists, no new column can get a lower id
     alike = (id_ for id_ in there if description(before[id_]) == description(after[id_]))
     shared = max(_highest_shared_id(last, at), max(alike, default=-1))
     return {id_: origin for id_, origin in there.items() if id_ <= shared}
 
 
 def _restored(found: Ids, ancestor: Snapshot, after: Iterable[int]) -> Ids:
-    """Return the columns of a restored version that is older than the ancestor.
+    """Return the columns after the restore of a version that is older than the ancestor.
 
-    ``found`` has the columns that the ancestor still has of the restored version.
+    ``found`` has the columns of the restored version that the ancestor still has.
     """
     back = {then: now for now, then in found.items() if then not in (None, _BY_NAME)}
     # a column that the ancestor had dropped is new after the restore
@@ -299,7 +298,7 @@ def _is_evident(
 
 
 def target_id_property(columns: Iterable[_Pair], target: Snapshot) -> dict[str, str]:
-    """Return the merge property that maps the columns to their ids in the target before.
+    """Return the merge property that maps the columns to their ids in the target before the merge.
 
     Columns with a new id or an unchanged id are omitted.
     """
@@ -314,7 +313,7 @@ def merged_id_property(columns: Iterable[_Pair], theirs: Snapshot) -> dict[str, 
 
 
 def ids_of_theirs(merged: Snapshot) -> dict[int, int]:
-    """Return for each column that a merge shares with the merged version its id in that version."""
+    """Return the columns that a merge shares with the merged version: their ids in both."""
     done = merged.transaction
     properties = {} if done is None else done.transaction_properties
     others = dict(parse_ids(properties.get(_THEIRS, "")))

@@ -58,7 +58,7 @@ class Shared:
     pairs: tuple[Pair, ...]
     old: tuple[FragmentSource, ...]
     new: tuple[FragmentSource, ...]
-    #: fragment ids of the old side to ids of the new side with the same rows at the same offsets
+    #: the new fragment with the same rows at the same offsets, by old fragment: their ids
     mates: Mapping[int, int]
     #: the number of rows in `same`
     rows: int = 0
@@ -169,6 +169,7 @@ def fits_as(old: LanceField, new: LanceField) -> bool:
 def _paired(
     old: Sequence[LanceField], new: Sequence[LanceField], of_old: Origins, of_new: Origins
 ) -> list[ColumnPair]:
+    """Pair columns, or the parts of a nested column, by the rules of `pair_columns`."""
     by_id = {field.id: field for field in old}
 
     def are_same(one: LanceField, other: LanceField) -> bool:

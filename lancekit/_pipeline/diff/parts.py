@@ -69,7 +69,7 @@ def projected(
 
 
 def common_parts(pair: ColumnPair, like: ColumnPair | None = None) -> ColumnPair:
-    """Return a pair with only the parts that both sides have, of ``like`` if it is given."""
+    """Return a pair with only the parts that both sides of ``like`` (by default itself) have."""
     like = pair if like is None else like
     if not (pair.parts and like.parts):
         return pair

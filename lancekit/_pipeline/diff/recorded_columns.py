@@ -23,8 +23,9 @@ _WITNESSES = 64
 class RecordedColumns:
     """The ids of a version's columns, each with the column's id in a merged version.
 
-    known: columns that the version has from the merge; ``None`` if the merged version lacked one.
-    doubtful: columns whose id occurs in the merge, but that were renamed, cast or replaced since.
+    known: columns that are the same as in the merge; ``None`` for a column that the merged version
+        lacked.
+    doubtful: columns whose id occurs in the merge, but that may have been replaced since.
     """
 
     known: Mapping[int, int | None] = field(default_factory=dict)

@@ -32,7 +32,7 @@ from lancekit.errors import UnsupportedFeatureError
 
 T = TypeVar("T")
 
-#: with fewer rows, a thread would have less than milliseconds of work
+#: with fewer rows, the work of a thread would take less than some milliseconds
 _THREADED_ROWS = 1 << 17
 #: decoded bytes of the rows that are compared at the same time
 _HELD_BYTES = 64 << 20

@@ -106,6 +106,7 @@ def _fold(into: Hashes, hashes: Hashes) -> None:
 
 
 def _hashes(values: pa.Array, seed: int) -> Hashes:
+    """Return a hash of each value, whatever its type and depth."""
     values = _plain(values)
     kind = values.type
     if pa.types.is_struct(kind):
