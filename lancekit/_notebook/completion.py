@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Completions", "complete", "register", "unregister"]
 
-#: limits: characters of a text and brackets that are scanned from the end, characters of a callee
+#: limits of a scan from the cursor back: characters, open brackets, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
 
 # further kinds of completion
@@ -73,7 +73,7 @@ _FIRST = {
 }
 #: kind of the values of a dictionary: the method's first argument, or the argument of that name
 _VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
-#: kind of a key in brackets: of the handle itself, or of its attribute
+#: kind of a key in brackets, by the attribute of the handle; ``""`` is the handle itself
 _BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
@@ -116,6 +116,7 @@ class _Place:
 
 
 def _place(text: str) -> _Place | None:
+    """Return the argument or key at the end of a text; ``None`` if it has no completions."""
     quote, start, opened = _scan(text)
     if not opened:
         return None

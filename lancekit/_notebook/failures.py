@@ -44,7 +44,7 @@ Frame = tuple[str, int]
 #: exceptions with a card instead of a traceback; an interrupt is still raised as KeyboardInterrupt
 _KINDS = (LancekitError, KeyboardInterrupt)
 
-#: errors whose card was published just now
+#: the error whose card was just published as HTML, while IPython prints it
 _published: list[BaseException] = []
 
 
@@ -83,6 +83,7 @@ def _handle(
     trace: TracebackType,
     tb_offset: int | None = None,
 ) -> None:
+    """Show the card of an error, then let IPython print the error."""
     if isinstance(error, LancekitError) or _notes(error):  # other interrupts are not ours
         try:
             publish(shell, error)

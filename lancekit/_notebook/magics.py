@@ -100,6 +100,7 @@ def lance(shell: Shell, line: str, cell: str | None = None) -> object:
 
 
 def _cell(shell: Shell, text: str, flags: _Flags) -> object:
+    """Run statements; store the result under its name, if the cell gives one."""
     named = _NAMED.match(text)
     # as many blanks as were cut, so that positions in errors are positions in the cell
     sql = " " * named.end() + text[named.end() :] if named else text

@@ -48,7 +48,7 @@ def offer(
     """Return the names that begin with a fragment and do not close the surrounding quote.
 
     quoted: True if the names are quoted already.
-    anywhere: True if the caller has filtered the names already.
+    anywhere: True if the names match already, even if they do not begin with the fragment.
     """
     low = fragment.lower()
     fit = [

@@ -103,7 +103,7 @@ def _as_filters(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[Unbound
     try:
         return [as_filter(expr, scope, path_in(seen)) for expr in exprs]
     except NotFilterError:
-        return None  # only the result of a subquery shows it
+        return None  # filters cannot express the result of a subquery
 
 
 def _computed(
@@ -116,6 +116,7 @@ def _computed(
     *,
     preview: bool,
 ) -> MergeResult | MergePlan:
+    """Run or preview an UPDATE or DELETE that filters cannot express."""
     conditions = conjuncts(where)
     for one in conditions:
         check_condition(one, scope.text)

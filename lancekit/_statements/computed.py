@@ -41,7 +41,7 @@ TRUE = Expr("literal", (), pa.bool_(), True)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Change of the rows whose first true condition, among all steps, is this step's.
+    """A change of rows and its condition: each row gets the first step whose condition is true.
 
     values: the new values by column, in the columns' types.  ``None`` deletes the row.
     new: the rows are not in the target yet.
@@ -54,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Changes of the rows that a step applies to.
+    """The changes of a statement, which a query computes.
 
     handle, target: the dataset, and its relation for expressions.
     joins: the joins of the target.
@@ -109,7 +109,7 @@ def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> MergeResult
 
 @contextmanager
 def _by_key(names: Sequence[str], read: Callable[[], Snapshot]) -> Iterator[None]:
-    """Name target rows that several source rows match by their keys, not by their addresses."""
+    """Name the keys of target rows, not their addresses, in errors about several source rows."""
     try:
         yield
     except DuplicateKeysError as error:
@@ -125,9 +125,9 @@ def _by_key(names: Sequence[str], read: Callable[[], Snapshot]) -> Iterator[None
 
 
 def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> None:
-    """Make a table read the version that is changed, if the table is the dataset itself.
+    """Make a table of the changed dataset read the version that the change is based on.
 
-    A handle at another version, or a pinned handle, does not move.
+    Tables at another version, and pinned handles, do not move.
     """
     own = leaf.table.handle
     if own is None or own._read_only or own._location != handle._location:
@@ -170,6 +170,7 @@ def _columns(changes: Changes) -> list[str]:
 
 
 def _select(changes: Changes, deleting: str | None, scope: Scope) -> Select:
+    """Return the query for the addresses, the marks of deleted rows, and the new values."""
     steps, target = changes.steps, changes.target
     outputs = [Output(ROW_ADDRESS, address_of(target))]
     if deleting is not None:
@@ -201,7 +202,7 @@ def _values(changes: Changes, column: Column, scope: Scope) -> list[Expr]:
     if len(kinds) > 1:
         shown = " and ".join(map(str, kinds))
         raise scope.text.fail(known[0], f"column {column.name!r} gets values of {shown}:")
-    own = known[-1]  # the old value if a step keeps it, and the type if all steps set null
+    own = known[-1]  # if a step keeps the old value or all steps set null: the old value
     if all(one is not None and _is_null(one) for one in given) and family(own.kind) == "other":
         null = Expr("literal", (), own.kind)
         given = [Expr("case", (Expr("not", (TRUE,), TRUE.kind), own, null), own.kind)]
@@ -314,6 +315,7 @@ class _Subqueries:
     known: dict[int, tuple[Query, pa.Table]] = field(default_factory=dict)
 
     def resolved(self, expr: Expr) -> Expr:
+        """Replace the uncorrelated subqueries of an expression by their results."""
         args = tuple(map(self.resolved, expr.args))
         if not expr.is_query or outer_columns(expr.value):
             return replace(expr, args=args)

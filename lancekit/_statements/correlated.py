@@ -74,7 +74,7 @@ def check_value(expr: Expr, text: Text) -> None:
 
 
 def check_no_row(expr: Expr, text: Text) -> None:
-    """Raise ``PredicateError`` if an expression has a correlated subquery."""
+    """Raise ``PredicateError`` if a subquery of an expression uses the row that changes."""
     for part in _correlated(expr):
         raise text.fail(
             part,
@@ -90,6 +90,7 @@ def _correlated(expr: Expr) -> Iterator[Expr]:
 
 
 def _check_shape(part: Expr, text: Text) -> None:
+    """Raise unless a subquery is a plain SELECT that uses the row only in its WHERE."""
     query = part.value
     plain = isinstance(query, Select) and not (
         query.distinct or query.order or query.limit is not None or query.offset is not None

@@ -166,7 +166,7 @@ def _opposite(rule: Rule) -> Rule:
 
 
 def _joined(name: str) -> Rule:
-    # sqlglot nests a chain of conditions; flat, a thousand conditions need no recursion
+    # sqlglot nests a chain of conditions: it is made flat, since recursion limits its length
     return lambda tree, scope: Expr(
         name, tuple(condition(part, scope, name.upper()) for part in tree.flatten()), BOOL
     )
@@ -238,10 +238,7 @@ def _between(tree: exp.Expression, scope: Scope) -> Expr:
     )
     return Expr(
         "and",
-        (
-            _operator(">=", [value, low], tree, scope),
-            _operator("<=", [value, high], tree, scope),
-        ),
+        (_operator(">=", [value, low], tree, scope), _operator("<=", [value, high], tree, scope)),
         BOOL,
     )
 
@@ -251,7 +248,7 @@ def _like(tree: exp.Expression, scope: Scope) -> Expr:
     pattern = sides[1]
     if not is_constant(pattern) or not isinstance(pattern.value, str | None):
         raise scope.text.fail(pattern, "the pattern of LIKE must be a constant:")
-    if _ends_escape(pattern.value or ""):
+    if _has_needless_escape(pattern.value or ""):
         hint = "Use a backslash only before %, _ or another backslash."
         raise scope.text.fail(pattern, "the pattern has an unnecessary escape:", hint)
     if isinstance(tree, exp.ILike):
@@ -260,7 +257,7 @@ def _like(tree: exp.Expression, scope: Scope) -> Expr:
     return Expr("not", (found,), BOOL) if tree.args.get("negate") else found
 
 
-def _ends_escape(pattern: str) -> bool:
+def _has_needless_escape(pattern: str) -> bool:
     """Return True if a backslash of a pattern precedes a character that needs no escape."""
     rest = iter(pattern)
     return any(one == "\\" and next(rest, "") not in ("%", "_", "\\") for one in rest)

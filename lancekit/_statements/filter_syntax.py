@@ -70,6 +70,7 @@ def all_true(conditions: Sequence[Unbound]) -> Unbound:
 
 
 def _syntax(expr: Expr, column: ColumnPath) -> Syntax:
+    """Return an expression as a syntax tree of the filter language."""
     match expr.op:
         case "literal":
             return _constant(expr)

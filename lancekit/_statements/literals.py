@@ -110,6 +110,7 @@ def retyped(expr: Expr, kind: pa.DataType) -> Expr | None:
 
 
 def _as(value: object, kind: pa.DataType) -> object:
+    """Return a value as a type needs it; ``None`` if the type lacks it."""
     match family(kind), value:
         case _, bool():
             return value if pt.is_boolean(kind) else None

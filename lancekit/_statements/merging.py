@@ -213,7 +213,7 @@ def _side(when: exp.Expression) -> _Side:
 
 
 def _check_reached(found: _Merge) -> None:
-    """Raise if a clause can never apply, because one of its side before has no condition."""
+    """Raise if a clause can never apply, because an earlier one of its side has no condition."""
     closed = set[_Side]()
     for clause in found.clauses:
         if clause.side in closed:
@@ -261,9 +261,9 @@ def _changes(found: _Merge) -> Changes:
 
 
 def _check_keys(found: _Merge) -> None:
-    """Raise ``DuplicateKeysError`` if the source has a key without nulls twice.
+    """Raise ``DuplicateKeysError`` if a key without nulls occurs twice in the source.
 
-    With more conditions in ON, repeated keys are allowed; then the matches are checked instead.
+    With further conditions in ON, keys may repeat, and the merge checks the matches instead.
     """
     if found.more:
         return
@@ -362,6 +362,7 @@ def _as_merge_insert(found: _Merge) -> Run | None:
 
 
 def _builder(found: _Merge, outputs: Mapping[str, Expr]) -> MergeInsertBuilder | None:
+    """Return the merge-insert that equals a MERGE; ``None`` if there is none."""
     builder = found.handle.merge_insert([show_path([n]) for n in found.keys])
     matched, new, others = (found.of(side) for side in ("matched", "new", "source"))
     for clause in matched:

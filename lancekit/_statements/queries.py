@@ -274,10 +274,7 @@ def _as_kinds(query: Query, kinds: Sequence[pa.DataType], scope: Scope) -> Query
         return query
     derived = Derived(number=next(scope.text.relations), query=query)
     outputs = tuple(
-        Output(
-            one.name,
-            widened(Expr("column", (), one.expr.kind, (derived.number, at)), kind),
-        )
+        Output(one.name, widened(Expr("column", (), one.expr.kind, (derived.number, at)), kind))
         for at, (one, kind) in enumerate(zip(query.outputs, kinds, strict=True))
     )
     return Select(outputs=outputs, first=derived)

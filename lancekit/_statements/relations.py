@@ -72,7 +72,7 @@ def _read_set(source: LanceDataset, scope: Scope) -> ReadSet:
 
 
 def handle_of(tree: exp.Expression, scope: Scope) -> LanceDataset:
-    """Return the handle of a dataset to change; the handle of a variable moves with the change.
+    """Return the handle of a dataset to change; a handle in a variable moves to the new version.
 
     Raises PredicateError: the table is no dataset, or has a fixed version.
     """
@@ -110,6 +110,7 @@ def _plain(tree: exp.Expression, scope: Scope) -> Any:
 
 
 def _source(tree: exp.Expression, scope: Scope) -> object:
+    """Return the object that a table name stands for; a path is opened."""
     names = scope.text.names
     if is_path(tree):
         return dataset(tree.name)

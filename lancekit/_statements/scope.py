@@ -158,6 +158,7 @@ class Scope:
     def _own(
         self, tree: exp.Expression, parts: Sequence[exp.Expression]
     ) -> tuple[Expr, list[exp.Expression]] | None:
+        """Resolve a name in the query itself; ``None`` if it is not there."""
         place = start_of(tree)
         first = parts[0].name
         if len(parts) > 1:
@@ -170,17 +171,9 @@ class Scope:
         merged = matching(first, list(self.merged))
         if len(merged) == 1:
             return self.merged[merged[0]], list(parts[1:])
-        found = [
-            (table, column)
-            for table in self.seen
-            for column in table.columns
-            if column.name == first
-        ] or [
-            (table, column)
-            for table in self.seen
-            for column in table.columns
-            if column.name.lower() == first.lower()
-        ]
+        known = [(table, column) for table in self.seen for column in table.columns]
+        found = [one for one in known if one[1].name == first]
+        found = found or [one for one in known if one[1].name.lower() == first.lower()]
         if len(found) > 1:
             where = " and ".join(f"`{table.alias}`.`{column.name}`" for table, column in found[:4])
             raise self.text.fail(

@@ -121,8 +121,8 @@ def selects_of(query: Query) -> Iterator[Select]:
 
 # ---- execution in this process: DuckDB over streams of scans
 
-#: maximal bytes of a table to read before the query: DuckDB scans a table in several threads, and a
-#: stream in one
+#: tables up to this many bytes are read before the query: DuckDB scans a table in several threads,
+#: but a stream in one
 _WHOLE = 256 << 20
 #: estimated bytes of a value without a fixed width
 _WIDTH = 32

@@ -267,7 +267,7 @@ class Stream:
 
 
 def json_columns(dataset: LanceDataset) -> dict[str, pa.Field]:
-    """Return the columns that hold JSON by name, with JSON as text; filters see it as stored."""
+    """Return the JSON columns by name, with JSON as text; filters read the stored form."""
     stored = dataset._snapshot.manifest.schema.to_arrow()
     pairs = zip(stored, text_schema(stored), strict=True)
     return {own.name: own for field, own in pairs if own.type != field.type}

@@ -182,7 +182,7 @@ def changed_rows(result: ChangedRows) -> tuple[str, ...]:
 
 
 def first_of(most: int, number: int, whole: str = "") -> str:
-    """Return the note of a table cut to ``most`` of ``number`` rows; ``whole`` returns all rows."""
+    """Return the note on a table with ``most`` of ``number`` rows, with the call for all rows."""
     if number <= most:
         return ""
     return f"first {count(most)} of {count(number)}{whole and f'; all: {whole}'}"

@@ -178,8 +178,7 @@ def mem_wal_quarantine_card(quarantine: MemWalQuarantine, _now: datetime) -> Car
         title=f"{plural(len(quarantine), 'row')} in quarantine",
         headline=(),
         facts=facts(
-            ("rows", "quarantine.to_pandas(); no version and no log has these rows"),
-            ("next", how),
+            ("rows", "quarantine.to_pandas(); no version and no log has these rows"), ("next", how)
         )
         if rows
         else (),

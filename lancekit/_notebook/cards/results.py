@@ -44,7 +44,7 @@ def _seconds(duration: float) -> str:
 
 
 def _attempts(number: int) -> str:
-    """Return the number of attempts; ``""`` for one, which says nothing."""
+    """Return the number of attempts in words; ``""`` for a single one."""
     return "" if number == 1 else f"{count(number)} (other writers committed first)"
 
 
@@ -129,7 +129,7 @@ def apply_card(result: ApplyResult, _now: datetime) -> Card:
 
 
 def _cells(found: ApplyResult | BranchMergePlan) -> tuple[str, str]:
-    """Return the number of changed values in updated rows, if counted already: reads no rows."""
+    """Return the number of changed values, if it is known already: a card reads no rows."""
     number = found.get("num_changed_cells")
     return "changed cells", count(number) if number else ""
 

@@ -72,7 +72,7 @@ def plan_change(reader: Reader, change: Change) -> Plan:
 def apply_plan(reader: Reader, plan: Plan) -> object:
     """Apply a plan, and return its result, an object with a card.
 
-    Raises RetryableConflictError: since the plan another writer committed or moved the tag.
+    Raises RetryableConflictError: another writer has committed or moved the tag since the plan.
     """
     reader.forget()
     for branch, head in plan.heads.items():

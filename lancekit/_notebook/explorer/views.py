@@ -150,10 +150,7 @@ def page_card(state: ExplorerState, page: Page) -> Card:
     if state.order and state.start + state.page_rows >= MOST_SORTED < page.total:
         notes.append(f"sorted rows end at {count(MOST_SORTED)}: add a filter to see others")
     return Card(
-        kind="Rows",
-        title=table.note,
-        headline=(),
-        tables=(replace(table, note="; ".join(notes)),),
+        kind="Rows", title=table.note, headline=(), tables=(replace(table, note="; ".join(notes)),)
     )
 
 

@@ -272,7 +272,7 @@ _MEASURES: Mapping[str, tuple[str, float]] = {
 }
 #: bars of a histogram, frequent values of the old side, more of the new side, classes of the index
 _BARS, _NAMED, _NEW, _CLASSES = 24, 6, 2, 10
-#: the least share of a class, and the fraction of a row that an empty class of a sample counts as
+#: the least share of a class, and the fraction of a row that an empty class of a sample stands for
 _LEAST, _HALF = 1e-4, 0.5
 #: no bar ends beyond this number, so that sums of ends are finite
 _HIGHEST = 1e300
@@ -413,8 +413,7 @@ def _bars(old: Shares, new: Shares) -> Shares:
         half = max(abs(low), 1.0) / 2
         low, high = low - half, high + half
     low, high = max(low, -_HIGHEST), min(high, _HIGHEST)
-    least = min(_BARS, max(round(sqrt(len(both))), 4))
-    edges: Shares = even_edges(low, high, least)
+    edges: Shares = even_edges(low, high, min(_BARS, max(round(sqrt(len(both))), 4)))
     return edges
 
 

@@ -140,13 +140,15 @@ def _where(over: str) -> Where:
 
 
 def _look(at: int, canvas: Canvas) -> dict[str, Any]:
+    """Return the line style of a branch."""
     few = {"marker": MARKS[at], "markersize": 4.5}
     return {"color": canvas.colours.series[at], "linestyle": DASHES[at], "linewidth": 1.6, **few}
 
 
-def _grown(
+def _draw_steps(
     axes: Axes, branches: Branches, where: Where, canvas: Canvas, of: Callable[[Version], int]
 ) -> None:
+    """Draw a number of each version as steps, one line for each branch."""
     for at, branch in enumerate(branches):
         x, y = [where(v) for v in branch.versions], [of(v) for v in branch.versions]
         look = _look(at, canvas)
@@ -160,7 +162,7 @@ def _grown(
 
 
 def _rows(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
-    _grown(axes, branches, where, canvas, lambda v: v.num_rows)
+    _draw_steps(axes, branches, where, canvas, lambda v: v.num_rows)
     _tags(axes, branches, where, canvas)
     count_axis(axes.yaxis)
     label(axes, "rows", canvas.colours)
@@ -198,7 +200,7 @@ def _tags(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
 
 
 def _bytes(axes: Axes, branches: Branches, where: Where, canvas: Canvas) -> None:
-    _grown(axes, branches, where, canvas, lambda v: v.total_bytes)
+    _draw_steps(axes, branches, where, canvas, lambda v: v.total_bytes)
     top = max((v.total_bytes for one in branches for v in one.versions), default=0)
     bytes_axis(axes.yaxis, top)
     label(axes, "size of data files", canvas.colours)
@@ -229,6 +231,7 @@ def _word(version: Version) -> str:
 
 
 def _abscissa(canvas: Canvas, over: str, branches: Branches, where: Where) -> None:
+    """Label the last x axis with versions or times."""
     last = canvas.axes[-1]
     if over == "time":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -316,11 +319,7 @@ _STEPS = 5
 def diff_picture(diff: DatasetDiff, *, ax: Axes | None = None) -> Picture:
     """Return the picture of a diff's changed rows and columns; this compares the rows."""
     counts, cells = diff.counts, diff.columns
-    rows = {
-        "inserted": counts.inserted,
-        "deleted": counts.deleted,
-        "updated": counts.updated,
-    }
+    rows = {"inserted": counts.inserted, "deleted": counts.deleted, "updated": counts.updated}
     changed = {name: number for name, number in cells.items() if number}
     most = sorted(changed, key=lambda name: -changed[name])[:_BARS]
     title = f"Diff {ref(*diff.old)} → {ref(*diff.new)}"

@@ -26,7 +26,7 @@ from lancekit.errors import LancekitError
 
 #: branches that are drawn, and tagged versions that get a node of their own
 _LINES, _TAGGED = 16, 24
-#: up to so many versions between two nodes are drawn as single nodes, more as a run
+#: up to this many versions between two nodes are drawn one by one, more are drawn as a run
 _SHORT_RUN = 2
 #: characters of a name, and tags named at a version
 _NAME, _TAGS = 40, 3
@@ -354,5 +354,6 @@ def _by(
 
 
 def _mark(snapshot: Snapshot | None, key: str) -> tuple[int, bool]:
+    """Return the last merged version that a key records, and if it was fast-forwarded."""
     number, *words = (snapshot.manifest.config.get(key, "") if snapshot else "").split() or [""]
     return int(number) if number.isdecimal() else 0, FAST_FORWARD in words

@@ -59,8 +59,8 @@ def _in_thread(run: Callable[[], None]) -> None:
 class Latest(Generic[T]):
     """Runs requests one at a time in the background; a newer request replaces a waiting one.
 
-    work: handles a request in a background thread, and can end early once its second argument, a
-        function, returns True: a newer request waits.
+    work: handles a request in a background thread.  Its second argument is a function that returns
+        True once a newer request waits: then it can end early.
     failed: receives an exception of ``work``.
     start: starts a thread.  Where threads do not exist, the caller of `submit` runs ``work``.
 
@@ -306,10 +306,11 @@ class Interactive(Displayed):
     def _ipython_display_(self) -> None:
         """Display the card and the widget as two outputs, so that the card can replace the widget.
 
-        From a single output JupyterLab and nbconvert would take the widget alone.  Once its kernel
-        is gone, they show an error or nothing for it.
+        Of a single output, JupyterLab and nbconvert would show the widget alone, and an error or
+        nothing once its kernel is gone.
 
-        Raises NotImplementedError: one output is right: no widget, or the page would show both.
+        Raises NotImplementedError: a single output is enough: there is no widget, or the front end
+            would show both outputs.
         """
         shell = active_shell()
         bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}

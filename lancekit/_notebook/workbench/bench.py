@@ -113,14 +113,14 @@ class Bench(Interactive, Generic[C, P, R]):
         return "No preview to apply."
 
     def apply(self) -> None:
-        """Apply the shown plan; if others committed since, show a new plan instead."""
+        """Apply the shown plan; if there are newer commits, show a new plan instead."""
         if self.can_apply:
             self._send(lambda state: state.apply())
         else:
             self._step(lambda state: state.with_notice(self.hindrance))
 
     def undo(self) -> None:
-        """Undo the last result; refused if others committed since."""
+        """Undo the last result, unless there are newer commits."""
         if self.state.can_undo:
             self._send(lambda state: state.undo())
         else:
@@ -204,7 +204,7 @@ class Bench(Interactive, Generic[C, P, R]):
 def undo_newest(location: BranchLocation, version: int) -> tuple[Snapshot, None]:
     """Undo the newest version of a branch, and return the new snapshot for a handle to move to.
 
-    Raises InvalidArgumentError: other writers have committed since (the error names the versions).
+    Raises InvalidArgumentError: there are newer versions, which the error names.
     Raises RetryableConflictError: another writer commits at the same time.
     """
     newer, names = named_versions(History(location), version)

@@ -24,13 +24,7 @@ from lancekit._operations.common.results import MergeResult
 from lancekit._operations.explain.merge import MergePlan
 from lancekit._pipeline.casts.rules import find_rule
 from lancekit._pipeline.engine import choose_source
-from lancekit._pipeline.inputs import (
-    as_reader,
-    in_memory,
-    is_replayable,
-    is_spark_dataframe,
-    owned,
-)
+from lancekit._pipeline.inputs import as_reader, in_memory, is_replayable, is_spark_dataframe, owned
 from lancekit._pipeline.source import open_source
 from lancekit._pipeline.source_keys import SourceKeys, key_columns
 from lancekit._versions.listing import latest_snapshot, list_versions

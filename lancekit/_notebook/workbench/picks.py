@@ -54,7 +54,7 @@ def key_of(row: ConflictedRow) -> object:
 
 
 def picks_of(plan: BranchMergePlan) -> Picks:
-    """Return the picks of a plan's ``conflicts=``; none for a function, which lists no rows."""
+    """Return the picks of a plan's ``conflicts=``; no picks if that is a function."""
     given = plan._rules.conflicts
     if callable(given):
         return Picks()
