@@ -161,7 +161,6 @@ _WHY: dict[Strategy, str] = {
     "shuffle": "{source} and {target} keys are too many to be sent, so Spark sorts and joins them",
 }
 
-
 _ADDRESSES = "{source} rows were derived from {target}, with their row addresses"
 
 

@@ -47,7 +47,6 @@ _LATER = dict.fromkeys(
     ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), False
 )
 
-
 _METADATA = pa.schema([pa.field("deleted_fragments", pa.binary(), nullable=False)])
 
 

@@ -50,8 +50,7 @@ class _Step:
         targets = np.concatenate([*new, np.empty(0, np.uint64)])
         if len(targets) != len(old):
             raise CorruptFileError(
-                f"{len(old)} rows survived the compaction of fragments {self.group.old}, but the "
-                f"new fragments have {len(targets)}."
+                f"Fragments {self.group.old} kept {len(old)} rows, but {len(targets)} were written."
             )
         # rows are in the order of the listed fragments, which need not ascend
         parts = {

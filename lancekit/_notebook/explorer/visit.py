@@ -33,10 +33,6 @@ Cancelled: TypeAlias = Callable[[], bool]
 Found: TypeAlias = tuple[Stop, ManifestDiff | None]
 
 
-def _never() -> bool:
-    return False
-
-
 class Visit:
     """The state of an explorer of one dataset, and the cards of that state.
 
@@ -74,7 +70,9 @@ class Visit:
         """Return the card of the selected version."""
         return stop_card(self.name, state, *found, now)
 
-    def view(self, state: ExplorerState, found: Found, cancelled: Cancelled = _never) -> object:
+    def view(
+        self, state: ExplorerState, found: Found, cancelled: Cancelled = lambda: False
+    ) -> object:
         """Return the object with a card that a state's view shows; ``None`` if cancelled."""
         stop, diff = found
         match state.view:

@@ -61,7 +61,6 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("us"),
 }
 
-
 _SIZE = re.compile(r"-?[0-9]{1,9}")
 
 #: units of timestamps by the number of fraction digits

@@ -186,10 +186,6 @@ def _every(kernel: Callable[[Value, Value], Value]) -> Callable[..., Value]:
     return lambda *values: reduce(kernel, values)
 
 
-def _plain(value: Value) -> Value:
-    return plain(value) if isinstance(value, pa.Array) else value
-
-
 def _like(ignore_case: bool, escape: str, value: Value, pattern: Value) -> Value:
     from lancekit._scan.expressions.kernels.text import like
 
@@ -231,7 +227,7 @@ KERNELS: Mapping[str, Callable[..., Value]] = {
     "TRY_CAST": lambda kind, value: try_cast(value, kind),
     "FIELD": lambda name, value: pc.struct_field(value, [name]),
     "ELEMENT": _element,
-    "PLAIN": _plain,
+    "PLAIN": lambda value: plain(value) if isinstance(value, pa.Array) else value,
 }
 
 # ---- IN lists, looked up as sets

@@ -24,7 +24,6 @@ from lancekit.errors import PredicateError
 
 _INT64_MAX = (1 << 63) - 1
 
-
 #: from this many digits on, a number fits no integer type
 _LONG_NUMBER = 100
 
@@ -171,7 +170,6 @@ _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
     bool: {"boolean": scalar_of},
     bytes: {"bytes": scalar_of},
 }
-
 
 # (Python type of the literal, family of the other operand): the coercion where types may differ
 _LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {

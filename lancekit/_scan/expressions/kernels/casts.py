@@ -233,7 +233,6 @@ _PLAIN = {
     **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
 }
 
-
 _LIST = re.compile(r"(List|LargeList|FixedSizeList)\((?:(\d+)[,x])?(nullable|non-null)?(.+)\)")
 
 
