@@ -14,8 +14,8 @@ import pytest
 import lancekit as lk
 from lancekit import _provenance as provenance
 from lancekit._hooks import hooks
-from lancekit._notebook import show_html, show_text
 from lancekit._provenance import MOST_SOURCE, PREFIX, Provenance
+from tests.support.cards import show_html, show_text
 
 
 def own(ds: Any, version: int) -> dict[str, str]:

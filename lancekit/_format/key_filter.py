@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._format.key_hashes import Hashes
@@ -180,42 +177,6 @@ def choose_filter(
     return build_bloom(field_ids, exact.hashes, number_of_items=items)
 
 
-def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
-    """Unite the filters of the parts of one write.
-
-    Up to 8,192 keys, exact sets remain exact; a Bloom filter absorbs them.
-
-    Raises InvalidArgumentError: there is no filter, or filters have different fields, or Bloom
-        filters have different sizes.
-    """
-    filters = list(filters)
-    if len({f.field_ids for f in filters}) != 1:
-        fields = " and ".join(sorted({str(list(f.field_ids)) for f in filters})) or "none"
-        raise InvalidArgumentError(f"Key filters have different fields: {fields}.")
-    field_ids = filters[0].field_ids
-    sets = [f for f in filters if isinstance(f, ExactKeySet)]
-    blooms = [f for f in filters if isinstance(f, BloomKeyFilter)]
-    hashes = np.concatenate([f.hashes for f in sets]) if sets else np.zeros(0, np.uint64)
-    if not blooms:
-        exact = build_exact(field_ids, hashes)
-        if len(exact.hashes) <= MAX_EXACT_KEYS:
-            return exact
-        return build_bloom(field_ids, exact.hashes, number_of_items=INCOMPARABLE_ITEMS)
-    sizes = {len(f.bitmap) for f in blooms}
-    if len(sizes) > 1 or 0 in sizes or next(iter(sizes)) % BLOCK_BYTES:
-        raise InvalidArgumentError(
-            f"Bloom filters of {', '.join(map(str, sorted(sizes)))} bytes cannot be united."
-        )
-    bits = reduce(np.bitwise_or, (_blocks(f.bitmap) for f in blooms))
-    return BloomKeyFilter(
-        field_ids=field_ids,
-        bitmap=add_hashes(bits.tobytes(), hashes),
-        num_bits=blooms[0].num_bits,
-        number_of_items=max(f.number_of_items for f in blooms),
-        probability=blooms[0].probability,
-    )
-
-
 # ---- conflict tests
 
 
@@ -324,16 +285,3 @@ def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
     return SharedKeys(
         possible=True, why=f"the Bloom filters overlap in {blocks} of {len(both)} blocks"
     )
-
-
-def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
-    """Return True if two writers may have inserted the same key (see `shared_keys`).
-
-    Examples
-    --------
-    >>> from lancekit._format.key_hashes import hash_keys
-    >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
-    >>> keys_conflict(a, b, [pa.int64()])
-    True
-    """
-    return shared_keys(mine, theirs, key_types).possible

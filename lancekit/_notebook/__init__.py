@@ -2,8 +2,8 @@
 
 `cards` turns an object into a model (`render.models`) with bounded and redacted text.  It reads
 public attributes and metadata only.  `render` turns models into text, HTML and widgets, and never
-reads the object.  `pictures`, `explorer` and `workbench` use both, but not each other.  The
-functions below are the entry points for the roof and for IPython.
+reads the object.  `pictures`, `explorer` and `workbench` use both, but not each other.  `show` is
+the entry point for the roof.
 """
 
 from __future__ import annotations
@@ -26,13 +26,3 @@ def show(value: object, *kinds: str, now: datetime | None = None) -> dict[str, s
     """
     made = card(value, now or datetime.now(UTC))
     return {kind: _RENDERERS[kind](made) for kind in kinds}
-
-
-def show_text(value: object, now: datetime | None = None) -> str:
-    """Return an object's card as text; ages are relative to ``now`` (aware)."""
-    return show(value, TEXT, now=now)[TEXT]
-
-
-def show_html(value: object, now: datetime | None = None) -> str:
-    """Return an object's card as HTML; ages are relative to ``now`` (aware)."""
-    return show(value, HTML, now=now)[HTML]

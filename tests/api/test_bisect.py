@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit._notebook.cards import card
 from lancekit.dataset import Evaluation
 from lancekit.errors import (
@@ -23,6 +22,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from tests.notebook.conftest import NOW
+from tests.support.cards import show_html, show_text
 from tests.support.number_texts import ungrouped
 
 

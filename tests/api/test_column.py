@@ -13,8 +13,8 @@ import pytest
 
 import lancekit as lk
 from lancekit._api import column as sampled_rows
-from lancekit._notebook import show_html, show_text
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
+from tests.support.cards import show_html, show_text
 from tests.support.faults import Faults, injected
 from tests.support.number_texts import ungrouped
 

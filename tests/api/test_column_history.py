@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit._pipeline.diff.statistics import ColumnStatistics, column_statistics
 from lancekit.errors import ColumnNotFoundError
 from tests.notebook.conftest import NOW
+from tests.support.cards import show_html, show_text
 from tests.support.faults import Faults, injected
 
 

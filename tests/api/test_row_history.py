@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
@@ -24,6 +23,7 @@ from lancekit.errors import (
     UnsupportedFeatureError,
 )
 from tests.notebook.conftest import NOW
+from tests.support.cards import show_html, show_text
 from tests.support.faults import Faults, injected
 
 

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from lancekit._notebook import show_html
 from lancekit._notebook.render.html import render_html
 from lancekit._notebook.render.models import Card, Column, Row, Table
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
+from tests.support.cards import show_html
 from tests.support.looks import KEPT, compare, differ, reduced
 from tests.support.page_faults import faint, out_of_reach
 

@@ -22,8 +22,10 @@ def known(uri: str) -> dict[str, dict[str, int]]:
     details = details_of(lk.dataset(uri)._snapshot.indices)
     assert details is not None
     return {
-        name: {str(shard): number for shard, number in marks.items() if number}
-        for name, marks in details.catch_up.items()
+        one.index_name: {
+            str(mark.shard_id): mark.generation for mark in one.generations if mark.generation
+        }
+        for one in details.caught_up
     }
 
 

@@ -19,7 +19,7 @@ from lancekit._file.columns.physical import FileColumn
 from lancekit._file.container.footer import Page
 from lancekit._file.layouts import field_tree
 from lancekit._file.layouts.assemble import nest
-from lancekit._file.layouts.blobs import as_descriptors
+from lancekit._file.layouts.blob_descriptors import DESCRIPTOR
 from lancekit._file.layouts.fullzip_decode import FullZipPage
 from lancekit._file.reader import FileReader
 from lancekit._format.pb import encodings_v21_pb2 as pb
@@ -300,7 +300,7 @@ def test_blobs_are_bytes_or_descriptors(tmp_path: Path, version: str) -> None:
     (column,) = reader.columns
     assert reader.read([column])["b"].to_pylist() == values
     assert reader.read([column], np.array([1, 3]))["b"].to_pylist() == [None, values[3]]
-    described = FileColumn(as_descriptors(column.field), column.columns)
+    described = FileColumn(column.field.with_type(DESCRIPTOR), column.columns)
     file.reads.clear()
     read = reader.read([described])
     assert sum(length for _, length in file.reads) < 1000

@@ -21,8 +21,6 @@ from lancekit._format.key_filter import (
     choose_filter,
     is_empty,
     is_reference_blind,
-    keys_conflict,
-    merge,
     shared_keys,
 )
 from lancekit._format.key_hashes import encode_keys, hash_keys
@@ -272,31 +270,6 @@ def test_exact_sets_are_sorted_unique_values():
         one.hashes[0] = 1
 
 
-def test_merge():
-    a, b = int_hashes(1, 2), int_hashes(2, 3)
-    both = int_hashes(1, 2, 3)
-    exact = build_exact([0], a), build_exact([0], b)
-    bloom = build_bloom([0], a), build_bloom([0], b)
-    assert merge(exact) == build_exact([0], both)
-    assert merge(bloom) == build_bloom([0], both)
-    assert merge([exact[0], bloom[1]]) == build_bloom([0], both)
-    odd = build_bloom([0], b, number_of_items=8_193)
-    assert merge([bloom[0], odd]).number_of_items == 8_193
-    many = int_hashes(*range(8_000)), int_hashes(*range(7_000, 9_000))
-    expected = build_bloom([0], int_hashes(*range(9_000)), number_of_items=8_193)
-    assert merge(build_exact([0], hashes) for hashes in many) == expected
-
-
-def test_filters_that_do_not_unite():
-    one = build_bloom([0], int_hashes(1))
-    with pytest.raises(InvalidArgumentError, match=r"different fields: \[0\] and \[1\]"):
-        merge([one, build_exact([1], int_hashes(1))])
-    with pytest.raises(InvalidArgumentError, match="fields: none"):
-        merge([])
-    with pytest.raises(InvalidArgumentError, match="64, 32768 bytes"):
-        merge([one, BloomKeyFilter(field_ids=(0,), bitmap=bytes(64))])
-
-
 # ---- conflicts
 
 
@@ -356,7 +329,7 @@ def test_a_common_key_is_never_missed(left, right, make_left, make_right):
     common = next(iter(right))
     mine = make_left([0], int_hashes(*left, common))
     theirs = make_right([0], int_hashes(*right))
-    assert keys_conflict(mine, theirs, INT)
+    assert shared_keys(mine, theirs, INT).possible
 
 
 @pytest.mark.parametrize("make_left", KINDS)
@@ -364,19 +337,19 @@ def test_a_common_key_is_never_missed(left, right, make_left, make_right):
 def test_disjoint_keys_do_not_conflict(make_left, make_right):
     mine = make_left([0], int_hashes(*range(300)))
     theirs = make_right([0], int_hashes(*range(300, 600)))
-    assert not keys_conflict(mine, theirs, INT)
-    assert not keys_conflict(mine, make_right([0], int_hashes()), INT)
+    assert not shared_keys(mine, theirs, INT).possible
+    assert not shared_keys(mine, make_right([0], int_hashes()), INT).possible
 
 
 def test_what_cannot_be_compared_conflicts():
     one = build_bloom([0], int_hashes(1))
-    assert keys_conflict(one, build_bloom([1], int_hashes(2)), INT)
-    assert keys_conflict(one, BloomKeyFilter(field_ids=(0,), bitmap=bytes(64)), INT)
-    assert keys_conflict(one, BloomKeyFilter(field_ids=(0,), bitmap=b"\xff" * 32_768), INT)
+    assert shared_keys(one, build_bloom([1], int_hashes(2)), INT).possible
+    assert shared_keys(one, BloomKeyFilter(field_ids=(0,), bitmap=bytes(64)), INT).possible
+    assert shared_keys(one, BloomKeyFilter(field_ids=(0,), bitmap=b"\xff" * 32_768), INT).possible
     for broken in (b"", bytes(33)):
         unknown = BloomKeyFilter(field_ids=(0,), bitmap=broken)
-        assert keys_conflict(build_exact([0], int_hashes()), unknown, INT)
-        assert keys_conflict(unknown, one, INT)
+        assert shared_keys(build_exact([0], int_hashes()), unknown, INT).possible
+        assert shared_keys(unknown, one, INT).possible
 
 
 @pytest.mark.parametrize("types", [MOMENT, [pa.int64(), pa.date32()]])
@@ -384,9 +357,9 @@ def test_what_cannot_be_compared_conflicts():
 def test_a_blind_writers_filter_says_nothing(types, items):
     mine = build_exact([0], int_hashes(1))
     empty = BloomKeyFilter(field_ids=(0,), bitmap=bytes(32_768), number_of_items=items)
-    assert keys_conflict(mine, empty, types)
-    assert keys_conflict(empty, mine, types)
-    assert not keys_conflict(mine, empty, INT)
+    assert shared_keys(mine, empty, types).possible
+    assert shared_keys(empty, mine, types).possible
+    assert not shared_keys(mine, empty, INT).possible
     ours = build_bloom([0], int_hashes(2), number_of_items=8_193)
-    assert not keys_conflict(mine, ours, types)
-    assert not keys_conflict(mine, build_exact([0], int_hashes()), types)
+    assert not shared_keys(mine, ours, types).possible
+    assert not shared_keys(mine, build_exact([0], int_hashes()), types).possible

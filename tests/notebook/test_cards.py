@@ -10,7 +10,6 @@ import pytest
 import lancekit as lk
 from lancekit._display import Displayed
 from lancekit._format.operations import OPERATIONS
-from lancekit._notebook import show_text
 from lancekit._notebook.cards import card
 from lancekit._notebook.cards.common import OPERATIONS as WORDS
 from lancekit.errors import (
@@ -20,7 +19,7 @@ from lancekit.errors import (
     RetryableConflictError,
 )
 from tests.notebook.conftest import NOW, rows
-from tests.support.cards import classes_with_cards
+from tests.support.cards import classes_with_cards, show_text
 from tests.support.number_texts import ungrouped
 
 

@@ -14,8 +14,7 @@ import pytest
 
 import lancekit as lk
 from lancekit._display import TEXT, Displayed
-from lancekit._notebook import show_text
-from tests.support.cards import classes_with_cards
+from tests.support.cards import classes_with_cards, show_text
 from tests.support.faults import Faults, injected
 from tests.support.number_texts import ungrouped
 

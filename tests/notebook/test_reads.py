@@ -10,8 +10,8 @@ import pytest
 
 import lancekit as lk
 from lancekit._display import HTML, TEXT
-from lancekit._notebook import show_html, show_text
 from tests.notebook.conftest import NOW, rows
+from tests.support.cards import show_html, show_text
 from tests.support.faults import Faults, injected
 
 _listening = []

@@ -18,7 +18,6 @@ import pytest
 import lancekit as lk
 from lancekit._api.explainer import Explainer
 from lancekit._api.optimizer import DatasetOptimizer
-from lancekit._notebook import show_html, show_text
 from lancekit._operations.explain.explanation import Explanation
 from lancekit._pipeline import delete_rows as rows_delete
 from lancekit._pipeline import update_rows as update
@@ -29,6 +28,7 @@ from lancekit.errors import (
     NotOfferedError,
     PredicateError,
 )
+from tests.support.cards import show_html, show_text
 from tests.support.trees import tree_hash
 
 Change = tuple[tuple[Any, ...], dict[str, Any]]

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit.errors import (
     ColumnNotFoundError,
     DuplicateKeysError,
@@ -25,6 +24,7 @@ from lancekit.errors import (
     ReadOnlyError,
     SchemaMismatchError,
 )
+from tests.support.cards import show_html, show_text
 from tests.support.merge_page import PAGE, page
 from tests.support.trees import tree_hash
 

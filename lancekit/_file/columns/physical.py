@@ -29,7 +29,7 @@ class FileColumn:
     Every type that is not nested has exactly one.
 
     The type decides how blobs (``large_binary`` fields with ``lance-encoding:blob``) are read: as
-    bytes, or as the descriptors that `as_descriptors` selects.
+    bytes, or as descriptors if it is `lancekit._file.layouts.blob_descriptors.DESCRIPTOR`.
     """
 
     field: pa.Field

@@ -27,7 +27,7 @@ from lancekit._file.kernels.arrow_buffers import Encoded, null_flags, string_buf
 from lancekit._file.kernels.faults import Unsupported, require
 from lancekit._file.kernels.memory import Bytes, Ints, starts_of
 from lancekit._file.kernels.row_selection import Rows
-from lancekit._file.kernels.values import storage_type, with_validity
+from lancekit._file.kernels.values import with_validity
 from lancekit._file.layouts.blob_descriptors import DESCRIPTOR, DESCRIPTOR_V2
 from lancekit._file.layouts.choose import encode_page_of
 from lancekit._file.layouts.field_tree import Leaf, PageDecoder
@@ -37,7 +37,6 @@ from lancekit._file.layouts.repdef_build import Shredded, shred
 from lancekit._file.layouts.v20_encode import encode_page
 from lancekit._format.arrow_parts import child_of, strings_of
 from lancekit._format.extensions import BLOB_INPUT
-from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.pb import encodings_v21_pb2 as pb
 from lancekit._storage.base import RandomAccess
 
@@ -164,17 +163,6 @@ def _write_values(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
 # A blob column of the first kind (``large_binary`` with metadata) is read as the requested type:
 # bytes, or descriptors if the field has type `DESCRIPTOR`.  A column of the second kind is a packed
 # struct and needs no special code.
-
-
-def as_descriptors(field: pa.Field) -> pa.Field:
-    """Return the field that selects descriptors instead of bytes, at any depth."""
-    kind = field.type
-    if is_blob(texts(field.metadata)) and pa.types.is_large_binary(storage_type(kind)):
-        return field.with_type(DESCRIPTOR)
-    if pa.types.is_struct(kind):
-        children = [kind.field(place) for place in range(kind.num_fields)]
-        return field.with_type(pa.struct([as_descriptors(child) for child in children]))
-    return field
 
 
 class BlobPage:

@@ -58,8 +58,8 @@ class MemWalDetails(Part):
     num_shards: planned number of shards; 0 without a plan.
     specs: sharding specifications.
     maintained: names of the indices that generations have, too, unless `maintain_all` is set.
-    compacted, caught_up: merged generation of each shard, and the generation that each index covers
-        (see `merged` and `catch_up`).
+    compacted, caught_up: merged generation of each shard (see `merged`), and the generation that
+        each index covers.
     defaults: writer settings, as text.
     """
 
@@ -81,12 +81,10 @@ class MemWalDetails(Part):
     @property
     def merged(self) -> dict[UUID, int]:
         """Last merged generation of each shard; all generations below it are merged, too."""
-        return _highest(self.compacted)
-
-    @property
-    def catch_up(self) -> dict[str, dict[UUID, int]]:
-        """Generation of each shard, by index, up to which the index covers the merged rows."""
-        return {one.index_name: _highest(one.generations) for one in self.caught_up}
+        found: dict[UUID, int] = {}
+        for one in self.compacted:
+            found[one.shard_id] = max(one.generation, found.get(one.shard_id, 0))
+        return found
 
     def with_merged(self, merged: Mapping[UUID, int]) -> MemWalDetails:
         """Return details with new merged generations for some shards."""
@@ -97,13 +95,6 @@ class MemWalDetails(Part):
         ]
         new = [CompactedSsTable(shard, generation) for shard, generation in left.items()]
         return replace(self, compacted=(*changed, *new))
-
-
-def _highest(compacted: Iterable[CompactedSsTable]) -> dict[UUID, int]:
-    found: dict[UUID, int] = {}
-    for one in compacted:
-        found[one.shard_id] = max(one.generation, found.get(one.shard_id, 0))
-    return found
 
 
 # cached, because each read requests the details of the newest version

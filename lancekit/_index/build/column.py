@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from lancekit._index.build.files import SegmentFile
 from lancekit._index.build.sorting import Words
 
 Mask = npt.NDArray[np.bool_]
-Parameters = Mapping[str, object]
 #: returns new row addresses, and a mask of the rows that still exist
 RowMap = Callable[[Words], tuple[Words, Mask]]
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -33,9 +32,6 @@ from lancekit._index.inverted.token_set import ARROW, FST
 from lancekit._index.inverted.whole import WholePartition
 from lancekit._index.segment import Segment
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-
-Numbers = npt.NDArray[np.uint32]
-Places = npt.NDArray[np.int64]
 
 #: the folder of partitions that are not merged yet, and the names of their metadata files
 STAGING, _WHOLE, _PART = "staging/", "metadata.lance", "_metadata.lance"

@@ -248,7 +248,6 @@ def _file(
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Scores = npt.NDArray[np.float32]
 
 _BYTES = pa.field("item", pa.large_binary(), False)

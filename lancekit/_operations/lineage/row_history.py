@@ -248,7 +248,6 @@ class _Walk:
         self.wanted = wanted
         self.find = _Finder(wanted)
         self._keyed = bool(len(wanted.keys))
-        self.stable = snapshot.manifest.has_stable_row_ids
 
     def entries(self) -> Iterator[Entry]:
         snapshot, wanted = self.snapshot, self.wanted

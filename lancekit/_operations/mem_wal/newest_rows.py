@@ -194,11 +194,6 @@ class GenerationRows:
         return tuple(own[mask] for own, mask in zip(self.offsets, parts, strict=True))
 
 
-def newest_rows(generations: Sequence[Snapshot], schema: LanceSchema) -> NewestRows:
-    """Return the newest row of each key in generations; arguments as in `GenerationRows.read`."""
-    return GenerationRows.read(generations, schema).newest()
-
-
 def seen_in(
     schema: LanceSchema, generation: LanceSchema, own: Collection[str] = (TOMBSTONE,)
 ) -> LanceSchema:

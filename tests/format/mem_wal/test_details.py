@@ -85,7 +85,9 @@ def test_progress_is_recorded_and_all_else_kept() -> None:
 def test_catch_up() -> None:
     caught = bytes.fromhex("52090a0161 1204 0a00 1004")
     details = parse_details(IndexDetails(TYPE, caught))
-    assert details.catch_up == {"a": {UUID(int=0): 4}}
+    (one,) = details.caught_up
+    marks = [(mark.shard_id, mark.generation) for mark in one.generations]
+    assert (one.index_name, marks) == ("a", [(UUID(int=0), 4)])
     assert encode_details(details).type_url == TYPE
     assert MemWalDetails().merged == {}
 

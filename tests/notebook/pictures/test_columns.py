@@ -6,10 +6,10 @@ import pytest
 
 import lancekit as lk
 from lancekit._api import column
-from lancekit._notebook import show_text
 from lancekit._notebook.explorer.views import read_summary
 from lancekit._notebook.render.words import plural
 from tests.notebook.pictures.support import NAMES, parsed, words
+from tests.support.cards import show_text
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit._notebook.cards import card
 from lancekit._notebook.render.html import (
     MAX_BYTES,
@@ -22,6 +21,7 @@ from lancekit._notebook.render.html import (
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cut
 from tests.notebook.conftest import NOW
+from tests.support.cards import show_html, show_text
 
 TAGS = {"div", "style", "p", "span", "b", "dl", "dt", "dd", "pre", "code", "details", "summary"}
 TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}

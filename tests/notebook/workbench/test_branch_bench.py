@@ -6,11 +6,11 @@ import lance
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit._notebook.workbench import open_branches
 from lancekit._notebook.workbench.picks import Picks, code_of, picks_of, sides_of
 from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
+from tests.support.cards import show_html, show_text
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._notebook import show_html, show_text
 from lancekit._notebook.workbench import open_merge
 from lancekit._notebook.workbench.bench import Bench
 from lancekit.errors import CommitConflictError, RetryableConflictError
 from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
+from tests.support.cards import show_html, show_text
 
 NARROW = pa.schema({"id": pa.int64()})
 SOURCE = {"id": [2, 3, 3, 20], "price": [2.0, 3.5, 3.75, 20.0]}

@@ -12,7 +12,7 @@ import pytest
 
 from lancekit._format.schema import LanceSchema
 from lancekit._operations.mem_wal.generation import open_generation
-from lancekit._operations.mem_wal.newest_rows import NewestRows, newest_rows, seen_in
+from lancekit._operations.mem_wal.newest_rows import GenerationRows, NewestRows, seen_in
 from lancekit._shards.manifests import latest
 from lancekit._shards.schema import generation_schema, shard_of
 from lancekit._storage.local import LocalStore
@@ -29,7 +29,8 @@ def newest(path: Path, table: Any) -> NewestRows:
     manifest = latest(shard)
     schema = LanceSchema.from_arrow(table.schema)
     listed = manifest.sstables if manifest else ()
-    return newest_rows([open_generation(shard, one, schema) for one in listed], schema)
+    generations = [open_generation(shard, one, schema) for one in listed]
+    return GenerationRows.read(generations, schema).newest()
 
 
 def test_the_last_row_of_each_key(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_generation_without_marks(tmp_path: Path, rows: int) -> None:
     table = table_of({key: (float(key), None) for key in range(rows)})
     ds = lance.write_dataset(table, str(tmp_path / "t"))
     snapshot = load_snapshot(open_location(ds.uri), 1)
-    found = newest_rows([snapshot], snapshot.manifest.schema)
+    found = GenerationRows.read([snapshot], snapshot.manifest.schema).newest()
     assert found.reader().read_all().equals(table)
 
 
