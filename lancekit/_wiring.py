@@ -5,7 +5,8 @@ Every function imports its room at the first call, so that `import lancekit` sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lancekit._api.blob_type import register_blob_type
@@ -13,15 +14,7 @@ from lancekit._hooks import hooks
 from lancekit._lazy import loaded
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lancekit._picture import Picture
-    from lancekit._pipeline.engine import Runner, Task
     from lancekit._provenance import Provenance
-    from lancekit._scan.scan import Scan
-    from lancekit._spark.source import SparkSource
-    from lancekit._storage.base import Store
-    from lancekit.progress import Show
 
 #: modules with kernels that can be compiled
 KERNELS = (
@@ -48,89 +41,31 @@ INTERACTIVE = {
 }
 
 
-class _Spark:
-    def is_active(self) -> bool:
-        from lancekit._spark.session.session import is_active
+def _late(name: str) -> Callable[..., Any]:
+    """Return a function that imports the module of another function, and calls it."""
 
-        return is_active()
+    def call(*args: object, **kwargs: object) -> object:
+        return loaded(name)(*args, **kwargs)
 
-    def ready(self, session: object) -> None:
-        from lancekit._spark.datasource.datasource import register
-
-        register(session)
-
-    def runner(self, store: Store | None = None) -> Runner:
-        from lancekit._spark.frames.runner import SparkRunner
-
-        return SparkRunner(store)
-
-    def source(self, data: object, schema: pa.Schema | None) -> SparkSource:
-        from lancekit._spark.source import SparkSource
-
-        return SparkSource.open(data, schema)
-
-    def frame(self, scan: Scan, condition: object = None) -> Any:
-        from lancekit._spark.frames.scan import scan_frame
-
-        return scan_frame(scan, condition)
-
-    def rows(
-        self, work: Callable[[Task], pa.Table], tasks: Sequence[Task], schema: pa.Schema
-    ) -> Any:
-        from lancekit._spark.frames.runner import rows_frame
-
-        return rows_frame(work, tasks, schema)
-
-    def query(self, sql: str, name: str, table: object) -> Any:
-        from lancekit._spark.frames.sql import query_frame
-
-        return query_frame(sql, name, table)
-
-    def statement(
-        self, sql: str, tables: Mapping[str, object], parameters: Mapping[str, str]
-    ) -> tuple[Any, Callable[[Any], pa.Table]]:
-        from lancekit._spark.frames.sql import statement_frame
-
-        return statement_frame(sql, tables, parameters)
-
-    def name(self, table: object, name: str) -> None:
-        from lancekit._spark.frames.sql import name_frame
-
-        name_frame(table, name)
+    return call
 
 
-def _draw(value: object, *kinds: str) -> dict[str, str]:
-    from lancekit._notebook import show
-
-    return show(value, *kinds)
-
-
-def _render(error: BaseException) -> list[str]:
-    from lancekit._notebook.failures import render
-
-    return render(error)
+#: the functions of Spark, by their names in `lancekit._pipeline.engine.Engine`
+SPARK = {
+    "is_active": "_spark.session.session.is_active",
+    "ready": "_spark.datasource.datasource.register",
+    "runner": "_spark.frames.runner.SparkRunner",
+    "source": "_spark.source.open_source",
+    "frame": "_spark.frames.scan.scan_frame",
+    "rows": "_spark.frames.runner.rows_frame",
+    "query": "_spark.frames.sql.query_frame",
+    "statement": "_spark.frames.sql.statement_frame",
+    "name": "_spark.frames.sql.name_frame",
+}
 
 
 def _interactive(kind: str, *args: object, **kwargs: object) -> object:
     return loaded(INTERACTIVE[kind])(*args, **kwargs)
-
-
-def _picture(kind: str, subject: object, **how: object) -> Picture:
-    from lancekit._notebook.pictures import draw
-
-    return draw(kind, subject, **how)
-
-
-def _bar(wanted: bool) -> Show | None:
-    from lancekit._notebook.progress import make_bar
-
-    return make_bar(wanted)
-
-
-def _cell() -> Provenance | None:
-    from lancekit._notebook.provenance import find
-
-    return find()
 
 
 def _application() -> Provenance | None:
@@ -145,11 +80,11 @@ def _application() -> Provenance | None:
 def connect() -> None:
     """Register the blob type, and the hooks."""
     register_blob_type()
-    hooks.card = _draw
-    hooks.failure = _render
+    hooks.card = _late("_notebook.show")
+    hooks.failure = _late("_notebook.failures.render")
     hooks.interactive = _interactive
-    hooks.picture = _picture
-    hooks.bar = _bar
-    hooks.finders = (_cell, _application)
-    hooks.spark = _Spark()
+    hooks.picture = _late("_notebook.pictures.draw")
+    hooks.bar = _late("_notebook.progress.make_bar")
+    hooks.finders = (_late("_notebook.provenance.find"), _application)
+    hooks.spark = SimpleNamespace(**{method: _late(name) for method, name in SPARK.items()})
     hooks.kernels = KERNELS

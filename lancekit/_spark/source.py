@@ -89,28 +89,6 @@ class SparkSource:
         self._found: dict[tuple[object, ...], SourceSummary] = {}
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
-    @classmethod
-    def open(cls, data: object, schema: pa.Schema | None) -> SparkSource:
-        """Open a Spark DataFrame, or any rows that `as_reader` accepts, as a source.
-
-        If a schema is given for a DataFrame, tasks first cast its rows to it.
-
-        Raises UnsupportedTypeError: Spark or Arrow has no equivalent of a column's type.
-        Raises InvalidTypeError: the data has no type that can be read as rows.
-        Raises SchemaMismatchError: the columns cannot be cast to the schema.
-        """
-        if is_spark_dataframe(data):
-            source = cls(data, arrow_schema(data.schema))
-            if schema is not None:
-                source._first_casts = plan_cast(source._own, stored_schema(schema), whose="schema=")
-                source.schema = source._first_casts.target
-            return source
-        rows = transfer(spark_session(), data, schema)
-        source = cls(rows.frame, rows.schema, ordered=True)
-        source._transferred = rows
-        weakref.finalize(source, rows.release)  # writes do not close a source
-        return source
-
     def write(
         self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
     ) -> list[Fragment]:
@@ -287,6 +265,28 @@ class SparkSource:
         keys = self._keys_of(plan, clauses)
         self._keys.clear()
         return keys
+
+
+def open_source(data: object, schema: pa.Schema | None) -> SparkSource:
+    """Open a Spark DataFrame, or any rows that `as_reader` accepts, as a source.
+
+    If a schema is given for a DataFrame, tasks first cast its rows to it.
+
+    Raises UnsupportedTypeError: Spark or Arrow has no equivalent of a column's type.
+    Raises InvalidTypeError: the data has no type that can be read as rows.
+    Raises SchemaMismatchError: the columns cannot be cast to the schema.
+    """
+    if is_spark_dataframe(data):
+        source = SparkSource(data, arrow_schema(data.schema))
+        if schema is not None:
+            source._first_casts = plan_cast(source._own, stored_schema(schema), whose="schema=")
+            source.schema = source._first_casts.target
+        return source
+    rows = transfer(spark_session(), data, schema)
+    source = SparkSource(rows.frame, rows.schema, ordered=True)
+    source._transferred = rows
+    weakref.finalize(source, rows.release)  # writes do not close a source
+    return source
 
 
 def _cache_key(plan: CastPlan, clauses: MergeClauses) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from lancekit._operations.write import WriteSettings, write_rows
 from lancekit._pipeline.inputs import is_spark_dataframe
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._spark.jobs.client import is_connect
-from lancekit._spark.source import SparkSource
+from lancekit._spark.source import open_source
 from lancekit._versions.branch_location import BranchLocation, open_location
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.references import Reference, resolve
@@ -126,7 +126,7 @@ class StreamSink:
             f"{_KEY}batch": str(mark.number),
         }
         settings = replace(self.settings, properties=properties, mark=mark)
-        source = SparkSource.open(frame, None)
+        source = open_source(frame, None)
         if current is None or not self.merge:
             write_rows(source, current or location, settings)
             return

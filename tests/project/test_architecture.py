@@ -120,6 +120,7 @@ TABLES = {
     "lancekit._index.search.registry": "",
     "lancekit._notebook.cards": "lancekit._notebook.cards.",
     "lancekit._statements.statement": "lancekit._statements.",
+    "lancekit._wiring": "lancekit.",
 }
 
 
@@ -155,7 +156,7 @@ def _imported(name: str, path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Import):
             whole = [alias.name for alias in node.names if alias.name.startswith("lancekit")]
         elif name in TABLES and isinstance(node, ast.Constant):
-            told = f"{TABLES[name]}{node.value}"
+            told = f"{TABLES[name]}{node.value}" if "." in str(node.value) else ""
             whole = [told] if {told, told.rpartition(".")[0]} & _modules().keys() - {name} else []
         else:
             continue
