@@ -306,7 +306,9 @@ class Branches(Displayed):
                 hint="Pass another source, or a target with into=.",
                 source=source,
             )
-        return self._merged(theirs, target, how, dry_run=dry_run)
+        if dry_run:
+            return plan_merge(theirs, target, how, lambda change: self._land(target, change))
+        return self._merged(theirs, target, how)
 
     def rebase(
         self,
@@ -353,31 +355,15 @@ class Branches(Displayed):
         parent = reference_files.get_branch(location.root, location.branch).parent_branch
         return self._merged(location.on(parent), location, how)
 
-    @overload
-    def _merged(
-        self,
-        source: BranchLocation,
-        target: BranchLocation,
-        how: Rules,
-        *,
-        dry_run: Literal[False] = False,
-    ) -> ApplyResult: ...
-    @overload
-    def _merged(
-        self, source: BranchLocation, target: BranchLocation, how: Rules, *, dry_run: bool
-    ) -> ApplyResult | BranchMergePlan: ...
-    def _merged(
-        self, source: BranchLocation, target: BranchLocation, how: Rules, *, dry_run: bool = False
-    ) -> ApplyResult | BranchMergePlan:
-        def land(change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
-            if target == self._location():
-                return self._handle._move(lambda _: change(latest_snapshot(target)))
-            self._handle._check_movable()
-            return change(latest_snapshot(target))[1]
+    def _merged(self, source: BranchLocation, target: BranchLocation, how: Rules) -> ApplyResult:
+        return self._land(target, lambda newest: merge_branch(source, newest, how, RetryPolicy()))
 
-        if dry_run:
-            return plan_merge(source, target, how, land)
-        return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
+    def _land(self, target: BranchLocation, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
+        """Make a change of a branch's newest version; the handle moves if it is on the branch."""
+        if target == self._location():
+            return self._handle._move(lambda _: change(latest_snapshot(target)))
+        self._handle._check_movable()
+        return change(latest_snapshot(target))[1]
 
     def _with_base(self, base: object, how: Rules) -> Rules:
         """Return merge options with a base that the user names."""
