@@ -14,7 +14,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
 from lancekit._api.nearest import nearest_search
-from lancekit._api.planned_scan import planned
+from lancekit._api.planned_scan import planned, with_read_set
 from lancekit._arguments.checks import check_count, check_items
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
@@ -41,12 +41,9 @@ from lancekit._shards.schema import shard_of
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.errors import InvalidArgumentError
 
 T = TypeVar("T")
-
-#: the number of retries if files are removed while they are read
-_ATTEMPTS = 3
 
 
 @checked_methods
@@ -228,15 +225,7 @@ class LsmScanner(Displayed):
 
     def _run(self, work: Callable[[Scan], T]) -> T:
         """Run a function on the scan; retry if its files were merged and cleaned up meanwhile."""
-        of = self._read()
-        for _ in range(_ATTEMPTS):
-            try:
-                return work(self._scan(of))
-            except CorruptFileError:
-                before, of = of, self._read()
-                if of.is_like(before):
-                    raise
-        return work(self._scan(of))
+        return with_read_set(self._read, lambda of: work(self._scan(of)))
 
     def _scan(self, of: ReadSet) -> Scan:
         scan = planned(of.base, self._arguments.but(columns=with_keys(self._columns, of)))

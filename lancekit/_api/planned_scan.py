@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from lancekit._scan.expressions.predicate import Predicate
     from lancekit._scan.search.nearest import NearestSearch
     from lancekit._scan.search.text_search import FullTextSearch
+
+T = TypeVar("T")
 
 
 class OneFragment:
@@ -66,8 +70,21 @@ def check_scan(arguments: ScanArguments) -> None:
         )
 
 
-#: the number of retries if files are removed while a scan is planned
-_ATTEMPTS = 5
+#: the number of retries if files are removed while they are read
+ATTEMPTS = 5
+
+
+def with_read_set(read: Callable[[], ReadSet], work: Callable[[ReadSet], T]) -> T:
+    """Run work on a read set; again on a new one if files were merged and removed meanwhile."""
+    of = read()
+    for _ in range(ATTEMPTS):
+        try:
+            return work(of)
+        except CorruptFileError:
+            before, of = of, read()
+            if of.is_like(before):
+                raise
+    return work(of)
 
 
 def planned_with_shards(location: BranchLocation, arguments: ScanArguments) -> tuple[ReadSet, Scan]:
@@ -77,15 +94,9 @@ def planned_with_shards(location: BranchLocation, arguments: ScanArguments) -> t
     """
     from lancekit._operations.mem_wal.reader.sources import newest_read_set
 
-    of = newest_read_set(location)
-    for _ in range(_ATTEMPTS):
-        try:
-            return of, planned_over(of, arguments)
-        except CorruptFileError:
-            before, of = of, newest_read_set(location)
-            if of.is_like(before):
-                raise
-    return of, planned_over(of, arguments)
+    return with_read_set(
+        partial(newest_read_set, location), lambda of: (of, planned_over(of, arguments))
+    )
 
 
 def planned_over(of: ReadSet, arguments: ScanArguments) -> Scan:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.not_offered import PartOfPylance
-from lancekit._api.planned_scan import check_scan, planned, planned_with_shards
+from lancekit._api.planned_scan import ATTEMPTS, check_scan, planned, planned_with_shards
 from lancekit._arguments.checks import check_count, check_hints
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked_methods
@@ -86,9 +86,6 @@ class _ExplainedScan:
 
 
 T = TypeVar("T")
-
-#: the number of retries if files are removed before they are read
-_ATTEMPTS = 5
 
 
 @checked_methods
@@ -297,7 +294,7 @@ class _ShardedScanner(LanceScanner):
         return self._again(super().count_rows)
 
     def _again(self, work: Callable[[], T]) -> T:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 return work()
             except CorruptFileError:
