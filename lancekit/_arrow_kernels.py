@@ -43,6 +43,7 @@ from lancekit import _arrow_compute as pc
 from lancekit._arrow_values import arrow_of, booleans_of
 
 _Rows = TypeVar("_Rows", bound=pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table)
+_Column = TypeVar("_Column", pa.Array, pa.ChunkedArray, pa.Array | pa.ChunkedArray)
 _Tabular = TypeVar("_Tabular", bound=pa.RecordBatch | pa.Table)
 _Values = TypeVar("_Values", pa.Array, pa.ChunkedArray, pa.Scalar, pa.Array | pa.Scalar)
 _Out = TypeVar("_Out")
@@ -215,13 +216,7 @@ def cast_decimals(values: _Values, kind: pa.DataType) -> _Values:
     return pc.cast(values, kind)
 
 
-@overload
-def sortable(values: pa.Array) -> pa.Array: ...
-@overload
-def sortable(values: pa.ChunkedArray) -> pa.ChunkedArray: ...
-@overload
-def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray: ...
-def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def sortable(values: _Column) -> _Column:
     """Convert values to a type that Arrow can sort: half floats to floats, dictionaries decoded."""
     if isinstance(values.type, pa.DictionaryType):
         return pc.cast(values, values.type.value_type)

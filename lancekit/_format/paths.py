@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +14,8 @@ from lancekit._format.column_names import column_not_found
 from lancekit._format.field_marks import is_blob, may_be_packed
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit.errors import ColumnNotFoundError
+
+Column = TypeVar("Column", pa.Array, pa.ChunkedArray, pa.Array | pa.ChunkedArray)
 
 _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^.`]+))(\.(?=.)|$)", re.DOTALL)
 
@@ -142,11 +144,7 @@ def path_field(schema: LanceSchema, path: str) -> pa.Field:
     return last.with_name(path).with_nullable(nullable)
 
 
-@overload
-def pick(values: pa.Array, names: Sequence[str]) -> pa.Array: ...
-@overload
-def pick(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray: ...
-def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.ChunkedArray | pa.Array:
+def pick(values: Column, names: Sequence[str]) -> Column:
     """Return the struct field at a path; null where a struct on the path is null."""
     return pc.struct_field(values, list(names)) if names else values
 
