@@ -14,7 +14,7 @@ from lancekit._api._handle import Handle
 from lancekit._api.blob_values import BlobFile
 from lancekit._api.planned_scan import planned, planned_with_shards
 from lancekit._arguments.checks import check_known
-from lancekit._arguments.scan import ScanArguments
+from lancekit._arguments.scan import ScanArguments, SparkArguments
 from lancekit._choice import check_choice
 from lancekit._format.field_marks import is_blob, texts
 from lancekit._format.paths import path_field, show_path
@@ -188,25 +188,12 @@ def frame_with_blobs(
 
 # ---- Spark DataFrames over a version
 
-#: the scan defaults that apply to DataFrames; Spark decides the order and size of batches
-_SUPPORTED_DEFAULTS = {
-    "columns",
-    "filter",
-    "limit",
-    "offset",
-    "batch_size",
-    "with_row_id",
-    "with_row_address",
-    "blob_handling",
-    "include_mem_wal",
-}
-
 
 def frame_over(handle: Handle, arguments: ScanArguments) -> Any:
     """Return a DataFrame over a handle's version, with the handle's scan defaults."""
-    defaults = {
-        name: value for name, value in handle._scan_defaults.items() if name in _SUPPORTED_DEFAULTS
-    }
+    # no others: Spark decides the order and size of batches
+    known = SparkArguments.parameters().parameters.keys() - {"fragments"}
+    defaults = {name: value for name, value in handle._scan_defaults.items() if name in known}
     return frame_of(handle._snapshot, arguments.over(defaults))
 
 
