@@ -175,7 +175,7 @@ class BranchNotFoundError(NotFoundError):
     """There is no branch with this name."""
 
 
-class ColumnNotFoundError(NotFoundError):
+class ColumnNotFoundError(NotFoundError, RuntimeError):
     """The schema has no column with this name."""
 
 

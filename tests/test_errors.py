@@ -120,6 +120,7 @@ FAULTS: dict[str, tuple[Fault, type[errors.LancekitError]]] = {
         .execute(ROWS.slice(0, 1)),
         errors.MatchedRowsError,
     ),
+    "blob column": (lambda p: p.ds.take_blobs("zz", indices=[0]), errors.ColumnNotFoundError),
     "asof too early": (
         lambda p: p.m.dataset(p.path, asof=datetime(2001, 1, 1)),
         errors.VersionNotFoundError,
@@ -155,6 +156,28 @@ def test_fault(name: str, tmp_path: Path) -> None:
     assert (str(again), again.context.keys()) == (str(raised), raised.context.keys())
 
 
+#: words that a caller of the reference looks for in a message
+WORDS = {
+    "no dataset": "Dataset at path .* was not found",
+    "no version": "was not found",
+    "checkout version": "was not found",
+    "no tag": "does not exist",
+    "tag delete": "does not exist",
+    "branch delete": "does not exist",
+    "tag twice": "already exists",
+    "create twice": "already exists",
+    "merge key": "'zz' does not exist",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words(name: str, tmp_path: Path) -> None:
+    for module, folder in ((lk, "ours"), (lance, "theirs")):
+        (tmp_path / folder).mkdir()
+        raised = _raised(FAULTS[name][0], Place(module, tmp_path / folder))
+        assert re.search(WORDS[name], str(raised)), folder
+
+
 def _is_public(kind: Any) -> bool:
     mine = isinstance(kind, type) and kind.__module__ == errors.__name__
     return mine and not kind.__name__.startswith("_")
@@ -182,7 +205,9 @@ def test_what_is_said_of_repeated_keys_stands_in_one_module() -> None:
 
 def test_messages_hold_the_facts(tmp_path) -> None:
     ds = lk.write_dataset(ROWS, tmp_path / "d", primary_key="k")
-    with pytest.raises(errors.TagNotFoundError, match=r"no tag 'x'.*The dataset has no tags"):
+    with pytest.raises(
+        errors.TagNotFoundError, match=r"Tag 'x' does not exist.*The dataset has no tags"
+    ):
         ds.checkout_version("x")
     with pytest.raises(errors.ColumnNotFoundError, match="Did you mean 'k'"):
         ds.to_table(columns=["K"])

@@ -187,7 +187,7 @@ class LanceFileSession:
 
     def _missing(self, path: str) -> NotFoundError:
         return NotFoundError(
-            f"There is no file {shown(path)} in {shown(self._store.uri)}.", path=path
+            f"File {shown(path)} was not found in {shown(self._store.uri)}.", path=path
         )
 
     def __repr__(self) -> str:

@@ -106,7 +106,7 @@ class LanceFileReader:
         try:
             self._reader = FileReader.open(store.open(name))
         except FileNotFoundError as error:
-            raise NotFoundError(f"There is no file {os.fspath(path)!r}.", path=path) from error
+            raise NotFoundError(f"File {os.fspath(path)!r} was not found.", path=path) from error
         self._path = os.fspath(path)
         self._columns = self._wanted(columns)
         self._schema = pa.schema(

@@ -67,7 +67,7 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     there_are = f"Columns: {shown}." if names else "There are no columns."
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else there_are
-    return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)
+    return ColumnNotFoundError(f"Column {name!r} does not exist.", hint=hint, column=name)
 
 
 def not_in_source(name: str, known: Iterable[str], doing: str) -> ColumnNotFoundError:

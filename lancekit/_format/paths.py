@@ -91,8 +91,8 @@ def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
         parent = chain[-1]
         if parent.logical_type != "struct":
             raise ColumnNotFoundError(
-                f"There is no column {path!r}: {parent.name!r} is {parent.to_arrow().type}, not a "
-                "struct.",
+                f"Column {path!r} does not exist: {parent.name!r} is {parent.to_arrow().type}, not "
+                "a struct.",
                 hint="Use the column itself.",
                 column=path,
             )

@@ -161,7 +161,8 @@ def validate_vector_index(
         found += any(abs(distance) < 1e-6 for distance in nearest["_distance"].to_pylist())
     if found < pass_threshold * len(queries):
         raise InvalidArgumentError(
-            f"Only {found} of {len(queries)} vectors were found by a search for themselves.",
+            f"Vector index failed sanity check: only {found} of {len(queries)} vectors were "
+            "found by a search for themselves.",
             hint="Search more partitions, or rebuild the index.",
             found=found,
             searched=len(queries),

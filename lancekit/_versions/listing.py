@@ -147,7 +147,7 @@ def latest_snapshot(location: BranchLocation) -> Snapshot:
 
 def _no_dataset(location: BranchLocation) -> DatasetNotFoundError:
     return DatasetNotFoundError(
-        f"There is no Lance dataset at {location.uri}.",
+        f"Dataset at path {location.uri} was not found.",
         hint="Check the path, or create the dataset with write_dataset().",
         uri=location.uri,
     )

@@ -113,7 +113,7 @@ def get_tag(root: Store, name: str) -> Tag:
         hint = f"For the version at a time, pass asof={name!r} to lk.dataset() or ds.at()."
     if name in branch_files(root):
         hint = f"For the newest version of the branch, pass ({name!r}, None)."
-    raise TagNotFoundError(f"There is no tag {name!r}.", hint=hint, tag=name)
+    raise TagNotFoundError(f"Tag {name!r} does not exist.", hint=hint, tag=name)
 
 
 def get_branch(root: Store, name: str) -> Branch:
@@ -127,7 +127,7 @@ def get_branch(root: Store, name: str) -> Branch:
 def no_branch(root: Store, name: str) -> BranchNotFoundError:
     """Return the error for a branch that does not exist."""
     return BranchNotFoundError(
-        f"There is no branch {name!r}.", hint=_known(branch_files(root), "branches"), branch=name
+        f"Branch {name!r} does not exist.", hint=_known(branch_files(root), "branches"), branch=name
     )
 
 

@@ -327,7 +327,7 @@ def load_snapshot(
         found = _find(location, version, tried, mark)
     if found is None:
         raise VersionNotFoundError(
-            f"{location.store.uri} has no version {version}.",
+            f"Version {version} of {location.store.uri} was not found.",
             hint="`versions()` lists the existing versions; older ones may have been cleaned up.",
             version=version,
             uri=location.store.uri,

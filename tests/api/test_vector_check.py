@@ -34,6 +34,6 @@ def test_vectors_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
         "to_table",
         lambda self, *given, **more: far if "nearest" in more else read(self, *given, **more),
     )
-    with pytest.raises(InvalidArgumentError, match="Only 0 of 4 vectors were found"):
+    with pytest.raises(InvalidArgumentError, match="Vector index failed sanity check: only 0 of 4"):
         validate_vector_index(ds, "v", pass_threshold=0.5)
     validate_vector_index(ds, "v", pass_threshold=0)

@@ -46,11 +46,11 @@ def test_files_are_copied_and_removed(session: LanceFileSession, tmp_path: Path)
     assert session.open_reader("up/again.lance").num_rows() == 3
     session.delete_file("up/again.lance")
     assert not session.contains("up/again.lance")
-    with pytest.raises(NotFoundError, match=r"no file 'up/again.lance'"):
+    with pytest.raises(NotFoundError, match=r"'up/again.lance' was not found"):
         session.delete_file("up/again.lance")
-    with pytest.raises(NotFoundError, match="no file 'none'"):
+    with pytest.raises(NotFoundError, match="'none' was not found"):
         session.download_file("none", tmp_path / "none")
-    with pytest.raises(NotFoundError, match="no file 'none'"):
+    with pytest.raises(NotFoundError, match="'none' was not found"):
         session.read_range("none", 0, 1)
     with pytest.raises(StorageError, match="cannot be written"):
         session.download_file("top.lance", tmp_path / "no" / "folder")

@@ -72,7 +72,7 @@ def test_a_key_that_is_passed_replaces_marks_of_the_rows(
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ({"a": [1]}, "there is no column 'b'"),
+        ({"a": [1]}, "column 'b' does not exist"),
         ({"a": [1], "b": [[1]]}, "Column 'b' of type list<item: int64> cannot be a key"),
     ],
 )

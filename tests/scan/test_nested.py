@@ -107,7 +107,7 @@ def test_order(both) -> None:
 
 @pytest.mark.parametrize("path", ["s.nope", "nope.x", "l.item.a", "l.a", "s.x.y"])
 def test_paths_that_lead_nowhere(both, path: str) -> None:
-    with pytest.raises(ColumnNotFoundError, match="There is no column"):
+    with pytest.raises(ColumnNotFoundError, match="does not exist"):
         both[1].to_table(columns=[path])
 
 

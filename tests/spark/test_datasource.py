@@ -188,9 +188,9 @@ def test_a_bad_option_is_named_by_spark_too(spark, ds):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"path": "nowhere"}, "DatasetNotFoundError: There is no Lance dataset at "),
+        ({"path": "nowhere"}, "DatasetNotFoundError: Dataset at path "),
         ({"versio": "3"}, "InvalidArgumentError: format(\"lance\") has no option 'versio'."),
-        ({"columns": "nope"}, "ColumnNotFoundError: There is no column 'nope'."),
+        ({"columns": "nope"}, "ColumnNotFoundError: Column 'nope' does not exist."),
         ({"filter": "nope > 3"}, "PredicateError: there is no column 'nope'."),
     ],
 )

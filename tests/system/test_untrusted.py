@@ -215,7 +215,8 @@ def test_reading_follows_links_and_writing_does_not(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("", "There is no branch ''"), ("main", "The main branch cannot be deleted")]
+    ("name", "text"),
+    [("", "Branch '' does not exist"), ("main", "The main branch cannot be deleted")],
 )
 def test_main_is_no_branch_that_can_be_deleted(place: Path, name: str, text: str) -> None:
     """The folder of such a branch would be the dataset's own: all of it would go."""

@@ -81,9 +81,11 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
     """
     found = column_of(snapshot, path)
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
+        vector = kind.name == "IVF_FLAT"  # stands for IVF_PQ and IVF_SQ, too
+        what = "a vector index" if vector else f"an index of type {kind.name}"
         raise InvalidTypeError(
-            f"Column {path!r} of type {found.type} cannot have an index of type {kind.name}.",
-            hint=(kind.name == "IVF_FLAT" and vector_hint(path, found.type))
+            f"Column {path!r} of type {found.type} cannot have {what}.",
+            hint=(vector and vector_hint(path, found.type))
             or "docs/indices.md lists the types for each kind of index. Vector indices need "
             "fixed-size lists of floats.",
             column=path,

@@ -149,7 +149,7 @@ def test_an_error_is_a_few_lines_that_are_safe():
     assert error_text(ValueError("a\n" * 1000)).count("\n") < 12
     with pytest.raises(lk.errors.LancekitError) as caught:
         lk.dataset("memory://not-there-at-all")
-    assert error_text(caught.value).startswith("There is no Lance dataset")
+    assert error_text(caught.value).startswith("Dataset at path")
     html = as_html(ValueError("<script>\x1b[2J"))
     assert 'role="alert">' in html
     assert "<script>" not in html

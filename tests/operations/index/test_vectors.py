@@ -126,8 +126,9 @@ result = [
 
 def test_centroids_that_are_given(tmp_path: Path) -> None:
     ds = lk.write_dataset({"n": range(4), "v": column([[0, 0], [1, 0], [9, 9], [8, 9]])}, tmp_path)
-    with pytest.raises(InvalidTypeError, match="cannot have an index of type IVF_FLAT"):
-        ds.create_index("v", "IVF_FLAT")  # whole numbers
+    for kind in ("IVF_FLAT", "IVF_PQ"):
+        with pytest.raises(InvalidTypeError, match="cannot have a vector index"):
+            ds.create_index("v", kind, num_sub_vectors=1)  # whole numbers
     rows = {"n": range(4), "v": column(np.array([[0, 0], [1, 0], [9, 9], [8, 9]], "f4"))}
     ds = lk.write_dataset(rows, tmp_path, mode="overwrite")
     for middles in (np.array([[0, 0], [9, 9]]), column(np.array([[0, 0], [9, 9]], "f4"))):

@@ -240,7 +240,7 @@ def test_two_names_of_a_column_have_one_side(swapped: lk.LanceDataset) -> None:
 def test_names_without_a_conflict(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1], "v": [1], "s": [{"a": 1}]}, tmp_path / "t", primary_key="id")
     ds.create_branch("exp").update({"v": "7"})
-    for columns, match in (({"w": "ours"}, "There is no column 'w'"), ({"s.a": "ours"}, "'s'")):
+    for columns, match in (({"w": "ours"}, "Column 'w' does not exist"), ({"s.a": "ours"}, "'s'")):
         sides = lk.Sides(columns=columns)  # type: ignore[arg-type]
         for dry_run in (True, False):  # a fast-forward, too
             with pytest.raises(ColumnNotFoundError, match=match):
