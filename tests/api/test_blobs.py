@@ -82,6 +82,12 @@ def test_reads_as_the_reference_does(tmp_path: Path, writer: str, kind) -> None:
             assert found.equals(wanted)
         assert found == wanted
 
+    def parts(ds) -> list[list[int | None]]:
+        """Return the parts of descriptors, those of null blobs, too."""
+        column = ds.to_table(columns=["b"])["b"].combine_chunks()
+        return [column.field(name).to_pylist() for name in ("position", "size")]
+
+    same(parts)
     same(lambda ds: ds.to_table(blob_handling="all_binary"))
     same(lambda ds: ds.to_table(blob_handling="all_binary", filter="id > 1", columns=["b"]))
     same(lambda ds: ds.read_blobs("b", indices=[3, 1, 2, 3]))

@@ -186,7 +186,10 @@ class BlobPage:
         definition = (marks >> 16).astype(np.uint16)
         levels = Levels(len(definition), None, definition if definition.any() else None)
         if self._kind == DESCRIPTOR:
-            return Leaf(inner.values, self._layers, levels)
+            valid = bits.pack(definition == 0)
+            parts = [with_validity(child_of(inner.values, place), valid) for place in range(2)]
+            values = pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR))
+            return Leaf(values, self._layers, levels)
         return Leaf(_bytes(self._page.source, positions, sizes), self._layers, levels)
 
 
