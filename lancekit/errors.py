@@ -194,7 +194,7 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
     """An argument of the wrong Python type."""
 
 
-class PredicateError(InvalidArgumentError):
+class PredicateError(InvalidArgumentError, RuntimeError):
     """A filter expression that does not parse or does not fit the schema.
 
     ``context`` has the expression (``sql``) and the place of the mistake: ``position`` counts from
@@ -222,7 +222,7 @@ class NotOfferedAttributeError(LancekitError, AttributeError):
     """A public name of pylance that lancekit does not have."""
 
 
-class SchemaMismatchError(InvalidArgumentError):
+class SchemaMismatchError(InvalidArgumentError, RuntimeError):
     """Rows that do not fit the dataset's schema; the message shows only the difference."""
 
 

@@ -120,6 +120,14 @@ FAULTS: dict[str, tuple[Fault, type[errors.LancekitError]]] = {
         .execute(ROWS.slice(0, 1)),
         errors.MatchedRowsError,
     ),
+    "update columns type": (
+        lambda p: p.ds.get_fragment(0).update_columns(pa.table({"k": [1], "s": [5]}), "k"),
+        errors.SchemaMismatchError,
+    ),
+    "merge columns": (
+        lambda p: p.ds.get_fragment(0).merge_columns({"q": "zz"}),
+        errors.PredicateError,
+    ),
     "blob column": (lambda p: p.ds.take_blobs("zz", indices=[0]), errors.ColumnNotFoundError),
     "asof too early": (
         lambda p: p.m.dataset(p.path, asof=datetime(2001, 1, 1)),
