@@ -10,6 +10,7 @@ from lancekit._api.index_requests import metric_named
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked, checked_methods
+from lancekit._index.distances import Vectors
 from lancekit._index.ivf.codes import nearest_of, unit
 from lancekit._index.ivf.training import ROUNDS, trained_centroids
 from lancekit.errors import InvalidArgumentError
@@ -28,8 +29,7 @@ class KMeans:
     max_iters
         The highest number of iterations.
     centroids
-        The centroids, if they are known, as fixed-size lists.  `predict` compares them with rows of
-        length 1 if the metric is ``"cosine"``.
+        The centroids, if they are known, as fixed-size lists.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class KMeans:
         self.k: int = check_count("k", k, least=1)
         self._metric = metric_named(metric_type)
         self._rounds = check_count("max_iters", max_iters, least=1)
-        self._centroids: NDArray[np.floating | np.uint8] | None = None
+        self._centroids: Vectors | None = None
         if centroids is not None:
             self._centroids = _vectors(centroids)
 
@@ -97,10 +97,11 @@ class KMeans:
         if self._centroids is None:
             raise InvalidArgumentError("There are no clusters yet.", hint="Call fit() first.")
         by = "dot" if self._metric == "dot" else "l2"
-        owners = nearest_of(self._as_compared(_vectors(data)), self._centroids, by)[0]
+        sides = self._as_compared(_vectors(data)), self._as_compared(self._centroids)
+        owners = nearest_of(*sides, by)[0]
         return pa.array(owners, pa.uint32())
 
-    def _as_compared(self, rows: NDArray[np.float32]) -> NDArray[np.floating | np.uint8]:
+    def _as_compared(self, rows: Vectors) -> Vectors:
         return unit(rows) if self._metric == "cosine" else rows
 
 

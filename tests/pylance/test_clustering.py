@@ -41,3 +41,9 @@ def test_what_are_no_vectors() -> None:
     ):
         with pytest.raises(ValueError, match=told):
             clusters.fit(wrong)
+
+
+def test_given_centroids_are_compared_by_their_direction() -> None:
+    long = pa.FixedSizeListArray.from_arrays(pa.array([100.0, 0.0, 0.0, 1.0], pa.float32()), 2)
+    clusters = KMeans(2, "cosine", centroids=long)
+    assert clusters.predict(np.array([[1.0, 0.9], [0.1, 1.0]], np.float32)).to_pylist() == [0, 1]
