@@ -285,26 +285,31 @@ class CommitConflictError(LancekitError, OSError):
     ``except lk.errors.CommitConflictError as conflict: ...``.
     """
 
-    retryable: ClassVar[bool] = False
+    retryable: bool = True
 
-    def __init__(self, message: str = "Another writer was faster.", /, **context: Any) -> None:
-        super().__init__(message, **context)  # a custom lock may raise it without a message
+    def __init__(  # a custom lock may raise it, with pylance's arguments or without a message
+        self,
+        message: str = "Another writer was faster.",
+        retryable: bool | None = None,
+        **context: Any,
+    ) -> None:
+        if retryable is not None:
+            self.retryable = context["retryable"] = retryable
+        super().__init__(message, **context)
 
 
 class RetryableConflictError(CommitConflictError):
     """A conflict that a retry on the newest version is expected to resolve."""
 
-    retryable = True
-
 
 class IncompatibleConflictError(CommitConflictError):
     """The two changes exclude each other; a retry cannot help."""
 
+    retryable = False
+
 
 class RetriesExhaustedError(CommitConflictError):
     """Every allowed attempt lost to another writer; a later attempt may succeed."""
-
-    retryable = True
 
 
 class CommitUnknownError(LancekitError, OSError):

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import lance
+import lance.commit
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -184,6 +185,14 @@ def test_words(name: str, tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         raised = _raised(FAULTS[name][0], Place(module, tmp_path / folder))
         assert re.search(WORDS[name], str(raised)), folder
+
+
+@pytest.mark.parametrize("arguments", [(), ("m",), ("m", True), ("m", False)])
+def test_a_conflict_that_a_custom_lock_raises(arguments: tuple[Any, ...]) -> None:
+    theirs = lance.commit.CommitConflictError(*arguments)
+    ours = errors.CommitConflictError(*arguments)
+    assert ours.retryable == theirs.retryable == pickle.loads(pickle.dumps(ours)).retryable
+    assert str(theirs) in str(ours)
 
 
 def _is_public(kind: Any) -> bool:
