@@ -78,7 +78,39 @@ def _rounded_frame(library: ModuleType, uri: str) -> Any:
     return made if made == REFUSED else "rounded"
 
 
+def _structs_with_less(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(pa.table({"s": [{"a": 1, "b": 2}]}), uri)
+    made = tried(lambda: library.write_dataset(pa.table({"s": [{"a": 3}]}), uri, mode="append"))
+    return REFUSED if made == REFUSED else library.dataset(uri).to_table()["s"].to_pylist()
+
+
+def _other_width(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(pa.table({"x": [1]}), uri)
+    rows = pa.table({"x": pa.array([2], pa.int32())})
+    made = tried(lambda: library.write_dataset(rows, uri, mode="append"))
+    return REFUSED if made == REFUSED else library.dataset(uri).to_table()["x"].to_pylist()
+
+
 OF_INPUTS = (
+    Difference(
+        "an append of structs that lack fields of the table's structs",
+        "raises an error that names the fields",
+        "makes the fields null",
+        "A struct is one value, and a missing field is more often a mistake. Whole columns may be "
+        "left out.",
+        _structs_with_less,
+        REFUSED,
+        [{"a": 1, "b": 2}, {"a": 3, "b": None}],
+    ),
+    Difference(
+        "an append of other types, such as `int32` to `int64`",
+        "casts, if no value changes ([casts](casts.md))",
+        "raises an error",
+        "Rows come from pandas, Spark and files, whose types are seldom exactly the table's.",
+        _other_width,
+        [1, 2],
+        REFUSED,
+    ),
     Difference(
         "a pandas frame whose index is a range with a name",
         "makes the index a column, as every named level",

@@ -150,6 +150,11 @@ def _two_deletes(library: ModuleType, uri: str) -> Any:
     return _merged(library, uri, _table(k=[1], v=["x"]), build)
 
 
+def _nullability_of_a_scan(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri)
+    return library.dataset(uri).to_table(columns={"n": "k IS NULL"}).schema.field("n").nullable
+
+
 def _function_of_source(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1], v=["a"]), uri)
 
@@ -387,6 +392,15 @@ _OF_CHANGES = (
         "makes a column that is not nullable",
         "Later rows can still be written without the column.",
         _nullability,
+        True,
+        False,
+    ),
+    Difference(
+        "a scan with `columns=` of an expression that is never null, such as `s IS NULL`",
+        "returns a nullable column",
+        "returns a column that is not nullable",
+        "A scan gives the column the type that `add_columns` gives it.",
+        _nullability_of_a_scan,
         True,
         False,
     ),
