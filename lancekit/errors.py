@@ -287,14 +287,16 @@ class CommitConflictError(LancekitError, OSError):
 
     retryable: bool = True
 
-    def __init__(  # a custom lock may raise it, with pylance's arguments or without a message
+    def __init__(
         self,
         message: str = "Another writer was faster.",
         retryable: bool | None = None,
+        /,
         **context: Any,
     ) -> None:
-        if retryable is not None:
-            self.retryable = context["retryable"] = retryable
+        if retryable is not None:  # pylance's second argument: a custom lock may raise the error
+            context["retryable"] = retryable
+        self.retryable = context.get("retryable", self.retryable)
         super().__init__(message, **context)
 
 

@@ -193,6 +193,7 @@ def test_a_conflict_that_a_custom_lock_raises(arguments: tuple[Any, ...]) -> Non
     ours = errors.CommitConflictError(*arguments)
     assert ours.retryable == theirs.retryable == pickle.loads(pickle.dumps(ours)).retryable
     assert str(theirs) in str(ours)
+    assert not errors.CommitConflictError("m", retryable=False).retryable
 
 
 def _is_public(kind: Any) -> bool:
