@@ -153,9 +153,9 @@ DIFFERENCES: dict[str, str] = {
     "MergeInsertBuilder.execute": "the dictionary is a `MergeResult` with more facts",
     "LanceDataset.delete": "the dictionary is a `DeleteResult` with more facts",
     "LanceDataset.scanner": (
-        "`index_segments` and lists of row addresses are refused. A pyarrow expression follows "
-        "Arrow's rules for NaN and for null in `isin`. A null blob of a 2.0 file is null. "
-        "`include_mem_wal` also reads unmerged rows of shards"
+        "`index_segments`, lists of row addresses, and queries as a `filter` are refused. A "
+        "pyarrow expression follows Arrow's rules for NaN and for null in `isin`. A null blob of a "
+        "2.0 file is null. `include_mem_wal` also reads unmerged rows of shards"
     ),
     "LanceDataset.sql": "`include_mem_wal` also reads unmerged rows of shards",
     "LanceDataset.to_batches": "as `scanner`",
