@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from lancekit._api.sql import SqlQueryBuilder
     from lancekit._arguments.record import Columns
 
-#: the arguments of reads that may be passed by position
-_IN_ORDER = (
-    "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
-    "fragment_readahead scan_in_order"
-)
-
 
 @checked_methods
 class Scans(Handle):
@@ -58,7 +52,11 @@ class Scans(Handle):
         found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
         return next(found, None)
 
-    @takes(ScanArguments, f"{_IN_ORDER} fragments index_segments full_text_query")
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order fragments index_segments full_text_query",
+    )
     def scanner(self, arguments: ScanArguments) -> LanceScanner:
         """Set up a scan; nothing is read yet.
 
@@ -78,7 +76,11 @@ class Scans(Handle):
         self._check_shards(requested=arguments.include_mem_wal)
         return scan_of(self._snapshot, arguments)
 
-    @takes(ScanArguments, _IN_ORDER)
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order",
+    )
     def to_table(self, arguments: ScanArguments) -> pa.Table:
         """Read rows into an Arrow table.
 
@@ -95,7 +97,11 @@ class Scans(Handle):
         """Export the rows as an Arrow C stream, like `scanner` without arguments."""
         return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
 
-    @takes(ScanArguments, _IN_ORDER)
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_size_bytes batch_readahead "
+        "fragment_readahead scan_in_order",
+    )
     def to_batches(self, arguments: ScanArguments) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch."""
         return self._scan(arguments).to_batches()
