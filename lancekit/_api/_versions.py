@@ -132,6 +132,11 @@ class Versions(Handle):
         ----------
         version
             The version to restore; by default, the version that the handle is at.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The version does not exist, or was cleaned up.
         """
         from lancekit._operations.settings import restore_version
 

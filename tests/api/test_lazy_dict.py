@@ -91,9 +91,9 @@ def test_numbers_of_versions_open_nothing(tmp_path) -> None:
     shutil.rmtree(tmp_path / "d" / "_versions")
     assert [version["version"] for version in versions] == [1, 2]
     assert [version.version for version in versions] == [1, 2]
-    with pytest.raises(VersionNotFoundError, match="version 2"):
+    with pytest.raises(VersionNotFoundError, match="Version 2"):
         versions[-1]["timestamp"]
-    with pytest.raises(VersionNotFoundError, match="version 1"):
+    with pytest.raises(VersionNotFoundError, match="Version 1"):
         _ = versions[0].num_rows
     assert seen[1]["metadata"]["total_rows"] == str(known) == "2"
 

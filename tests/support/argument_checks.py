@@ -118,7 +118,7 @@ class Refused(Check):
         return (
             isinstance(found, tuple)
             and isinstance(found[0], type)
-            and (self.says or name) in found[1]
+            and (self.says or name).lower() in found[1].lower()
         )
 
 

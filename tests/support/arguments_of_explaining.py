@@ -167,7 +167,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
         },
     ),
     "validate": ({}, {"deep": Value(True), "sources": NOT_ONE}),
-    "restore": ({}, {}),
+    "restore": ({}, {"version": Value(1)}),
     "update": (
         {"updates": {"x": "1"}},
         {"updates": Refused({"none": "1"}, "none"), "where": Value("id = 1")},

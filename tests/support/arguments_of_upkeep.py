@@ -228,6 +228,7 @@ UPKEEP: dict[str, Method] = {
     ),
     "LanceDataset.shallow_clone": Method(_cloned("shallow_clone"), CLONING, {"reference": 2}),
     "LanceDataset.deep_clone": Method(_cloned("deep_clone"), CLONING, {"reference": 2}),
+    "LanceDataset.restore": Method(after(lambda ds, **kw: ds.restore(**kw)), {"version": Value(1)}),
     "LanceDataset.drop": Method(
         _dropped,
         {
