@@ -98,26 +98,20 @@ def restore_version(snapshot: Snapshot) -> Snapshot:
 def undo_version(snapshot: Snapshot) -> Snapshot:
     """Commit the state before ``snapshot``, which must be the newest version, as a new version."""
     check_writable(snapshot)
-    if snapshot.version == 1:
+    before = snapshot.version - 1
+    if before == 0:
+        if latest_snapshot(snapshot.location).version > 1:
+            raise _no_longer_newest(snapshot)
         raise InvalidArgumentError(
             f"Version 1 of {snapshot.location.uri} is the first, so there is no earlier version.",
             hint="To remove a dataset, call LanceDataset.drop().",
             version=1,
         )
-    before = snapshot.version - 1
     pending = Pending(operation=Restore(version=before), doing="undo")
     try:
         return commit(snapshot, pending, strict=True)
     except RetriesExhaustedError as error:
-        newest = latest_snapshot(snapshot.location).version
-        raise RetryableConflictError(
-            f"Version {snapshot.version} of {snapshot.location.uri} is no longer the newest: "
-            f"undo() would also revert the changes up to version {newest}.",
-            hint=f"See ds.changes({snapshot.version}). ds.checkout_latest(), then undo(), reverts "
-            "the newest version.",
-            read_version=snapshot.version,
-            newest=newest,
-        ) from error
+        raise _no_longer_newest(snapshot) from error
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
             f"Version {snapshot.version} of {snapshot.location.uri} cannot be reverted, because "
@@ -126,6 +120,18 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             "return to.",
             version=before,
         ) from error
+
+
+def _no_longer_newest(snapshot: Snapshot) -> RetryableConflictError:
+    newest = latest_snapshot(snapshot.location).version
+    return RetryableConflictError(
+        f"Version {snapshot.version} of {snapshot.location.uri} is no longer the newest: "
+        f"undo() would also revert the changes up to version {newest}.",
+        hint=f"See ds.changes({snapshot.version}). ds.checkout_latest(), then undo(), reverts "
+        "the newest version.",
+        read_version=snapshot.version,
+        newest=newest,
+    )
 
 
 def took_back(undone: Snapshot, newest: Snapshot) -> str:

@@ -169,3 +169,32 @@ def test_lists_of_several_lengths_are_no_vectors(tmp_path: Path) -> None:
     ds = lk.write_dataset({"v": [[1.0], [2.0, 3.0]]}, tmp_path / "lists")
     with pytest.raises(errors.InvalidArgumentError, match=r"the expected size\. Change these"):
         ds.alter_columns({"path": "v", "data_type": pa.list_(pa.float32(), 1)})
+
+
+def test_an_undo_of_the_first_version_that_others_have_built_on(ds: lk.LanceDataset) -> None:
+    first = lk.dataset(ds.uri)
+    ds.insert({"id": [4], "x": [7]})
+    with pytest.raises(errors.RetryableConflictError, match=r"no longer the newest.*changes"):
+        first.undo()
+    first.checkout_latest()
+    first.undo()
+    assert first.count_rows() == 3
+    with pytest.raises(errors.InvalidArgumentError, match="is the first"):
+        lk.write_dataset({"x": [1]}, "memory://only-one").undo()
+
+
+def test_a_text_without_quotes() -> None:
+    ds = lk.write_dataset({"name": ["a"]}, "memory://unquoted")
+    with pytest.raises(errors.PredicateError, match="For the text itself, add quotes") as caught:
+        ds.update({"name": "closed"})
+    (value,) = re.findall(r"'name': \"(.*)\"", caught.value.hint)
+    ds.update({"name": value})
+    assert ds.to_table().to_pydict() == {"name": ["closed"]}
+
+
+def test_the_plan_of_a_copy_and_of_a_version_that_is_gone(ds: lk.LanceDataset) -> None:
+    plan = ds.explain.deep_clone("copy.lance")
+    assert "this process copies the files" in str(plan)
+    assert "only metadata" not in str(plan)
+    with pytest.raises(errors.VersionNotFoundError, match="Version 9"):
+        ds.explain.restore(9)
