@@ -60,7 +60,12 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     >>> text.evaluate(pa.table({"x": [1, 2], "y": ["a", "b"]}, schema=schema)).to_pylist()
     ['2', '3']
     """
-    assignment = Assignment(field=field, expression=compile_expression(sql, schema))
+    try:
+        assignment = Assignment(field=field, expression=compile_expression(sql, schema))
+    except PredicateError as error:
+        if sql.isidentifier() and not error.hint:  # no column has this name
+            error.hint = f"For the text itself, add quotes: {{{field.name!r}: \"'{sql}'\"}}."
+        raise
     if pt.is_integer(field.type) and _computes_fractions_of_integers(assignment.expression):
         raise PredicateError(
             f"{sql!r} gives fractions, which column {field.name!r} of type {field.type} would "
