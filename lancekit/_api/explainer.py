@@ -22,6 +22,7 @@ from lancekit._api.index_requests import (
     vector_request,
 )
 from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._api.time_travel import snapshot_at
 from lancekit._arguments.checks import (
     check_callback,
     check_count,
@@ -42,7 +43,12 @@ from lancekit._operations.cleanup.plan import cleanup_request
 from lancekit._operations.cleanup.run import CleanupExplanation, explain_cleanup
 from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.delete import plan_delete
-from lancekit._operations.explain.explanation import Explanation, explain_metadata
+from lancekit._operations.explain.explanation import (
+    Explanation,
+    Writes,
+    explain_metadata,
+    explanation,
+)
 from lancekit._operations.explain.rows import (
     explain_add,
     explain_alter,
@@ -66,6 +72,7 @@ from lancekit._operations.maintenance.compact_plan import CompactionOptions
 from lancekit._operations.mem_wal.merge_step import OnError
 from lancekit._operations.mem_wal.shards import chosen_shards
 from lancekit._operations.update import check_updates, check_where, plan_update
+from lancekit._pipeline.engine import Choice
 from lancekit._storage.base import check_options
 from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidTypeError
@@ -260,7 +267,7 @@ def _update(ds: Handle, given: Arguments) -> Explanation:
 # ---- plans for files, indices, logs, branches and clones
 
 _SHARED = "no data is copied: the new versions refer to the existing files"
-_COPIED = "every file of the version is copied"
+_COPIES = Choice("local", "this process copies the files")
 
 
 def _compact(ds: Handle, given: Arguments) -> Explanation:
@@ -309,18 +316,26 @@ def _validate(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _restore(ds: Handle, given: Arguments) -> Explanation:
-    version = ds.version if given["version"] is None else given["version"]
+    version = ds.version
+    if given["version"] is not None:
+        version = snapshot_at(ds._location, given["version"]).version
     lost = f"the newest version becomes the same as version {version}; no version is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
 
-def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanation:
+def _fork(ds: Handle, given: Arguments, operation: str) -> Explanation:
     refuse_more(operation, given.get("kwargs", {}))
     where = given["branch"] if "branch" in given else check_place(given["target_path"])
     reference = given["reference"]
     start = ds.version if reference is None else reference
     snapshot = resolve(ds._location, parse_reference(start, ds._location))
-    return explain_metadata(snapshot, operation, ["Clone"], [f"it creates {where!s}", note])
+    notes = [f"it creates {where!s}"]
+    if operation == "deep_clone":
+        copied = Writes(what="a copy of every file of the version")
+        return explanation(
+            snapshot, operation, _COPIES, writes=copied, commits=["Clone"], notes=notes
+        )
+    return explain_metadata(snapshot, operation, ["Clone"], [*notes, _SHARED])
 
 
 def _optimize_indices(ds: Handle, given: Arguments) -> Explanation:
@@ -348,7 +363,7 @@ _EXPLAINED: Mapping[str, Callable[[Handle, Arguments], Explanation | CleanupExpl
     "validate": _validate,
     "merge_mem_wal": _merge_mem_wal,
     "restore": _restore,
-    "create_branch": partial(_fork, operation="create_branch", note=_SHARED),
-    "shallow_clone": partial(_fork, operation="shallow_clone", note=_SHARED),
-    "deep_clone": partial(_fork, operation="deep_clone", note=_COPIED),
+    "create_branch": partial(_fork, operation="create_branch"),
+    "shallow_clone": partial(_fork, operation="shallow_clone"),
+    "deep_clone": partial(_fork, operation="deep_clone"),
 }
