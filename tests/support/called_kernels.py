@@ -173,7 +173,7 @@ _UNARY = """
 """
 _BINARY = """
     add add_checked atan2 divide divide_checked equal greater greater_equal less less_equal logb
-    multiply multiply_checked not_equal power shift_left
+    multiply multiply_checked not_equal power bit_wise_and bit_wise_or shift_left
     shift_right subtract subtract_checked coalesce
 """
 _LOGICAL = "and_ and_kleene and_not or_ or_kleene xor"

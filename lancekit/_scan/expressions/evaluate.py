@@ -31,6 +31,7 @@ from lancekit._scan.expressions.kernels.operators import (
     modulo,
     multiply,
     plain,
+    shift,
     subtract,
 )
 from lancekit._scan.expressions.nodes import Apply, ArrowExpr, Call, Expr, FieldRef, InList, Literal
@@ -220,8 +221,8 @@ KERNELS: Mapping[str, Callable[..., Value]] = {
     "*": _aligned(multiply),
     "/": _aligned(divide),
     "%": _aligned(modulo),
-    "<<": pc.shift_left,
-    ">>": pc.shift_right,
+    "<<": partial(shift, pc.shift_left),
+    ">>": partial(shift, pc.shift_right),
     "||": _concat,
     "CAST": lambda kind, value: cast_values(value, kind),
     "TRY_CAST": lambda kind, value: try_cast(value, kind),

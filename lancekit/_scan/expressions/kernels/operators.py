@@ -323,6 +323,20 @@ def modulo(left: Value, right: Value) -> Value:
     return pc.if_else(valid, pa.array(np.atleast_1d(rest), kind), scalar_of(None, kind))
 
 
+def shift(kernel: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
+    """Shift by the lowest bits of a count, as processors do, in two steps.
+
+    Arrow returns the value unchanged if the count has the sign's bit or is beyond all bits.
+    """
+    kind = pc.bit_wise_or(pa.nulls(0, left.type), pa.nulls(0, right.type)).type
+    if any(map(pt.is_uint64, (left.type, right.type))):  # Arrow chooses int64
+        kind = pa.uint64()
+    left, right = pc.cast(left, kind), pc.cast(right, kind)
+    count = pc.bit_wise_and(right, scalar_of(kind.bit_width - 1, kind))
+    half = pc.shift_right(count, scalar_of(1, kind))
+    return kernel(kernel(left, half), pc.subtract(count, half))
+
+
 def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
     """Return the remainders by one positive number, which NumPy computes without divisions."""
     numbers = pc.fill_null(values, 0).to_numpy()
