@@ -63,6 +63,18 @@ def _boolean(value: Value, kind: pa.DataType) -> Value:
     return result
 
 
+def _integer(value: Value, kind: pa.DataType) -> Value:
+    """Parse digits after a sign, as the reference does: Arrow takes 0x1f, and no plus."""
+    hexadecimal = pc.or_(pc.match_substring(value, "x"), pc.match_substring(value, "X"))
+    digits = pc.if_else(hexadecimal, scalar_of(None, value.type), value)
+    _check_nulls(value, digits, kind)
+    try:
+        return pc.cast(digits, kind)
+    except pa.ArrowInvalid:
+        signs = r"^\+(\d)|^-(0+)$"  # Arrow refuses -0 for unsigned integers
+        return pc.cast(pc.replace_substring_regex(digits, signs, r"\1\2"), kind)
+
+
 # ---- moments
 
 
@@ -169,6 +181,7 @@ def _digit_by_digit(text: pa.Array, kind: pa.DataType) -> pa.Array:
 _READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Value, pa.DataType], Value]], ...]
 _READERS = (
     (pt.is_boolean, _boolean),
+    (pt.is_integer, _integer),
     (pt.is_timestamp, _timestamp),
     (pt.is_date, _date),
     (pt.is_time, _time),
