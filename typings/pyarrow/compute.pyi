@@ -182,6 +182,8 @@ replace_substring: _Unary
 replace_substring_regex: _Unary
 round: _Unary
 second: _Unary
+bit_wise_and: _Binary
+bit_wise_or: _Binary
 shift_left: _Binary
 shift_right: _Binary
 sign: _Unary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -11,21 +12,34 @@ from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._arrow_values import scalar_of
 from lancekit._casts import nearest
-from lancekit._format.arrow_parts import decimal_size
+from lancekit._format.arrow_parts import decimal_size, unit_and_zone
 from lancekit._scan.expressions.kernels import sizes
 from lancekit._scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit._scan.expressions.kernels.lists import LIST_FUNCTIONS, NUMBER_FUNCTIONS
-from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value
+from lancekit._scan.expressions.kernels.moments import UNITS, in_common_zone
+from lancekit._scan.expressions.kernels.operators import COMPARISONS, Value, family
 from lancekit._scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit._scan.expressions.kernels.text import TEXT_FUNCTIONS
 
 
 def _typed(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Cast numbers to one type that can hold every value; Arrow's own coercion refuses some."""
+    """Cast values to one type that can hold every value; Arrow's own coercion refuses some."""
     kinds = [value.type for value in values]
+    families = {family(kind) for kind in kinds} - {"null"}
+    zoned = next((v for v in values if pt.is_timestamp(v.type) and v.type.tz), None)
+    if zoned is not None:
+        values = tuple(in_common_zone(value, zoned)[0] for value in values)
+        unit = max((unit_and_zone(v.type)[0] for v in values), key=UNITS.index)
+        moment = pa.timestamp(unit, unit_and_zone(zoned.type)[1])
+        return tuple(pc.cast(value, moment) for value in values)
+    if families and families <= {"text", "bytes"} and len(set(kinds)) > 1:
+        name = "binary" if "bytes" in families else "string"
+        large = any(pt.is_large_string(kind) or pt.is_large_binary(kind) for kind in kinds)
+        return tuple(pc.cast(value, f"large_{name}" if large else name) for value in values)
     if any(map(pt.is_floating, kinds)):
         return tuple(v if pt.is_floating(v.type) else nearest(v, pa.float64()) for v in values)
-    if not any(map(pt.is_decimal128, kinds)):
+    signs = any(map(pt.is_uint64, kinds)) and any(map(pt.is_signed_integer, kinds))
+    if not (signs or any(map(pt.is_decimal128, kinds))):
         return values
     values = tuple(pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in values)
     sizes_of = [decimal_size(v.type) for v in values]
@@ -42,8 +56,16 @@ def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Functi
     )
 
 
+def _extreme(kernel: Callable[..., Value], *values: Value) -> Value:
+    kind = values[0].type
+    if not (pt.is_timestamp(kind) and kind.tz):
+        return kernel(*values)
+    counts = (pc.cast(value, pa.int64()) for value in values)  # Arrow compares no zoned timestamps
+    return pc.cast(kernel(*counts), kind)
+
+
 def _greatest(*values: Value) -> Value:
-    found: Value = ak.max_element_wise(*values)
+    found = _extreme(ak.max_element_wise, *values)
     if pt.is_floating(found.type):
         for value in values:
             # NaN is greater than every number, and Arrow skips it
@@ -66,7 +88,7 @@ CHOICES: Mapping[str, Function] = {
     "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
     "greatest": _of_one_type(_greatest),
-    "least": _of_one_type(ak.min_element_wise),
+    "least": _of_one_type(partial(_extreme, ak.min_element_wise)),
 }
 
 FUNCTIONS: Mapping[str, Function] = {

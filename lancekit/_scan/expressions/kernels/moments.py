@@ -21,7 +21,7 @@ _Value: TypeAlias = pa.Array | pa.Scalar
 
 #: units of time from the coarsest on, with their nanoseconds
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_MOMENT_UNITS = tuple(_NANOSECONDS)
+UNITS = tuple(_NANOSECONDS)
 
 
 def in_common_zone(left: _Value, right: _Value) -> tuple[_Value, _Value]:
@@ -55,7 +55,7 @@ def _in_unit(value: _Value, unit: str) -> _Value:
 
 def in_common_unit(left: _Value, right: _Value) -> tuple[_Value, _Value]:
     """Convert two timestamps to the coarser of their units."""
-    unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_MOMENT_UNITS.index)
+    unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=UNITS.index)
     return _in_unit(left, unit), _in_unit(right, unit)
 
 
@@ -99,7 +99,7 @@ def exact_pair(left: _Value, right: _Value) -> tuple[_Value, _Value]:
     left, right = _from_date(left, right.type), _from_date(right, left.type)
     if left.type == right.type or not (pt.is_timestamp(left.type) and pt.is_timestamp(right.type)):
         return left, right
-    unit = max((unit_and_zone(v.type)[0] for v in (left, right)), key=_MOMENT_UNITS.index)
+    unit = max((unit_and_zone(v.type)[0] for v in (left, right)), key=UNITS.index)
     try:
         finer = [pc.cast(v, pa.timestamp(unit, unit_and_zone(v.type)[1])) for v in (left, right)]
     except pa.ArrowInvalid:  # too far from 1970 for the finer unit
