@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancekit as lk
 from lancekit._file.columns.physical import FileColumn
+from lancekit.errors import UnsupportedTypeError
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import SHARES, share_of
@@ -160,6 +162,21 @@ def test_reads_the_files_of_a_dataset(tmp_path: Path, version: str) -> None:
     (file,) = (path / "data").glob("*.lance")
     reader = open_ours(file.read_bytes())
     _compare(reader.read(reader.columns), table, version)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("items", [pa.null(), pa.string(), pa.large_binary()])
+def test_vectors_that_only_the_reference_writes(
+    tmp_path: Path, version: str, items: pa.DataType
+) -> None:
+    rows = pa.table({"id": [1, 2], "v": pa.array([[None, None]] * 2, pa.list_(items, 2))})
+    lance.write_dataset(rows, tmp_path / "d", data_storage_version=version)
+    ds = lk.dataset(tmp_path / "d")
+    for change in (lambda: ds.insert(rows), lambda: ds.update({"id": "id + 1"})):
+        with pytest.raises(UnsupportedTypeError, match="'v': fixed-size lists of"):
+            change()
+    ds.delete("id = 2")
+    assert lk.dataset(ds.uri).to_table().equals(rows[:1])
 
 
 def test_a_field_keeps_its_metadata(tmp_path: Path) -> None:

@@ -215,6 +215,9 @@ REFUSED = {
         column([[]], pa.list_(pa.int8(), 0)),
         column([b""], pa.binary(0)),
     ],
+    "Fixed-size lists of text, bytes or null": [
+        column([[None]], pa.list_(kind, 1)) for kind in (pa.string(), pa.binary(), pa.null())
+    ],
     "Lists of more than 8,192 booleans of fixed size": [
         column([[True] * 8193], pa.list_(pa.bool_(), 8193))
     ],

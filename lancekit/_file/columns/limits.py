@@ -139,7 +139,7 @@ def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterat
 def _leaf_problems(kind: pa.DataType, version: str) -> Iterator[tuple[str, str]]:
     if pa.types.is_dictionary(kind) and not may_be_category(kind.value_type):
         yield f"dictionaries of {kind.value_type}", f"Cast the column to {kind.value_type}."
-    count = 1
+    count, vector = 1, pa.types.is_fixed_size_list(kind)
     while pa.types.is_fixed_size_list(kind):
         count *= kind.list_size
         kind = kind.value_type
@@ -147,6 +147,9 @@ def _leaf_problems(kind: pa.DataType, version: str) -> Iterator[tuple[str, str]]
             kind = kind.storage_type
     if count == 0:
         yield "fixed-size lists without items", "Use lists."
+    if vector and version != "2.0" and (pa.types.is_null(kind) or is_variable(kind)):
+        # the reference makes such columns, and stores only nulls in them
+        yield f"fixed-size lists of {kind}", "Drop the column."
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0:
         yield str(kind), "Use binary."
     if pa.types.is_boolean(kind) and count > _MAX_BOOLEANS and version == "2.1":
