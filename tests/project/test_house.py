@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.house import House, counted
 
 #: no more than these; who gets below a number, lowers it here
-MOST = House(modules=632, lines=139_040, rooms=57, arrows=461, lines_with_any=323)
+MOST = House(modules=632, lines=138_752, rooms=57, arrows=461, lines_with_any=323)
 
 
 def test_the_package_does_not_grow() -> None:
