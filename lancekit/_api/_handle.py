@@ -15,6 +15,7 @@ from lancekit.errors import InvalidArgumentError, ReadOnlyError
 
 if TYPE_CHECKING:
     from lancekit._api.lance_schema import LanceSchema
+    from lancekit._operations.index.describe import IndexDescription
 
 T = TypeVar("T")
 
@@ -170,6 +171,28 @@ class Handle:
             }
             for index in sorted(self._snapshot.indices, key=lambda index: index.name)
         ]
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """Describe the version's indices, sorted by name, without reading files.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://describe-example")
+        >>> ds.create_scalar_index("x", "BITMAP")
+        >>> found = ds.describe_indices()[0]
+        >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
+        ('x_idx', 'Bitmap', ('x',), 2)
+        """
+        from lancekit._operations.index.describe import describe_indices
+
+        return describe_indices(self._snapshot)
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """Return the statistics of an index; an older name of ``ds.stats.index_stats``."""
+        from lancekit._operations.index.describe import index_statistics
+
+        return index_statistics(self._snapshot, index_name)
 
     def _paths(self, ids: Iterable[int]) -> list[str]:
         from lancekit._format.paths import paths_by_id

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lancekit._api.index_requests import IndexConfig
     from lancekit._api.lance_operation import Index
     from lancekit._api.table_indices import TableIndices
-    from lancekit._operations.index.describe import IndexDescription
     from lancekit.progress import IndexProgress
 
 
@@ -335,22 +334,6 @@ class Indices(Handle):
             uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
         prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
 
-    def describe_indices(self) -> list[IndexDescription]:
-        """Describe the version's indices, sorted by name, without reading files.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://describe-example")
-        >>> ds.create_scalar_index("x", "BITMAP")
-        >>> found = ds.describe_indices()[0]
-        >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
-        ('x_idx', 'Bitmap', ('x',), 2)
-        """
-        from lancekit._operations.index.describe import describe_indices
-
-        return describe_indices(self._snapshot)
-
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
         """Translate row addresses from before compactions with ``defer_index_remap=True``.
 
@@ -395,12 +378,6 @@ class Indices(Handle):
         valid = addrs.is_valid().to_numpy(zero_copy_only=False)
         rows, exists = reuse.moved(addrs.fill_null(0).to_numpy())
         return pa.array(rows, mask=~(valid & exists))
-
-    def index_statistics(self, index_name: str) -> dict[str, Any]:
-        """Return the statistics of an index; an older name of ``ds.stats.index_stats``."""
-        from lancekit._operations.index.describe import index_statistics
-
-        return index_statistics(self._snapshot, index_name)
 
     def drop_index(self, name: str) -> None:
         """Drop an index; the handle moves.  The files stay for older versions.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["House", "counted"]
+__all__ = ["PACKAGE", "House", "counted"]
 
 PACKAGE = Path(__file__).parents[2] / "lancekit"
 
