@@ -244,11 +244,12 @@ def commit(
 
 
 def _remove_deletions(read: Snapshot, operation: Operation) -> None:
-    """Remove the deletion files that an operation adds to fragments of a version, if possible."""
+    """Remove the deletion files that an operation wrote for fragments of a version, if possible."""
     old = {fragment.id: fragment.deletion_file for fragment in read.manifest.fragments}
     for fragment in getattr(operation, "updated_fragments", ()):
         file = fragment.deletion_file
-        if file is not None and file != old.get(fragment.id):
+        # files of older versions stay: a branch that restored one brings its files home
+        if file is not None and file.read_version == read.version and file != old.get(fragment.id):
             with suppress(OSError):  # a cleanup removes the orphan later
                 read.store.delete(file.name(fragment.id))
 
