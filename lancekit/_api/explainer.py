@@ -316,10 +316,9 @@ def _validate(ds: Handle, given: Arguments) -> Explanation:
 
 
 def _restore(ds: Handle, given: Arguments) -> Explanation:
-    version = ds.version
-    if given["version"] is not None:
-        version = snapshot_at(ds._location, given["version"]).version
-    lost = f"the newest version becomes the same as version {version}; no version is lost"
+    version = given["version"]
+    old = ds._snapshot if version is None else snapshot_at(ds._location, version)
+    lost = f"the newest version becomes the same as version {old.version}; no version is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
 
