@@ -37,7 +37,8 @@ if _TYPE_CHECKING:
     )
     from lancekit._api.blob_type import BlobType
     from lancekit._api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
-    from lancekit._api.branches import BranchComparison, Branches
+    from lancekit._api.branch_comparison import BranchComparison
+    from lancekit._api.branches import Branches
     from lancekit._api.diff import diff
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.fulltext import FtsToken, tokenize
@@ -179,7 +180,8 @@ _HOMES = {
     "_pipeline.udf_checkpoint": "BatchUDF batch_udf",
     "_api.blob_type": "BlobType",
     "_api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
-    "_api.branches": "BranchComparison Branches",
+    "_api.branch_comparison": "BranchComparison",
+    "_api.branches": "Branches",
     "_pylance.debug": "set_logger",
     "_api.diff": "diff",
     "_api.fragment": "FragmentMetadata LanceFragment",

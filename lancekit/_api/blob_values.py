@@ -57,7 +57,31 @@ class Blob:
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """Return a blob that references a file, or a range of its bytes, by URI."""
+        """Return a blob that references a file, or a range of its bytes, by URI.
+
+        Parameters
+        ----------
+        uri
+            The path or URI of the file.
+        position, size
+            The first byte and the number of bytes; both or neither.
+
+        Returns
+        -------
+        Blob
+            The reference; the file is not read.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The URI is empty, or only one of ``position`` and ``size`` was given.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> lk.Blob.from_uri("file:///pictures/all.bin", 4, 10).size
+        10
+        """
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
@@ -125,10 +149,30 @@ def blob_field(
 
     The thresholds, in bytes, are for other writers. lancekit writes all bytes into data files.
 
+    Parameters
+    ----------
+    name
+        The name of the column.
+    nullable
+        Whether the column can have nulls.
+    inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold
+        Stored in the field's metadata, in bytes; the last two are 1 or more.
+
+    Returns
+    -------
+    pyarrow.Field
+        A field of type `BlobType`.
+
     Raises
     ------
     InvalidArgumentError, InvalidTypeError
         A threshold is no whole number, too small, or has more than 64 bits.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> lk.blob_field("image", nullable=False).name
+    'image'
     """
     given = {
         "inline": ("inline_size_threshold", inline_size_threshold, 0),
@@ -230,7 +274,33 @@ class BlobFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position, relative to the start, the position or the end."""
+        """Move the position, relative to the start, the position or the end.
+
+        Parameters
+        ----------
+        offset
+            The number of bytes.
+        whence
+            0 from the start, 1 from the position, 2 from the end.
+
+        Returns
+        -------
+        int
+            The new position in bytes; it can be after the end.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The position would be before the start, ``whence`` is unknown, or the file is closed.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table([lk.blob_array([b"abcdef"])], schema=pa.schema([lk.blob_field("b")]))
+        >>> (blob,) = lk.write_dataset(rows, "memory://seek-example").take_blobs("b", indices=[0])
+        >>> blob.seek(-2, 2), blob.read()
+        (4, b'ef')
+        """
         self._check_open()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size()}
         if whence not in starts:
@@ -272,7 +342,31 @@ class BlobFile(io.RawIOBase):
         return len(data)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Read ``length`` bytes at an offset, without moving the position."""
+        """Read ``length`` bytes at an offset, without moving the position.
+
+        Parameters
+        ----------
+        offset, length
+            The first byte and the number of bytes.
+
+        Returns
+        -------
+        bytes
+            Exactly ``length`` bytes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The range is not within the blob, or the file is closed.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table([lk.blob_array([b"abcdef"])], schema=pa.schema([lk.blob_field("b")]))
+        >>> ds = lk.write_dataset(rows, "memory://blob-range-example")
+        >>> ds.take_blobs("b", indices=[0])[0].read_range(1, 3)
+        b'bcd'
+        """
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -7,29 +7,23 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
-from lancekit._api.diff import DatasetDiff, diff_of
+from lancekit._api.branch_comparison import BranchComparison
 from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._commit import refs
 from lancekit._display import Displayed
 from lancekit._format.refs import Branch
-from lancekit._lazy import cached_property
 from lancekit._operations.common.results import ApplyResult
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.lineage.apply_changes import planned
 from lancekit._operations.lineage.branch_merge import (
     BranchMergePlan,
-    changes_of,
     merge_branch,
     pick_version,
     plan_merge,
-    with_key,
 )
 from lancekit._operations.lineage.changed import Rules, merge_rules
-from lancekit._operations.lineage.conflicts import Conflicts, Resolve
-from lancekit._operations.lineage.fast_forward import plan_fast_forward
-from lancekit._operations.lineage.merge_base import commits_unmerged
+from lancekit._operations.lineage.conflicts import Resolve
 from lancekit._operations.lineage.three_way_plan import By
 from lancekit._versions import reference_files
 from lancekit._versions.branch_location import BranchLocation
@@ -103,7 +97,27 @@ class Branches(Displayed):
         refs.delete_branch(self._location(), check_name(branch, "branch"))
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
-        """Replace the key-value metadata of a branch."""
+        """Replace the key-value metadata of a branch.
+
+        Parameters
+        ----------
+        branch
+            The name of the branch.
+        metadata
+            The new texts by key.
+
+        Raises
+        ------
+        BranchNotFoundError
+            The branch does not exist, or is main.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://branch-metadata-example")
+        >>> _ = ds.create_branch("trial")
+        >>> ds.branches.replace_metadata("trial", {"owner": "ada"})
+        """
         refs.replace_branch_metadata(self._location().root, check_name(branch, "branch"), metadata)
 
     # ---- transfer of changes between branches
@@ -131,6 +145,11 @@ class Branches(Displayed):
             The key columns that identify a row, as in `LanceDataset.diff`.
         by, conflicts
             The granularity of conflicts, and their resolution, as in `DatasetDiff.apply`.
+
+        Returns
+        -------
+        ApplyResult
+            Counts of changed rows, and the new version.
 
         Raises
         ------
@@ -192,6 +211,15 @@ class Branches(Displayed):
             There is no known common version, or one branch does not contain ``base``.
         VersionNotFoundError
             The merge base was cleaned up.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://compare-branch", primary_key="id")
+        >>> _ = ds.create_branch("trial").delete("id = 1")
+        >>> found = ds.branches.compare("trial")
+        >>> found.ahead, found.behind, found.theirs_diff.counts.deleted
+        (1, 0, 1)
         """
         how = self._with_base(base, merge_rules("merge", on, by, "fail"))
         return BranchComparison(self._other(branch), latest_snapshot(self._location()), how)
@@ -330,6 +358,11 @@ class Branches(Displayed):
         on, by, conflicts, base
             As in `merge`; *ours* is the branch, *theirs* its parent.
 
+        Returns
+        -------
+        ApplyResult
+            Counts of changed rows, and the new version of the branch.
+
         Raises
         ------
         MergeConflictError, BranchNotFoundError, InvalidArgumentError, SchemaMismatchError
@@ -376,97 +409,3 @@ class Branches(Displayed):
 
     def _plain(self) -> str:
         return f"Branches({self._location().root.uri!r})"
-
-
-# ---- `BranchComparison`: the changes of two branches since their merge base
-
-
-@checked_methods
-class BranchComparison(Displayed):
-    """A comparison of two branches; `Branches.compare` returns it, and reads no rows.
-
-    *Ours* is the handle's branch and *theirs* the other one, as in a merge.
-
-    Examples
-    --------
-    >>> import lancekit as lk
-    >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://compare-branches", primary_key="id")
-    >>> trial = ds.create_branch("trial")
-    >>> _ = trial.delete("id = 1")
-    >>> _ = ds.insert({"id": [3]}, mode="append")
-    >>> found = ds.branches.compare("trial")
-    >>> found.ahead, found.behind, found.base
-    (1, 1, ('main', 1))
-    >>> found.theirs_diff.counts.deleted, found.ours_diff.counts.inserted, len(found.conflicts)
-    (1, 1, 0)
-    """
-
-    def __init__(self, source: BranchLocation, ours: Snapshot, how: Rules) -> None:
-        how = with_key(how, ours)
-        self._change = changes_of(source, ours, how.base)
-        self._ours = ours
-        self._how = how
-
-    @property
-    def theirs(self) -> tuple[str, int]:
-        """The other branch, and its newest version."""
-        return self._change.theirs.reference
-
-    @property
-    def ours(self) -> tuple[str, int]:
-        """The handle's branch, and its newest version."""
-        return self._ours.reference
-
-    @property
-    def base(self) -> tuple[str, int]:
-        """The newest common version, or the one passed as ``base``; 0 is a table without rows."""
-        return self._change.base.reference
-
-    @cached_property
-    def ahead(self) -> int:
-        """The number of versions of the other branch that are not merged yet."""
-        return commits_unmerged(self._change.theirs, self._ours)
-
-    @cached_property
-    def behind(self) -> int:
-        """The number of versions of the handle's branch that are not in the other branch."""
-        return commits_unmerged(self._ours, self._change.theirs)
-
-    @cached_property
-    def is_fast_forward(self) -> bool:
-        """True if a merge would be a fast-forward: it reuses the fragments of the branch."""
-        return plan_fast_forward(self._change, self._ours) is not None
-
-    @cached_property
-    def theirs_diff(self) -> DatasetDiff:
-        """The changes of the other branch since the merge base."""
-        return self._diff(self._change.before, self._change.theirs)
-
-    @cached_property
-    def ours_diff(self) -> DatasetDiff:
-        """The changes of the handle's branch since the merge base."""
-        return self._diff(self._change.our_copy or self._change.base, self._ours)
-
-    @cached_property
-    def conflicts(self) -> Conflicts:
-        """The rows that both sides changed in different ways.
-
-        Raises
-        ------
-        InvalidArgumentError
-            There is no key that identifies rows.
-        SchemaMismatchError
-            It is unknown whether a column was renamed.
-        """
-        return Conflicts(planned(self._change, self._ours, self._how))
-
-    @property
-    def is_compared(self) -> bool:
-        """True if the conflicts have been computed already."""
-        return "conflicts" in self.__dict__
-
-    def _diff(self, old: Snapshot, new: Snapshot) -> DatasetDiff:
-        return diff_of(old, new, on=self._how.on, condition=None, columns=None)
-
-    def _plain(self) -> str:
-        return f"BranchComparison({self._change.theirs.called} beside {self._ours.called})"

@@ -127,10 +127,33 @@ class ChangeFeed(Displayed):
     def to_batches(
         self, batch_size: int | None = None, *, names: Literal["lance", "delta"] = "lance"
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the changed rows of each commit, oldest first; see `DatasetDiff.to_batches`.
+        """Yield the changed rows of each commit, oldest first.
 
         The last columns are ``_commit_version`` and ``_commit_timestamp``.  If a commit changes the
         schema, its batches have the new columns.
+
+        Parameters
+        ----------
+        batch_size, names
+            As in `DatasetDiff.to_batches`.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            The batches, each of one commit.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``batch_size`` is less than 1, or ``names`` is unknown; raised with the first batch.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://feed-batches-example")
+        >>> ds.insert({"id": [2, 3]})
+        >>> [batch["id"].to_pylist() for batch in ds.changes(1).to_batches()]
+        [[2, 3]]
         """
         return chain.from_iterable(
             (_stamped(batch, step) for batch in step.diff.to_batches(batch_size, names=names))

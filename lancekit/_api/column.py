@@ -165,6 +165,23 @@ class DatasetColumn(Displayed):
         top, bins
             The number of most frequent values, and the most bins of the histogram (up to 10,000); 0
             for none.
+
+        Returns
+        -------
+        ColumnSummary
+            `min`, `max`, `distinct`, `nulls`, `top`, `histogram`, and the number of rows read.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``rows`` is less than 1, or ``bins`` is more than 10,000.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [3, 1, 1]}, "memory://column-statistics-example")
+        >>> ds["x"].statistics().top[0]
+        (1, 2)
         """
         most = None if rows is None else check_count("rows", rows, least=1)
         top = check_count("top", top)

@@ -159,6 +159,17 @@ class Constraints(Displayed):
             The name is not allowed, or is in use already.
         IncompatibleConflictError
             Another writer added a constraint of this name since the handle's version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://add-constraint-example")
+        >>> ds.constraints.add("positive", "x > 0")
+        >>> ds.insert({"x": [-1]})
+        Traceback (most recent call last):
+        lancekit.errors.ConstraintViolationError: 1 row breaks 'positive' (x > 0).
+          x = -1
+        Correct the rows, or drop the constraint; nothing was committed.
         """
         config = self._snapshot.manifest.config
         if not name.strip() or name != name.strip() or len(name) > _LONGEST_NAME:

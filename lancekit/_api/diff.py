@@ -181,6 +181,24 @@ class DatasetDiff(Displayed):
         names
             The labels: ``"lance"`` for ``_change`` with ``delete``, ``insert``, ``update_before``,
             ``update_after``; ``"delta"`` for the names of Delta's change feed.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            ``_change`` first, or Delta's ``_change_type``, then the columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``batch_size`` is less than 1, or ``names`` is unknown.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://diff-batches-example", primary_key="id")
+        >>> ds.insert({"id": [2]})
+        >>> [batch.to_pylist() for batch in ds.diff(1).to_batches()]
+        [[{'_change': 'insert', 'id': 2}]]
         """
         given = default_batch_rows() if batch_size is None else batch_size
         rows = check_count("batch_size", given, least=1)
@@ -317,7 +335,24 @@ def diff(
     filter: str | pc.Expression | None = None,  # noqa: A002
     columns: Sequence[str] | None = None,
 ) -> DatasetDiff:
-    """Compare the versions of two handles, of one dataset or of two; see `LanceDataset.diff`.
+    """Compare the versions of two handles, of one dataset or of two.
+
+    Parameters
+    ----------
+    old, new
+        The handles; their versions are compared.
+    on, filter, columns
+        As in `LanceDataset.diff`.
+
+    Returns
+    -------
+    DatasetDiff
+        The difference; the rows are compared when a result needs them.
+
+    Raises
+    ------
+    ColumnNotFoundError, PredicateError, InvalidArgumentError
+        As in `LanceDataset.diff`.
 
     Examples
     --------

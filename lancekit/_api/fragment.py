@@ -146,6 +146,11 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
             ``"append"`` for rows that fit the dataset; ``"create"`` or ``"overwrite"`` for a new
             schema.
 
+        Returns
+        -------
+        FragmentMetadata
+            The new fragment, for `LanceOperation.Append` or `LanceOperation.Overwrite`.
+
         Raises
         ------
         InvalidArgumentError
@@ -187,10 +192,32 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
     def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> Fragment:
         """Return a fragment with an existing data file of the dataset's folder ``data``.
 
+        Parameters
+        ----------
+        filename
+            The name of the file in the folder.
+        dataset
+            The dataset, whose schema has the file's columns.
+        fragment_id
+            The id in the result; a commit replaces id 0 by a new one.
+
+        Returns
+        -------
+        FragmentMetadata
+            The new fragment, for a later commit.
+
         Raises
         ------
         InvalidArgumentError
             The file does not exist, or has a column that the dataset does not have.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://from-file-example")
+        >>> name = ds.get_fragments()[0].data_files()[0].path
+        >>> lk.LanceFragment.create_from_file(name, ds, 0).physical_rows
+        2
         """
         if not isinstance(dataset, Handle):
             raise InvalidTypeError(

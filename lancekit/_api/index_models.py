@@ -49,7 +49,27 @@ class IvfModel:
         return len(self.centroids)
 
     def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
-        """Write the model to its own data file."""
+        """Write the model to its own data file; replace an existing file.
+
+        Parameters
+        ----------
+        uri
+            The path or URI of the file.
+        storage_options
+            Options of the object store, as in `lancekit.dataset`.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.indices import IvfModel
+        >>> one = pa.array([[0.0, 0.0]], pa.list_(pa.float32(), 2))
+        >>> IvfModel(one, "cosine").save("memory://models/saved-ivf")
+        """
         metadata = {"distance_type": self.distance_type}
         _save("centroids", self.centroids, metadata, uri, storage_options)
 
@@ -57,10 +77,31 @@ class IvfModel:
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
         """Read a model that `save` wrote.
 
+        Parameters
+        ----------
+        uri, storage_options
+            As in `save`.
+
+        Returns
+        -------
+        IvfModel
+            The centroids and the metric.
+
         Raises
         ------
+        NotFoundError
+            The file does not exist.
         CorruptFileError
             The file has no such model.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.indices import IvfModel
+        >>> one = pa.array([[0.0, 0.0]], pa.list_(pa.float32(), 2))
+        >>> IvfModel(one, "cosine").save("memory://models/loaded-ivf")
+        >>> IvfModel.load("memory://models/loaded-ivf").distance_type
+        'cosine'
         """
         centroids, metadata = _load("centroids", "distance_type", uri, storage_options)
         return cls(centroids, metadata["distance_type"])
@@ -94,7 +135,25 @@ class PqModel:
         return size
 
     def save(self, uri: str, *, storage_options: dict[str, str] | None = None) -> None:
-        """Write the model to its own data file."""
+        """Write the model to its own data file; replace an existing file.
+
+        Parameters
+        ----------
+        uri, storage_options
+            As in `IvfModel.save`.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.indices import PqModel
+        >>> words = pa.array([[1.0, 2.0]] * 16, pa.list_(pa.float32(), 2))
+        >>> PqModel(2, words, num_bits=4).save("memory://models/saved-pq")
+        """
         metadata = {"num_subvectors": str(self.num_subvectors), "num_bits": str(self.num_bits)}
         _save("codebook", self.codebook, metadata, uri, storage_options)
 
@@ -102,10 +161,31 @@ class PqModel:
     def load(cls, uri: str, *, storage_options: dict[str, str] | None = None) -> Self:
         """Read a model that `save` wrote.
 
+        Parameters
+        ----------
+        uri, storage_options
+            As in `IvfModel.save`.
+
+        Returns
+        -------
+        PqModel
+            The codebook and its measures.
+
         Raises
         ------
+        NotFoundError
+            The file does not exist.
         CorruptFileError
             The file has no such model.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.indices import PqModel
+        >>> words = pa.array([[1.0, 2.0]] * 16, pa.list_(pa.float32(), 2))
+        >>> PqModel(2, words, num_bits=4).save("memory://models/loaded-pq")
+        >>> PqModel.load("memory://models/loaded-pq").num_bits
+        4
         """
         codebook, metadata = _load("codebook", "num_subvectors", uri, storage_options)
         bits = int(metadata.get("num_bits", "8"))

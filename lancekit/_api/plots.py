@@ -69,6 +69,16 @@ class Plots:
         ax
             The matplotlib axes to draw on: one for the first panel, or one for each.
 
+        Returns
+        -------
+        Picture
+            The picture; `alt` is its text.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``limit`` is less than 1, or ``over``, ``show`` or ``ax`` has another value.
+
         Examples
         --------
         >>> import lancekit as lk
@@ -151,12 +161,25 @@ class Plots:
         ax
             The matplotlib axes to draw on: one for each filter, and one for the overlap.
 
+        Returns
+        -------
+        Picture
+            The picture; `alt` is its text.
+
         Raises
         ------
         InvalidArgumentError
             The commit has no key filter.
         VersionNotFoundError, TagNotFoundError
             The version or tag does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://plot-filters-example", primary_key="id")
+        >>> _ = ds.merge_insert("id").when_not_matched_insert_all().execute({"id": [2]})
+        >>> ds.plot.key_filters().alt[:36]
+        'Key filters of plot-filters-example.'
         """
         return draw("key_filters", self._handle, mine=mine, theirs=theirs, ax=ax)
 
@@ -189,6 +212,11 @@ class Plots:
             distance, drift from 0.1 on.  Text and booleans always use ``"psi"``.
         ax
             matplotlib axes to draw on, the most drifted column on the first.
+
+        Returns
+        -------
+        Picture
+            The picture; `alt` is its text.
 
         Raises
         ------
@@ -240,6 +268,16 @@ def plot_history(dataset: Handle, *, limit: int = 50) -> Picture:
         A handle at any version or branch; all branches are drawn.
     limit
         The most versions of each branch, newest first; each costs one small read.
+
+    Returns
+    -------
+    Picture
+        The picture; `alt` is its text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        ``limit`` is less than 1.
 
     Examples
     --------

@@ -126,6 +126,14 @@ class Tags(Displayed):
             The name is not allowed.
         VersionNotFoundError
             The version does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-create-example")
+        >>> ds.tags.create("jan")
+        >>> ds.tags.get_version("jan")
+        1
         """
         target = self._handle.version if reference is None else reference
         refs.create_tag(self._location(), check_name(tag, "tag"), target)
@@ -133,7 +141,32 @@ class Tags(Displayed):
     def update(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
     ) -> None:
-        """Point an existing tag to another version; arguments as in `create`."""
+        """Point an existing tag to another version.
+
+        Parameters
+        ----------
+        tag
+            The name of the tag.
+        reference
+            As in `create`.
+
+        Raises
+        ------
+        TagNotFoundError
+            The tag does not exist.
+        VersionNotFoundError
+            The version does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-update-example")
+        >>> ds.tags.create("good")
+        >>> ds.insert({"x": [2]})
+        >>> ds.tags.update("good", 2)
+        >>> ds.tags.get_version("good")
+        2
+        """
         target = self._handle.version if reference is None else reference
         refs.update_tag(self._location(), check_name(tag, "tag"), target)
 
@@ -142,7 +175,29 @@ class Tags(Displayed):
         refs.delete_tag(self._location().root, check_name(tag, "tag"))
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
-        """Replace the key-value metadata of a tag."""
+        """Replace the key-value metadata of a tag.
+
+        Parameters
+        ----------
+        tag
+            The name of the tag.
+        metadata
+            The new texts by key.
+
+        Raises
+        ------
+        TagNotFoundError
+            The tag does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-metadata-example")
+        >>> ds.tags.create("jan")
+        >>> ds.tags.replace_metadata("jan", {"owner": "ada"})
+        >>> ds.tags.list()["jan"]["metadata"]
+        {'owner': 'ada'}
+        """
         refs.replace_tag_metadata(self._location().root, check_name(tag, "tag"), metadata)
 
     def _location(self) -> BranchLocation:

@@ -57,7 +57,7 @@ CARDS: Mapping[str, str] = {
     "_operations.common.results.DeleteResult": "results.delete_card",
     "_operations.common.results.UpdateResult": "results.update_card",
     "_operations.common.results.ApplyResult": "results.apply_card",
-    "_api.branches.BranchComparison": "results.comparison_card",
+    "_api.branch_comparison.BranchComparison": "results.comparison_card",
     "_operations.lineage.branch_merge.BranchMergePlan": "results.branch_plan_card",
     "_operations.lineage.conflicts.Conflicts": "results.conflicts_card",
     "_operations.common.results.CompactionMetrics": "results.compaction_card",

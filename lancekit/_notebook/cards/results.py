@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit._api.branches import BranchComparison
+from lancekit._api.branch_comparison import BranchComparison
 from lancekit._api.history import History, Version
 from lancekit._legible import python_value
 from lancekit._notebook.cards.common import (
