@@ -9,16 +9,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from lancekit._api._handle import Handle
-from lancekit._arguments.checks import check_count, check_flag, check_list, check_mapping, refuse
+from lancekit._arguments.checks import check_count, check_list, check_mapping, refuse
 from lancekit._checked import checked_methods
 from lancekit._defaults import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit._format.data_file import DataFile
 from lancekit._format.manifest import BasePath
-from lancekit._format.names import ManifestNaming
-from lancekit._legible import shown, warn
-from lancekit._versions.branch_location import BranchLocation, check_same_place, open_location
+from lancekit._legible import warn
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 
 if TYPE_CHECKING:
     from lancekit._api.constraints import Constraints
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from lancekit._file.file_session import LanceFileSession
     from lancekit._format.operations import Operation, UpdateConfig
     from lancekit._format.transaction import Transaction
-    from lancekit._operations.commit import CommitSettings
     from lancekit._operations.settings import Changes
 
 DatasetRef = str | os.PathLike[str] | Handle
@@ -97,6 +93,11 @@ class Commits(Handle):
         namespace_client, table_id, namespace_client_managed_versioning, base_store_params
             Not supported.
 
+        Returns
+        -------
+        LanceDataset
+            A new handle.
+
         Raises
         ------
         InvalidArgumentError
@@ -116,6 +117,7 @@ class Commits(Handle):
         >>> ds.config(), ds.read_transaction(2).commit_message
         ({'a': '1'}, 'settings')
         """
+        from lancekit._api.commit_settings import settings_of, target_of, transaction_of
         from lancekit._format.transaction import Transaction
         from lancekit._operations.commit import commit_operation
 
@@ -126,8 +128,8 @@ class Commits(Handle):
             table_id=table_id,
             base_store_params=base_store_params,
         )
-        transaction = _transaction(operation, read_version, commit_message, properties)
-        settings = _settings(
+        transaction = transaction_of(operation, read_version, commit_message, properties)
+        settings = settings_of(
             enable_v2_manifest_paths, detached, max_retries, commit_timeout, enable_stable_row_ids
         )
         if isinstance(operation, Transaction):
@@ -135,7 +137,7 @@ class Commits(Handle):
             read_version = operation.read_version
         elif read_version is not None:
             read_version = check_count("read_version", read_version)
-        target = _target(base_uri, storage_options, commit_lock)
+        target = target_of(base_uri, storage_options, commit_lock)
         landed = commit_operation(target, transaction, read_version, settings)
         return cls._committed(base_uri, landed)
 
@@ -158,9 +160,10 @@ class Commits(Handle):
         ----------
         transactions
             The appends to commit; other operations are refused.
-        dest, commit_lock, storage_options, enable_v2_manifest_paths, detached, max_retries, \
-base_store_params, commit_timeout
+        dest, commit_lock, storage_options, enable_v2_manifest_paths, detached
             As in `commit`; ``dest`` is its ``base_uri``.
+        max_retries, base_store_params, commit_timeout
+            As in `commit`.
 
         Returns
         -------
@@ -171,13 +174,25 @@ base_store_params, commit_timeout
         ------
         InvalidArgumentError
             ``transactions`` is empty or has other operations than appends.  Else as in `commit`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://batch-example")
+        >>> new = [lk.LanceFragment.create(ds.uri, {"x": [n]}) for n in (2, 3)]
+        >>> appends = [lk.Transaction(1, lk.LanceOperation.Append([one])) for one in new]
+        >>> lk.LanceDataset.commit_batch(ds, appends)["dataset"].to_table()["x"].to_pylist()
+        [1, 2, 3]
         """
+        from lancekit._api.commit_settings import settings_of, target_of, transactions_of
         from lancekit._operations.commit import commit_operation, merged_appends
 
         refuse("commit_batch", base_store_params=base_store_params)
-        merged = merged_appends(_transactions(transactions))
-        settings = _settings(enable_v2_manifest_paths, detached, max_retries, commit_timeout, None)
-        target = _target(dest, storage_options, commit_lock)
+        merged = merged_appends(transactions_of(transactions))
+        settings = settings_of(
+            enable_v2_manifest_paths, detached, max_retries, commit_timeout, None
+        )
+        target = target_of(dest, storage_options, commit_lock)
         landed = commit_operation(target, merged, merged.read_version, settings)
         return {"dataset": cls._committed(dest, landed), "merged": merged}
 
@@ -186,89 +201,6 @@ base_store_params, commit_timeout
         if isinstance(place, Handle):
             return cls._at(landed, place._uri, place._scan_defaults)
         return cls._at(landed, os.fspath(place), {})
-
-
-def _target(
-    place: DatasetRef, storage_options: Mapping[str, str] | None, commit_lock: Any
-) -> BranchLocation | Snapshot:
-    if isinstance(place, Handle):
-        place._check_movable()
-        check_same_place(place._location, storage_options, commit_lock=commit_lock)
-        return place._snapshot
-    if not isinstance(place, str | os.PathLike):
-        raise InvalidTypeError(
-            f"base_uri must be a path, a URI or a LanceDataset, not {type_name(place)}.",
-            base_uri=place,
-        )
-    return open_location(place, storage_options, commit_lock=commit_lock)
-
-
-def _transaction(
-    operation: Operation | Transaction,
-    read_version: int | None,
-    message: str | None,
-    properties: Mapping[str, str] | None,
-) -> Transaction:
-    from lancekit._format.operations import Operation
-    from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
-
-    if isinstance(operation, Transaction):
-        if message is not None or properties:
-            raise InvalidArgumentError(
-                "commit_message is not supported when calling commit with a Transaction.",
-                hint="Set the message in the transaction's properties instead.",
-            )
-        return operation
-    if not isinstance(operation, Operation):
-        raise InvalidTypeError(
-            f"operation must be a LanceOperation or a Transaction, not {type_name(operation)}.",
-            operation=operation,
-        )
-    check_mapping("properties", properties or {})
-    stored = {} if message is None else {COMMIT_MESSAGE: message}
-    return Transaction(
-        read_version or 0, operation, transaction_properties={**(properties or {}), **stored}
-    )
-
-
-def _transactions(given: object) -> list[Transaction]:
-    from lancekit._format.transaction import Transaction
-
-    transactions = check_list("transactions", given, "transactions")
-    for transaction in transactions:
-        if not isinstance(transaction, Transaction):
-            raise InvalidTypeError(
-                f"Every item of transactions must be a Transaction, got {type_name(transaction)}.",
-                hint="Wrap an operation: Transaction(read_version, operation).",
-            )
-    return transactions
-
-
-def _settings(
-    v2_names: bool | None,
-    detached: bool | None,
-    max_retries: int,
-    timeout: timedelta | None,
-    stable_row_ids: bool | None,
-) -> CommitSettings:
-    from lancekit._operations.commit import CommitSettings
-
-    if timeout is not None and not isinstance(timeout, timedelta):
-        raise InvalidTypeError(
-            f"commit_timeout must be a timedelta, got {shown(timeout)}.",
-            hint="Pass a datetime.timedelta such as timedelta(minutes=5).",
-        )
-    if timeout is not None and timeout <= timedelta(0):
-        raise InvalidArgumentError(f"commit_timeout must be positive, got {timeout}.")
-    return CommitSettings(
-        max_retries=check_count("max_retries", max_retries),
-        timeout=timeout,
-        detached=check_flag("detached", detached or False),
-        stable_row_ids=check_flag("enable_stable_row_ids", stable_row_ids or False),
-        naming=ManifestNaming.V2
-        if check_flag("enable_v2_manifest_paths", True if v2_names is None else v2_names)
-        else ManifestNaming.V1,
-    )
 
 
 # ---- the part of a dataset handle that changes config, metadata and base paths
@@ -304,6 +236,11 @@ class Settings(Handle):
             Values by key; ``None`` removes the key.
         replace
             Whether to remove all other keys.
+
+        Returns
+        -------
+        dict
+            The whole config after the change.
 
         Raises
         ------
@@ -350,7 +287,30 @@ class Settings(Handle):
         return Constraints(self)
 
     def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
-        """Change the table's metadata; arguments as in `update_config`."""
+        """Change the table's metadata, move the handle, and return the new metadata.
+
+        Parameters
+        ----------
+        values, replace
+            As in `update_config`.
+
+        Returns
+        -------
+        dict
+            All metadata after the change.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            Another writer changed the same keys since the handle's version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://metadata-example")
+        >>> ds.update_metadata({"source": "sensors"})
+        {'source': 'sensors'}
+        """
         from lancekit._format.operation_parts import UpdateMap
         from lancekit._format.operations import UpdateConfig
 
@@ -359,7 +319,30 @@ class Settings(Handle):
         return dict(self._snapshot.manifest.table_metadata)
 
     def update_schema_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
-        """Change the schema's metadata; arguments as in `update_config`."""
+        """Change the schema's metadata, move the handle, and return the new metadata.
+
+        Parameters
+        ----------
+        values, replace
+            As in `update_config`.
+
+        Returns
+        -------
+        dict
+            All metadata of the schema after the change.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            Another writer changed the schema's metadata since the handle's version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://schema-metadata-example")
+        >>> ds.update_schema_metadata({"unit": "m"})
+        {'unit': 'm'}
+        """
         from lancekit._format.operation_parts import UpdateMap
         from lancekit._format.operations import UpdateConfig
 
@@ -386,6 +369,14 @@ class Settings(Handle):
             A field does not exist.
         InvalidArgumentError
             The primary-key marker of a column would change.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://field-metadata-example")
+        >>> ds.update_field_metadata({"x": {"unit": "m"}})
+        >>> ds.schema.field("x").metadata
+        {b'unit': b'm'}
         """
         from lancekit._format.operations import UpdateConfig
         from lancekit._operations.settings import field_updates as _by_id
@@ -399,7 +390,26 @@ class Settings(Handle):
         self.update_schema_metadata(new_metadata, replace=True)
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
-        """Replace the metadata of a field; deprecated, as in pylance."""
+        """Replace the metadata of a field; deprecated, as in pylance.
+
+        Parameters
+        ----------
+        field_name
+            The path of the field.
+        new_metadata
+            The new texts by key.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            The field does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://replace-metadata-example")
+        >>> ds.update_field_metadata({"x": {"unit": "m"}}, replace=True)  # instead of this method
+        """
         _deprecated(
             "replace_field_metadata", "update_field_metadata({field: metadata}, replace=True)"
         )
@@ -417,10 +427,23 @@ class Settings(Handle):
         transaction_properties
             Stored in the transaction.
 
+        Returns
+        -------
+        LanceDataset
+            This handle.
+
         Raises
         ------
         InvalidArgumentError
             A name or a path is in use already.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://add-bases-example")
+        >>> more = lk.DatasetBasePath("memory://add-bases-more", "more")
+        >>> ds.add_bases([more]).base_paths()[1].path
+        'memory://add-bases-more'
         """
         from lancekit._operations.settings import add_base_paths
 

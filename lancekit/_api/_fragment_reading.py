@@ -64,7 +64,25 @@ class ReadingFragment(OneFragment):
 
     @takes(FragmentScanArguments, "")
     def scanner(self, arguments: FragmentScanArguments) -> LanceScanner:
-        """Set up a scan of the fragment; nothing is read yet."""
+        """Set up a scan of the fragment; nothing is read yet.
+
+        Returns
+        -------
+        LanceScanner
+            The scan.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A column or a filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-scanner-example")
+        >>> ds.get_fragments()[0].scanner(filter="x > 1").count_rows()
+        2
+        """
         return self._scan(arguments)
 
     def _scan(self, arguments: FragmentScanArguments | FragmentFrameArguments) -> LanceScanner:
@@ -78,12 +96,48 @@ class ReadingFragment(OneFragment):
         "batch_size_bytes strict_batch_size",
     )
     def to_table(self, arguments: FragmentScanArguments) -> pa.Table:
-        """Read the fragment's rows into an Arrow table."""
+        """Read the fragment's rows into an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A column or a filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-table-example")
+        >>> ds.get_fragments()[0].to_table(limit=1).to_pydict()
+        {'x': [1]}
+        """
         return self._scan(arguments).to_table()
 
     @takes(FragmentScanArguments, "")
     def to_batches(self, arguments: FragmentScanArguments) -> Iterator[pa.RecordBatch]:
-        """Read the fragment's rows batch by batch."""
+        """Read the fragment's rows batch by batch.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            The rows; they are read as the iterator advances.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A column or a filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-batches-example")
+        >>> [batch.num_rows for batch in ds.get_fragments()[0].to_batches(batch_size=2)]
+        [2, 1]
+        """
         return self._scan(arguments).to_batches()
 
     @takes(
@@ -91,12 +145,57 @@ class ReadingFragment(OneFragment):
         "columns filter limit offset batch_size with_row_id with_row_address blob_mode order_by",
     )
     def to_pandas(self, arguments: FragmentFrameArguments) -> pd.DataFrame:
-        """Read the fragment's rows into a pandas DataFrame, as `LanceDataset.to_pandas` does."""
+        """Read the fragment's rows into a pandas DataFrame, as `LanceDataset.to_pandas` does.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A column or a filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-pandas-example")
+        >>> ds.get_fragments()[0].to_pandas()["x"].tolist()
+        [1, 2, 3]
+        """
         scanner = self._scan(arguments)
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
     def take(self, indices: object, columns: Columns = None) -> pa.Table:
-        """Read rows by their positions among the fragment's live rows."""
+        """Read rows by their positions among the fragment's live rows.
+
+        Parameters
+        ----------
+        indices
+            Positions from 0 on, in any order.
+        columns
+            As in `LanceDataset.take`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows in the given order.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            A position does not exist.
+        ColumnNotFoundError
+            A column does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-take-example")
+        >>> ds.get_fragments()[0].take([2, 0])["x"].to_pylist()
+        [3, 1]
+        """
         schema = blob_view(self._dataset._snapshot.manifest.schema)
         rows = self.metadata.num_rows
         positions = parse_positions(indices, rows)
@@ -108,7 +207,32 @@ class ReadingFragment(OneFragment):
         columns: list[str] | dict[str, str] | None = None,
         with_row_address: bool | None = None,
     ) -> FragmentSession:
-        """Return an object for repeated `take` calls; ``_rowaddr`` comes last if requested."""
+        """Return an object for repeated `take` calls.
+
+        Parameters
+        ----------
+        columns
+            As in `take`.
+        with_row_address
+            Whether to append ``_rowaddr``.
+
+        Returns
+        -------
+        FragmentSession
+            An object with the method ``take(indices)``.
+
+        Raises
+        ------
+        InvalidTypeError
+            ``columns`` is not a list or dict; a column that does not exist is an error of ``take``.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://fragment-session-example")
+        >>> ds.get_fragments()[0].open_session(["x"], True).take([1]).to_pydict()
+        {'x': [2], '_rowaddr': [1]}
+        """
         if with_row_address and isinstance(columns, dict):
             columns = {**columns, "_rowaddr": "_rowaddr"}
         elif with_row_address:
@@ -150,6 +274,22 @@ class ChangingFragment(OneFragment):
         -------
         tuple
             The fragment with a new file, and the schema to commit.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A column exists already.
+        PredicateError
+            An expression does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://fragment-columns-example")
+        >>> fragment, schema = ds.get_fragments()[0].merge_columns({"y": "x * 10"})
+        >>> change = lk.LanceOperation.Merge([fragment], schema)
+        >>> lk.LanceDataset.commit(ds, change, ds.version).to_table()["y"].to_pylist()
+        [10, 20]
         """
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
@@ -167,10 +307,34 @@ class ChangingFragment(OneFragment):
     ) -> tuple[Fragment, LanceSchema]:
         """Write columns of another table, joined by a key, as in `LanceDataset.merge`.
 
+        Parameters
+        ----------
+        data_obj, left_on, right_on, schema
+            As in `LanceDataset.merge`.
+
         Returns
         -------
         tuple
             The fragment with a new file, and the schema to commit.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A key column does not exist.
+        SchemaMismatchError
+            The key columns differ in type.
+        InvalidArgumentError
+            A column exists already.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://fragment-merge-example")
+        >>> new = {"id": [2, 1], "y": ["b", "a"]}
+        >>> fragment, schema = ds.get_fragments()[0].merge(new, "id")
+        >>> change = lk.LanceOperation.Merge([fragment], schema)
+        >>> lk.LanceDataset.commit(ds, change, ds.version).to_table()["y"].to_pylist()
+        ['a', 'b']
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
         table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
@@ -204,6 +368,23 @@ class ChangingFragment(OneFragment):
         -------
         tuple
             The fragment, the ids of the written fields, and the offsets if requested.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A column does not exist.
+        SchemaMismatchError
+            The key columns differ in type, or new values do not fit their column.
+        InvalidArgumentError
+            There are no columns but the key.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://fragment-update-example")
+        >>> fragment, fields = ds.get_fragments()[0].update_columns({"id": [2], "v": ["B"]}, "id")
+        >>> fields
+        [1]
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
         table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()

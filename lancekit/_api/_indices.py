@@ -15,7 +15,7 @@ from lancekit._arguments.index import VectorIndexArguments
 from lancekit._arguments.record import takes
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 if TYPE_CHECKING:
     from lancekit._api.index_models import IvfModel
@@ -274,12 +274,36 @@ class Indices(Handle):
 
         The index replaces one of the same name on the column.
 
+        Parameters
+        ----------
+        index_name
+            The name of the index.
+        column
+            The indexed column.
+        segments
+            The segments, all of one kind.
+
+        Returns
+        -------
+        LanceDataset
+            This handle.
+
         Raises
         ------
+        ColumnNotFoundError
+            The column does not exist.
         InvalidArgumentError
             The segments have another column or several kinds, share a fragment, or have no files.
         CommitConflictError
             Fragments that the segments cover were rewritten since.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [3, 4]}, "memory://commit-segments-example")
+        >>> part = ds.create_index_uncommitted("x", "BTREE", fragment_ids=[0])
+        >>> ds.commit_existing_index_segments("x_idx", "x", [part]).index_columns
+        {'x_idx': ('x',)}
         """
         from lancekit._api.lance_operation import Index
         from lancekit._operations.index.staged import commit_parts
@@ -334,51 +358,6 @@ class Indices(Handle):
             uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
         prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
 
-    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
-        """Translate row addresses from before compactions with ``defer_index_remap=True``.
-
-        Only compactions that some index has not caught up with are applied.
-
-        Parameters
-        ----------
-        addrs
-            Row addresses as uint64, for example from ``_rowaddr``.  Nulls are allowed.
-
-        Returns
-        -------
-        pa.Array | None
-            The current addresses.  Nulls and deleted rows are null, and rows that did not move keep
-            their address.  ``None`` if no such compaction is recorded.
-
-        Raises
-        ------
-        InvalidTypeError
-            ``addrs`` is not an array of uint64.
-
-        Examples
-        --------
-        >>> import lancekit as lk, pyarrow as pa
-        >>> ds = lk.write_dataset({"x": range(4)}, "memory://moved-example", max_rows_per_file=2)
-        >>> ds.create_scalar_index("x", "BTREE")
-        >>> done = ds.optimize.compact_files(defer_index_remap=True)
-        >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
-        [8589934594]
-        """
-        from lancekit._index.search.reuse import reuse_of
-
-        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
-            raise InvalidTypeError(
-                f"addrs must be an array of uint64, got {shown(addrs)}.",
-                hint="Pass pa.array([...], pa.uint64()).",
-                argument="addrs",
-            )
-        reuse = reuse_of(self._snapshot)
-        if reuse is None:
-            return None
-        valid = addrs.is_valid().to_numpy(zero_copy_only=False)
-        rows, exists = reuse.moved(addrs.fill_null(0).to_numpy())
-        return pa.array(rows, mask=~(valid & exists))
-
     def drop_index(self, name: str) -> None:
         """Drop an index; the handle moves.  The files stay for older versions.
 
@@ -404,6 +383,11 @@ class Indices(Handle):
     @takes(VectorIndexArguments)
     def create_index(self, arguments: VectorIndexArguments) -> Self:
         """Create an index of a vector column for searches; the handle moves.
+
+        Returns
+        -------
+        LanceDataset
+            This handle.
 
         Raises
         ------
@@ -467,6 +451,11 @@ class Indices(Handle):
             The name of the index; it takes precedence over ``column``.
         column
             The column of the index.
+
+        Returns
+        -------
+        pyarrow.FixedSizeListArray
+            One vector for each partition.
 
         Raises
         ------

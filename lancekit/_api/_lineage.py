@@ -10,16 +10,17 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.time_travel import snapshot_at
+from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
 from lancekit._versions.references import Ref
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit import _arrow_compute as pc
     from lancekit._api.bisect import Bisection
-    from lancekit._api.changes import ChangeFeed
+    from lancekit._api.changes import ChangeFeed, DatasetDelta
     from lancekit._api.constraints import Duplicates
     from lancekit._api.diff import DatasetDiff
     from lancekit._api.histories import ColumnHistory, RowHistory
@@ -117,11 +118,71 @@ class Lineage(Handle):
             The versions are of different branches, or ``since`` is after ``until``.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             A version, tag or branch does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://changes-example", primary_key="id")
+        >>> ds.insert({"id": [2]})
+        >>> ds.changes(1).to_table().select(["_change", "id", "_commit_version"]).to_pylist()
+        [{'_change': 'insert', 'id': 2, '_commit_version': 2}]
         """
         from lancekit._api.changes import ChangeFeed
 
         end = self._snapshot if until is None else snapshot_at(self._location, until)
         return ChangeFeed(snapshot_at(self._location, since), end, on, filter, columns)
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Return the row changes between two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare with the handle's version; it can be older or newer.
+        begin_version, end_version
+            A range instead: changes after ``begin_version``, up to and including ``end_version``.
+
+        Returns
+        -------
+        DatasetDelta
+            The inserted, updated and deleted rows, each read on request.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Not exactly one of ``compared_against`` and a whole range was given.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://delta-example", enable_stable_row_ids=True)
+        >>> ds.insert({"x": [2]})
+        >>> ds.delta(1).get_inserted_rows().read_all()["x"].to_pylist()
+        [2]
+        """
+        from lancekit._api.changes import DatasetDelta
+
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "compared_against excludes begin_version and end_version.",
+                hint="Pass compared_against, or both of the others.",
+            )
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
 
     def bisect(
         self,

@@ -17,7 +17,7 @@ from lancekit._arguments.checks import check_count, check_flag, check_hints, che
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
 from lancekit._versions.branch_location import open_location
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.optimizer import DatasetOptimizer, LanceStats
@@ -163,6 +163,19 @@ class Maintenance(Handle):
         -------
         CleanupExplanation
             The versions and files to remove.
+
+        Raises
+        ------
+        RefConflictError, InvalidArgumentError
+            As in `cleanup_old_versions`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://plan-cleanup-example")
+        >>> ds.insert({"x": [2]})
+        >>> ds.explain_cleanup_old_versions(retain_versions=1).stats.old_versions
+        1
         """
         from lancekit._call import Call
         from lancekit._operations.cleanup.run import explain_cleanup
@@ -211,6 +224,51 @@ class Maintenance(Handle):
 
         return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._location))
 
+    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
+        """Translate row addresses from before compactions with ``defer_index_remap=True``.
+
+        Only compactions that some index has not caught up with are applied.
+
+        Parameters
+        ----------
+        addrs
+            Row addresses as uint64, for example from ``_rowaddr``.  Nulls are allowed.
+
+        Returns
+        -------
+        pa.Array | None
+            The current addresses.  Nulls and deleted rows are null, and rows that did not move keep
+            their address.  ``None`` if no such compaction is recorded.
+
+        Raises
+        ------
+        InvalidTypeError
+            ``addrs`` is not an array of uint64.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"x": range(4)}, "memory://moved-example", max_rows_per_file=2)
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> done = ds.optimize.compact_files(defer_index_remap=True)
+        >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
+        [8589934594]
+        """
+        from lancekit._index.search.reuse import reuse_of
+
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
+            raise InvalidTypeError(
+                f"addrs must be an array of uint64, got {shown(addrs)}.",
+                hint="Pass pa.array([...], pa.uint64()).",
+                argument="addrs",
+            )
+        reuse = reuse_of(self._snapshot)
+        if reuse is None:
+            return None
+        valid = addrs.is_valid().to_numpy(zero_copy_only=False)
+        rows, exists = reuse.moved(addrs.fill_null(0).to_numpy())
+        return pa.array(rows, mask=~(valid & exists))
+
     def tracked_files(
         self,
         *,
@@ -231,6 +289,11 @@ class Maintenance(Handle):
         pyarrow.RecordBatchReader
             ``version``, ``base_uri`` and ``path`` of the file, and its ``type``: ``manifest``,
             ``transaction file``, ``data file``, ``deletion file`` or ``index file``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``min_version`` is negative.
 
         Examples
         --------

@@ -161,6 +161,11 @@ class MemWal(Handle):
         Rows have the columns of the newest version, whatever the handle's version.  Settings that
         are not passed come from the table (`initialize_mem_wal`), or are pylance's defaults.
 
+        Returns
+        -------
+        ShardWriter
+            The writer; close it, or use it in a ``with`` block.
+
         Raises
         ------
         InvalidArgumentError

@@ -136,10 +136,22 @@ class Positions(Handle):
         randomize_order
             Return the rows in random order; otherwise in row order.
 
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
         Raises
         ------
         InvalidArgumentError
             The version has fewer rows.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(100)}, "memory://random-example")
+        >>> ds.sample(5, ["x"]).num_rows
+        5
         """
         rows = check_count("num_rows", num_rows)
         if kwargs:
@@ -192,6 +204,14 @@ class Positions(Handle):
         UntrustedBaseError
             A blob is outside of the dataset's folder, in a place that
             ``lancekit.options.trusted_bases`` does not list.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table([lk.blob_array([b"abc"])], schema=pa.schema([lk.blob_field("b")]))
+        >>> ds = lk.write_dataset(rows, "memory://take-blobs-example")
+        >>> ds.take_blobs("b", indices=[0])[0].read()
+        b'abc'
         """
         from lancekit._api.blob_values import BlobFile
 
@@ -209,9 +229,31 @@ class Positions(Handle):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Return row addresses and whole blobs, in the given order; arguments as in `take_blobs`.
+        """Read whole blobs, in the given order.
 
-        ``io_buffer_size`` and ``preserve_order`` are hints that change no result.
+        Parameters
+        ----------
+        blob_column, ids, addresses, indices
+            As in `take_blobs`.
+        io_buffer_size, preserve_order
+            Hints that change no result.
+
+        Returns
+        -------
+        list of tuple
+            The row's address and the bytes, ``None`` for a null.
+
+        Raises
+        ------
+        ColumnNotFoundError, InvalidArgumentError, RowOutOfRangeError, UntrustedBaseError
+            As in `take_blobs`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table([lk.blob_array([b"abc", None])], schema=pa.schema([lk.blob_field("b")]))
+        >>> lk.write_dataset(rows, "memory://read-blobs-example").read_blobs("b", indices=[0, 1])
+        [(0, b'abc'), (1, None)]
         """
         from lancekit._scan.fragments.blobs import read_blobs
 
@@ -229,7 +271,7 @@ class Positions(Handle):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Return ranges of blobs: the number of each request, the row's address, and the bytes.
+        """Read ranges of blobs, in the given order.
 
         Parameters
         ----------
@@ -240,10 +282,23 @@ class Positions(Handle):
         io_buffer_size, preserve_order
             Hints that change no result.
 
+        Returns
+        -------
+        list of tuple
+            The number of each request, the row's address, and the bytes, ``None`` for a null.
+
         Raises
         ------
         InvalidArgumentError
             A range ends after its blob; other errors as in `take_blobs`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table([lk.blob_array([b"abc"])], schema=pa.schema([lk.blob_field("b")]))
+        >>> ds = lk.write_dataset(rows, "memory://blob-ranges-example")
+        >>> ds.read_blob_ranges("b", [(0, 1, 2)], selector="indices")
+        [(0, 0, b'bc')]
         """
         from lancekit._api.blob_values import BlobFile
         from lancekit._choice import check_choice

@@ -60,12 +60,24 @@ class Scans(Handle):
     def scanner(self, arguments: ScanArguments) -> LanceScanner:
         """Set up a scan; nothing is read yet.
 
+        Returns
+        -------
+        LanceScanner
+            The scan; `LanceScanner.to_table` and others run it.
+
         Raises
         ------
         ColumnNotFoundError, PredicateError
             A column or a filter does not fit the schema.
         NotOfferedError
             An argument is not supported.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://scanner-example")
+        >>> ds.scanner(filter="x > 1").count_rows()
+        2
         """
         return self._scan(arguments)
 
@@ -83,6 +95,16 @@ class Scans(Handle):
     )
     def to_table(self, arguments: ScanArguments) -> pa.Table:
         """Read rows into an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError, NotOfferedError
+            As in `scanner`.
 
         Examples
         --------
@@ -103,7 +125,25 @@ class Scans(Handle):
         "fragment_readahead scan_in_order",
     )
     def to_batches(self, arguments: ScanArguments) -> Iterator[pa.RecordBatch]:
-        """Read rows batch by batch."""
+        """Read rows batch by batch.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            The rows; they are read as the iterator advances.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError, NotOfferedError
+            As in `scanner`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-batches-example")
+        >>> [batch.num_rows for batch in ds.to_batches(batch_size=2)]
+        [2, 1]
+        """
         return self._scan(arguments).to_batches()
 
     @takes(
@@ -116,28 +156,120 @@ class Scans(Handle):
 
         A column with nulls and whole numbers beyond 2**53 becomes ``Int64`` or ``UInt64``, because
         a double would round the numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError, NotOfferedError
+            As in `scanner`.
+        InvalidArgumentError
+            ``blob_mode`` is unknown.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-pandas-example")
+        >>> ds.to_pandas(filter="x > 1")["x"].tolist()
+        [2, 3]
         """
         scanner = self._scan(arguments.as_(ScanArguments))
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
 
     def head(self, num_rows: int = 5, **kwargs: object) -> pa.Table:
-        """Read the first rows; ``kwargs`` as in `scanner`."""
+        """Read the first rows.
+
+        Parameters
+        ----------
+        num_rows
+            The most rows to return.
+        kwargs
+            As in `scanner`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError, NotOfferedError
+            As in `scanner`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> lk.write_dataset({"x": [1, 2, 3]}, "memory://head-example").head(2)["x"].to_pylist()
+        [1, 2]
+        """
         rows = check_count("num_rows", num_rows)
         return self._scan(scan_arguments({**kwargs, "limit": rows})).to_table()
 
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
     ) -> pa.Table:
-        """Read the rows from position ``start`` up to, but not including, ``end``."""
+        """Read the rows between two positions.
+
+        Parameters
+        ----------
+        start, end
+            The position of the first row, and of the first row that is not read.
+        columns
+            As in `scanner`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, fewer if the version ends before ``end``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A position is negative.
+        ColumnNotFoundError
+            A column does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://slice-example")
+        >>> ds.slice(1, 3)["x"].to_pylist()
+        [2, 3]
+        """
         first, stop = check_count("start", start), check_count("end", end)
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
     def count_rows(self, filter: object = None, **kwargs: object) -> int:  # noqa: A002
         """Count the rows, or the rows that match a filter; without a filter nothing is read.
 
-        ``kwargs`` are as in `scanner`; the handle's `default_scan_options` do not apply.  With
-        ``include_mem_wal=True`` unmerged rows of shards are counted, too.  Otherwise a hint
-        mentions them: in a notebook as output, elsewhere in the log ``lancekit`` (level INFO).
+        A hint mentions unmerged rows of shards: in a notebook as output, elsewhere in the log
+        ``lancekit`` (level INFO).  With ``include_mem_wal=True`` they are counted, too.
+
+        Parameters
+        ----------
+        filter
+            As in `scanner`.
+        kwargs
+            As in `scanner`; the handle's `default_scan_options` do not apply.
+
+        Returns
+        -------
+        int
+            The number of rows.
+
+        Raises
+        ------
+        PredicateError
+            The filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> lk.write_dataset({"x": [1, 2, 3]}, "memory://count-example").count_rows("x > 1")
+        2
         """
         if filter is None and not kwargs:
             self._hint_at_waiting_rows()
@@ -210,6 +342,11 @@ class Scans(Handle):
         can also be a Spark ``Column`` over the selected columns, which Spark evaluates after the
         scan.  Row ids and addresses are ``bigint``.  Rows of shards are those at this call.
 
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            The frame; rows are read when Spark needs them.
+
         Raises
         ------
         UnsupportedTypeError
@@ -252,6 +389,15 @@ class Scans(Handle):
             As in `to_spark`.  Queries read all columns of a view, whichever they name.
         version
             Another version than the handle's: a number, a tag, or a pair of branch and version.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A column or the filter does not fit the schema.
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            The version, tag or branch does not exist.
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
 
         Examples
         --------

@@ -53,6 +53,13 @@ class Rows(Handle):
             The predicate does not fit the schema.
         RetriesExhaustedError
             Other writers changed the same rows before every attempt.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://delete-example")
+        >>> ds.delete("x > 1").num_deleted_rows
+        2
         """
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.delete import delete_rows
@@ -142,12 +149,25 @@ class Rows(Handle):
             Which of several source rows with the same key to keep: the ``"first"`` or ``"last"``,
             or the one with the largest value of a column.  By default such rows are an error.
 
+        Returns
+        -------
+        MergeInsertBuilder
+            The builder; it does nothing before `MergeInsertBuilder.execute`.
+
         Raises
         ------
         ColumnNotFoundError
             A key column does not exist.
         InvalidArgumentError
             No column was named, and the dataset has no primary key.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://merge-insert-example", primary_key="id")
+        >>> _ = ds.merge_insert().when_not_matched_insert_all().execute({"id": [1, 2]})
+        >>> ds.to_table()["id"].to_pylist()
+        [1, 2]
         """
         from lancekit._api.merge_builder import MergeInsertBuilder
         from lancekit._format.paths import find_field, spelled

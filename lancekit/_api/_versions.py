@@ -21,7 +21,6 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from lancekit._api.branches import Branches
-    from lancekit._api.changes import DatasetDelta
     from lancekit._api.history import History, Version
     from lancekit._api.tags import Tags
     from lancekit._format.transaction import Transaction
@@ -100,6 +99,11 @@ class Versions(Handle):
         asof
             A time instead: the newest version committed until then.  A datetime or its text
             (without a zone it is local time, and warns), or a negative timedelta from now.
+
+        Returns
+        -------
+        LanceDataset
+            A new handle.
 
         Raises
         ------
@@ -250,45 +254,6 @@ class Versions(Handle):
             )
         ]
 
-    def delta(
-        self,
-        compared_against: int | None = None,
-        *,
-        begin_version: int | None = None,
-        end_version: int | None = None,
-    ) -> DatasetDelta:
-        """Return the row changes between two versions of a table with stable row ids.
-
-        Parameters
-        ----------
-        compared_against
-            The version to compare with the handle's version; it can be older or newer.
-        begin_version, end_version
-            A range instead: changes after ``begin_version``, up to and including ``end_version``.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Not exactly one of ``compared_against`` and a whole range was given.
-        """
-        from lancekit._api.changes import DatasetDelta
-
-        both = [v for v in (begin_version, end_version) if v is not None]
-        if compared_against is not None and both:
-            raise InvalidArgumentError(
-                "compared_against excludes begin_version and end_version.",
-                hint="Pass compared_against, or both of the others.",
-            )
-        if compared_against is not None:
-            pair = sorted((check_count("compared_against", compared_against), self.version))
-            return DatasetDelta(self, *pair)
-        if begin_version is None or end_version is None:
-            raise InvalidArgumentError(
-                "delta() needs compared_against, or both begin_version and end_version."
-            )
-        begin = check_count("begin_version", begin_version)
-        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
-
     def explore(self, at: Ref | None = None, *, against: Ref | None = None) -> Any:
         """Return an explorer of the versions, branches and tags: a widget, and a card.
 
@@ -358,12 +323,26 @@ class Versions(Handle):
         storage_options
             If given, they must equal the dataset's.
 
+        Returns
+        -------
+        LanceDataset
+            A new handle, at the branch's newest version.
+
         Raises
         ------
         RefConflictError
             The branch exists already.
         InvalidArgumentError
             The name is not allowed.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://create-branch-example")
+        >>> trial = ds.create_branch("trial")
+        >>> trial.insert({"x": [2]})
+        >>> trial.count_rows(), ds.count_rows()
+        (2, 1)
         """
         from lancekit._commit.clock import Clock
         from lancekit._commit.refs import create_branch
@@ -402,10 +381,22 @@ class Versions(Handle):
         storage_options
             The options of the clone's store.
 
+        Returns
+        -------
+        LanceDataset
+            A new handle on the clone.
+
         Raises
         ------
         DatasetExistsError
             There is a dataset at ``target_path`` already.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://cloned-example")
+        >>> ds.shallow_clone("memory://clone-example").count_rows()
+        1
         """
         from lancekit._commit.clock import Clock
         from lancekit._commit.refs import clone_version
@@ -438,12 +429,24 @@ class Versions(Handle):
         storage_options
             The options of the clone's store.
 
+        Returns
+        -------
+        LanceDataset
+            A new handle on the clone.
+
         Raises
         ------
         DatasetExistsError
             There is a dataset at ``target_path`` already.
         CorruptFileError
             A file that the version needs is missing.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://copied-example")
+        >>> ds.deep_clone("memory://copy-example").count_rows()
+        1
         """
         from lancekit._commit.clock import Clock
         from lancekit._operations.maintenance.deepen import copy_version

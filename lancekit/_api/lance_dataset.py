@@ -129,7 +129,23 @@ class LanceDataset(
 
     @takes(InsertArguments)
     def insert(self, arguments: InsertArguments) -> None:
-        """Write rows, and move the handle; errors as in `lancekit.write_dataset`."""
+        """Write rows, and move the handle.
+
+        Raises
+        ------
+        ReadOnlyError
+            The handle is pinned to a version.
+        SchemaMismatchError, InvalidArgumentError, CommitConflictError
+            As in `lancekit.write_dataset`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://insert-example")
+        >>> ds.insert({"x": [2, 3]})
+        >>> ds.count_rows()
+        3
+        """
         from lancekit._api.write_settings import write_to
 
         self._check_movable()

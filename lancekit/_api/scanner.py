@@ -182,9 +182,31 @@ class LanceScanner(_ExplainedScan, Displayed, PartOfPylance):
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: object) -> pd.DataFrame:
-        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+        """Read the result into a pandas DataFrame.
 
-        ``blob_mode`` is the form of blobs: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        Parameters
+        ----------
+        blob_mode
+            The form of blobs: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        kwargs
+            Arguments of `pyarrow.Table.to_pandas`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``blob_mode`` is unknown, or ``kwargs`` has an unknown name.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://scanner-pandas-example")
+        >>> ds.scanner(filter="x > 1").to_pandas()["x"].tolist()
+        [2]
         """
         from lancekit._api.frames import (
             blob_columns,
