@@ -40,6 +40,7 @@ if _TYPE_CHECKING:
     from lancekit._api.branch_comparison import BranchComparison
     from lancekit._api.branches import Branches
     from lancekit._api.diff import diff
+    from lancekit._api.exports import read_csv, read_parquet, scan_polars
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.fulltext import FtsToken, tokenize
     from lancekit._api.history import History, Version
@@ -161,7 +162,10 @@ __all__ = [
     "optimize",
     "options",
     "plot_history",
+    "read_csv",
+    "read_parquet",
     "register",
+    "scan_polars",
     "schema",
     "schema_to_json",
     "session_info",
@@ -184,6 +188,7 @@ _HOMES = {
     "_api.branches": "Branches",
     "_pylance.debug": "set_logger",
     "_api.diff": "diff",
+    "_api.exports": "read_csv read_parquet scan_polars",
     "_api.fragment": "FragmentMetadata LanceFragment",
     "_api.fulltext": "FtsToken tokenize",
     "_api.history": "History Version",

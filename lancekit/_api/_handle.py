@@ -15,6 +15,7 @@ from lancekit.errors import InvalidArgumentError, ReadOnlyError
 
 if TYPE_CHECKING:
     from lancekit._api.lance_schema import LanceSchema
+    from lancekit._api.listed import Listed
     from lancekit._operations.index.describe import IndexDescription
 
 T = TypeVar("T")
@@ -141,15 +142,15 @@ class Handle:
             if not index.is_system
         }
 
-    def list_indices(self) -> list[dict[str, Any]]:
+    def list_indices(self) -> Listed[dict[str, Any]]:
         """Describe the segments of the version's indices.
 
         Returns
         -------
-        list of dict
+        Listed of dict
             ``name``, ``type``, ``uuid``, ``fields`` (column paths), ``version`` (the version that
             was indexed), ``fragment_ids`` (the fragments that were indexed, also removed ones) and
-            ``base_id``; sorted by name.
+            ``base_id``; sorted by name.  ``.to_pandas()`` returns them as a frame.
 
         Examples
         --------
@@ -157,9 +158,11 @@ class Handle:
         >>> lk.write_dataset({"x": [1]}, "memory://indices-example").list_indices()
         []
         """
+        from lancekit._api.listed import Listed
         from lancekit._format.items import Numbers
 
-        return [
+        columns = ("name", "type", "uuid", "fields", "version", "fragment_ids", "base_id")
+        found = [
             {
                 "name": index.name,
                 "type": index.kind,
@@ -171,9 +174,12 @@ class Handle:
             }
             for index in sorted(self._snapshot.indices, key=lambda index: index.name)
         ]
+        return Listed(found, columns)
 
-    def describe_indices(self) -> list[IndexDescription]:
+    def describe_indices(self) -> Listed[IndexDescription]:
         """Describe the version's indices, sorted by name, without reading files.
+
+        ``.to_pandas()`` returns them as a frame.
 
         Examples
         --------
@@ -184,9 +190,11 @@ class Handle:
         >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
         ('x_idx', 'Bitmap', ('x',), 2)
         """
+        from lancekit._api.listed import Listed
         from lancekit._operations.index.describe import describe_indices
 
-        return describe_indices(self._snapshot)
+        columns = ("name", "index_type", "field_names", "num_rows_indexed", "total_size_bytes")
+        return Listed(describe_indices(self._snapshot), columns)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Return the statistics of an index; an older name of ``ds.stats.index_stats``."""

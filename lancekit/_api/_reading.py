@@ -17,9 +17,12 @@ from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
+    import polars as pl
 
     from lancekit._api.fragment import LanceFragment
+    from lancekit._api.listed import Listed
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQueryBuilder
     from lancekit._arguments.record import Columns
@@ -36,16 +39,18 @@ class Scans(Handle):
 
         return shown_schema(self)
 
-    def get_fragments(self, filter: object = None) -> list[LanceFragment]:  # noqa: A002
-        """Return the fragments in row order."""
+    def get_fragments(self, filter: object = None) -> Listed[LanceFragment]:  # noqa: A002
+        """Return the fragments in row order; ``.to_pandas()`` returns them as a frame."""
         from lancekit._api.fragment import LanceFragment
+        from lancekit._api.listed import Listed
         from lancekit._scan.fragments.source import fragment_sources
 
         if filter is not None:
             raise InvalidArgumentError(
                 "get_fragments(filter=...) is not supported.", hint="Use scanner(filter=...)."
             )
-        return [LanceFragment._of(self, source) for source in fragment_sources(self._snapshot)]
+        found = (LanceFragment._of(self, source) for source in fragment_sources(self._snapshot))
+        return Listed(found, ("fragment_id", "physical_rows", "num_deletions"))
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return the fragment with an id, or ``None``."""
@@ -178,6 +183,67 @@ class Scans(Handle):
         """
         scanner = self._scan(arguments.as_(ScanArguments))
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
+
+    @takes(
+        ScanArguments,
+        "columns filter limit offset nearest batch_size batch_readahead fragment_readahead "
+        "scan_in_order",
+    )
+    def to_polars(self, arguments: ScanArguments) -> pl.DataFrame:
+        """Read rows into a Polars DataFrame; `lancekit.scan_polars` returns a lazy frame.
+
+        Raises
+        ------
+        NotOfferedError
+            The package ``polars`` is not installed.
+        UnsupportedTypeError
+            Polars has no type for a column.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-polars-example")
+        >>> ds.to_polars(filter="x > 1")["x"].to_list()
+        [2, 3]
+        """
+        from lancekit._api.exports import polars_frame
+
+        return polars_frame(self._scan(arguments).to_table())
+
+    def to_duckdb(
+        self,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        *,
+        columns: Columns = None,
+        filter: object = None,  # noqa: A002
+    ) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation over this version; each of its queries reads again.
+
+        Batches are read while the query runs.  DuckDB does not pass the columns and filters of its
+        queries to the scan: pass ``columns`` and ``filter`` to read less.
+
+        Parameters
+        ----------
+        connection
+            The connection of the relation.  By default DuckDB's own.
+        columns, filter
+            As in `to_table`.
+
+        Raises
+        ------
+        NotOfferedError
+            The package ``duckdb`` is not installed.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-duckdb-example")
+        >>> ds.to_duckdb().aggregate("sum(x)").fetchall()
+        [(6,)]
+        """
+        from lancekit._api.exports import duckdb_relation
+
+        return duckdb_relation(self._scan(scan_arguments(_given(columns, filter))), connection)
 
     def head(self, num_rows: int = 5, **kwargs: object) -> pa.Table:
         """Read the first rows.
@@ -426,3 +492,8 @@ class Scans(Handle):
         )
         frame = frame_of(snapshot, options)
         spark_engine().name(frame, name)
+
+
+def _given(columns: object, condition: object) -> dict[str, object]:
+    given = {"columns": columns, "filter": condition}
+    return {name: value for name, value in given.items() if value is not None}

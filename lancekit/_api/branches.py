@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
 from lancekit._api.branch_comparison import BranchComparison
-from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered
+from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered, refs_frame
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._commit import refs
@@ -31,6 +31,9 @@ from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.references import parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 
@@ -68,6 +71,10 @@ class Branches(Displayed):
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the branches by fork version, newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_branches(self._location().root), order)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the branches as rows of a pandas DataFrame, by fork version, newest first."""
+        return refs_frame(self.list_ordered(), "parent_branch parent_version create_at metadata")
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""

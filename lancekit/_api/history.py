@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import VersionListing, at_once, list_versions, timed
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import LancekitError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # ---- `LazyDict`: a dictionary whose items are loaded on first access
 
@@ -411,6 +414,10 @@ class History(Displayed, Sequence[Version]):
         rows = [{name: getattr(one, name) for name in _COLUMNS} for one in self]
         schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _COLUMNS])
         return pa.Table.from_pylist(rows, schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the versions as rows of a pandas DataFrame, with the columns of `to_table`."""
+        return self.to_table().to_pandas()
 
     def _version(self, number: int, page: Sequence[int] = ()) -> Version:
         return Version(number, self.branch, partial(self._loader.get, number, page))

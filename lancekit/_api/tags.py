@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from lancekit._api.listed import frame_of
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._commit import refs
@@ -13,6 +14,9 @@ from lancekit._format.refs import Branch, Tag
 from lancekit._versions import reference_files
 from lancekit._versions.branch_location import BranchLocation
 from lancekit.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 R = TypeVar("R", Tag, Branch)
 # aliases, because the classes have a method named ``list``
@@ -59,6 +63,11 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
+def refs_frame(pairs: Pairs, columns: str) -> pd.DataFrame:
+    """Return tags or branches as a pandas DataFrame: their names, and columns of their data."""
+    return frame_of(({"name": name, **info} for name, info in pairs), ("name", *columns.split()))
+
+
 @checked_methods
 class Tags(Displayed):
     """The tags of a dataset, whatever branch the handle is on.
@@ -89,6 +98,10 @@ class Tags(Displayed):
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_tags(self._location().root), order)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the tags as rows of a pandas DataFrame, by version, newest first."""
+        return refs_frame(self.list_ordered(), "branch version created_at updated_at metadata")
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""

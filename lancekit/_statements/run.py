@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -43,7 +44,8 @@ def sql(
         are in no version (``docs/mem-wal.md``).  A list names the datasets to read in this way.
     **frames
         Tables by name: handles, paths, pandas, Polars, Arrow or Spark frames.  Or values for
-        ``$name``.  Other names are variables of the notebook, then names of `register`.
+        ``$name``.  Other names are variables of the caller or of the notebook, then names of
+        `register`.
 
     Returns
     -------
@@ -69,14 +71,17 @@ def sql(
     >>> lk.sql("SELECT id FROM ds WHERE id > $least", ds=ds, least=2).to_table().to_pylist()
     [{'id': 3}]
     """
-    names = Names({**frames, **(params or {})}, notebook_names())
+    names = Names({**frames, **(params or {})}, _variables())
     return run_statements(text, names, preview=preview, include_mem_wal=include_mem_wal)
 
 
-def notebook_names() -> Mapping[str, object]:
-    """Return the variables of the running notebook; empty outside of one."""
-    shell = active_shell()
-    return {} if shell is None else shell.user_ns
+def _variables() -> Mapping[str, object]:
+    """Return the variables of the caller, and those of the running notebook."""
+    frame, shell = inspect.currentframe(), active_shell()
+    while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("lancekit."):
+        frame = frame.f_back
+    notebook = {} if shell is None else shell.user_ns
+    return notebook if frame is None else {**notebook, **frame.f_globals, **frame.f_locals}
 
 
 @checked

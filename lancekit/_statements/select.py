@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
+from lancekit._api.exports import duckdb_module, polars_frame
 from lancekit._display import Displayed
-from lancekit._extras import install_hint
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import Choice, EngineName, choose_engine, spark_engine
 from lancekit._pipeline.frames import exact_frame
@@ -21,10 +21,11 @@ from lancekit._spark.frames.types import with_leaves
 from lancekit._statements.emit import LOCAL, SPARK, Written, write
 from lancekit._statements.tables import Stream
 from lancekit._statements.tree import Derived, Expr, Leaf, Query, Select
-from lancekit.errors import EngineError, LancekitError, NotOfferedError
+from lancekit.errors import EngineError, LancekitError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars
 
 
 def run_query(query: Query, sql: str) -> SqlResult:
@@ -213,14 +214,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _session() -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise NotOfferedError(
-            "SQL in this process needs the package duckdb, which is not installed.",
-            hint=f"{install_hint('sql')}.",
-        ) from error
-    return duckdb.connect(config=dict(_SETTINGS))
+    return duckdb_module("SQL in this process").connect(config=dict(_SETTINGS))
 
 
 def _bytes(rows: int, stream: Stream) -> bool:
@@ -351,6 +345,23 @@ class SqlResult(Displayed):
     def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; ``kwargs`` as in `pyarrow.Table.to_pandas`."""
         return exact_frame(self.to_table(), kwargs)
+
+    df = to_pandas
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a Polars DataFrame."""
+        return polars_frame(self.to_table())
+
+    pl = to_polars
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        """Return the rows as a list of tuples of Python values."""
+        return [*zip(*(column.to_pylist() for column in self.to_table().columns), strict=True)]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.schema.names
 
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame; send the rows of a local result to Spark."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -80,7 +81,7 @@ def register(name: str, uri: str | os.PathLike[str] | LanceDataset | None) -> No
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Values by name: arguments of the statement, variables of the notebook, registered names."""
+    """Values by name: arguments of the statement, variables of the caller, registered names."""
 
     given: Mapping[str, object] = field(default_factory=dict)
     at_hand: Mapping[str, object] = field(default_factory=dict)
@@ -90,14 +91,19 @@ class Names:
         for place in (self.given, self.at_hand, _registered):
             matches = [own for own in place if own.lower() == name.lower()]
             found = name if name in place else matches[0] if len(matches) == 1 else None
-            if found is not None and place[found] is not None:
-                return place[found]
+            value = None if found is None else place[found]
+            if value is not None and (place is not self.at_hand or _can_be_table(value)):
+                return value
         return None
 
     def known(self) -> list[str]:
         """Return the names that can be tables."""
         tables = {name for name, value in self.at_hand.items() if isinstance(value, LanceDataset)}
         return sorted({*self.given, *tables, *_registered})
+
+
+def _can_be_table(value: object) -> bool:
+    return not callable(value) and not isinstance(value, int | float | ModuleType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

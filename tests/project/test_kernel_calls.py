@@ -33,6 +33,7 @@ ATTRIBUTES = {"null_count"}
 OF_FILES = ("_file/kernels/", "_file/layouts/", "_pylance/bfloat16.py")
 #: other objects with methods of these names, by module: NumPy's arrays, datasets, readers of text
 NOT_ARROW = {
+    "_api/exports.py": {"frame"},
     "_api/_fragment_reading.py": {"self._fragment"},
     "_pylance/samplers.py": {"ds"},
     "_file/encodings/decode.py": {"flat"},

@@ -305,12 +305,22 @@ _SESSIONS, _LOGS = "tests/api/test_session.py", "tests/api/test_log.py"
 _TAKES = "test_a_fragments_session_takes_its_columns"
 
 #: what starts and ends sessions, of which one process has one; what draws at random; loggers
+_EXPORTS = "tests/api/test_exports.py"
 SHOWN_IN: dict[tuple[str, str], str] = {
     ("spark_session", "master"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "remote"): "tests/spark/test_session.py::test_bad_arguments_start_nothing",
     ("spark_session", "memory"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "config"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("stop_spark", "wait"): "tests/spark/test_session.py::test_a_life_of_sessions_prints_nothing",
+    ("read_csv", "path"): f"{_EXPORTS}::test_columns_of_all_files",
+    ("read_csv", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
+    ("read_parquet", "path"): f"{_EXPORTS}::test_a_parquet_file_a_folder_and_a_pattern",
+    ("read_parquet", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
+    ("scan_polars", "source"): f"{_EXPORTS}::test_what_polars_passes_to_the_scan",
+    **{
+        ("LanceDataset.to_duckdb", name): f"{_EXPORTS}::test_a_duckdb_relation"
+        for name in ("columns", "connection", "filter")
+    },
     ("BlobColumn", "blob_column"): f"{_SESSIONS}::test_bytes_are_gone_through_as_files",
     ("LanceFragment.open_session", "columns"): f"{_SESSIONS}::{_TAKES}",
     ("LanceFragment.open_session", "with_row_address"): f"{_SESSIONS}::{_TAKES}",

@@ -101,7 +101,7 @@ def _scan(
     """Return the checks of a method that scans."""
     function = getattr(owner, name)
     names = inspect.signature(function).parameters
-    whole = name in {"to_table", "to_pandas"}
+    whole = name in {"to_table", "to_pandas", "to_polars"}
     if "scan_stats_callback" in names:
         others.setdefault("scan_stats_callback", Refused(5))
     checks = {n: c for n, c in (SCAN | (WHOLE if whole else {})).items() if n in names}
@@ -312,6 +312,7 @@ READS: dict[str, Method] = dict(
         _scan(lk.LanceDataset, "to_table"),
         _scan(lk.LanceDataset, "to_batches"),
         _scan(lk.LanceDataset, "to_pandas", **IN_PANDAS),
+        _scan(lk.LanceDataset, "to_polars", lambda **kw: shared().to_polars(**kw).to_arrow()),
         _scan(lk.LanceFragment, "scanner"),
         _scan(lk.LanceFragment, "to_table"),
         _scan(lk.LanceFragment, "to_batches"),

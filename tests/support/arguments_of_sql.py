@@ -51,8 +51,11 @@ SQL = {
         {"name": Value("two"), "uri": Value(Made(_all_rows))},
     ),
     "SqlResult.head": Method(lambda **given: _found().head(**given), {"num_rows": Value(2)}),
-    "SqlResult.to_pandas": Method(
-        lambda **given: _found().to_pandas(**given),
-        {"kwargs": Keywords("types_mapper", {pa.int64(): pd.Int64Dtype()}.get)},
-    ),
+    **{
+        f"SqlResult.{name}": Method(
+            lambda name=name, **given: getattr(_found(), name)(**given),
+            {"kwargs": Keywords("types_mapper", {pa.int64(): pd.Int64Dtype()}.get)},
+        )
+        for name in ("df", "to_pandas")
+    },
 }

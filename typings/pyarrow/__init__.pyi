@@ -870,6 +870,11 @@ def table(
 def concat_batches(
     recordbatches: Iterable[RecordBatch], memory_pool: MemoryPool | None = None
 ) -> RecordBatch: ...
+def unify_schemas(
+    schemas: Iterable[Schema],
+    *,
+    promote_options: Literal["default", "permissive"] = "default",
+) -> Schema: ...
 def concat_tables(
     tables: Iterable[Table],
     memory_pool: MemoryPool | None = None,

@@ -1,0 +1,324 @@
+"""Rows in and out of other libraries: Polars frames, DuckDB relations, Parquet and CSV files."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from glob import glob, has_magic
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit import _arrow_kernels as ak
+from lancekit._api._handle import Handle
+from lancekit._api.scanner import LanceScanner, scan_of
+from lancekit._arguments.checks import check_place
+from lancekit._arguments.scan import ScanArguments
+from lancekit._checked import checked
+from lancekit._extras import install_hint
+from lancekit._scan.expressions.syntax_text import literal_text, quoted
+from lancekit._versions.branch_location import open_location
+from lancekit._versions.listing import latest_snapshot
+from lancekit.errors import (
+    InvalidArgumentError,
+    NotOfferedError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow.dataset as pads
+
+#: the most bytes of a batch that a frame is made of
+_BATCH_BYTES = 64 << 20
+
+
+def _module(name: str, extra: str, what: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise NotOfferedError(
+            f"{what} needs the package {name}, which is not installed.",
+            hint=f"{install_hint(extra)}.",
+        ) from error
+
+
+def duckdb_module(what: str) -> ModuleType:
+    """Return DuckDB; ``NotOfferedError`` with the install command if it is not installed."""
+    return _module("duckdb", "sql", what)
+
+
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """Convert a table to a Polars frame.
+
+    Raises NotOfferedError: the package ``polars`` is not installed.
+    Raises UnsupportedTypeError: Polars has no type for a column.
+    """
+    polars = _module("polars", "polars", "A Polars frame")
+    for field in table.schema:
+        if "decimal256" in str(field.type):
+            raise UnsupportedTypeError(
+                f"Polars has no type for column {field.name!r} ({field.type}).",
+                hint="Leave it out with columns=[...], or read the rows with to_table().",
+                column=field.name,
+            )
+    frame: pl.DataFrame = polars.from_arrow(table)
+    return frame
+
+
+# ---- a lazy Polars frame: projection, filters and limits reach the scan
+
+
+@checked
+def scan_polars(source: Handle | str | os.PathLike[str]) -> pl.LazyFrame:
+    """Return a lazy Polars frame over one version, which reads batch by batch when it runs.
+
+    Polars passes the columns, the limit and the filter of its plan to the scan.  The scan
+    evaluates comparisons of a column with a value, ``is_in``, ``is_null``, and combinations of
+    these, so that it reads other columns only for matching rows.  Polars evaluates the rest.
+
+    Parameters
+    ----------
+    source
+        A handle, whose version is read, or the place of a dataset.
+
+    Raises
+    ------
+    NotOfferedError
+        The package ``polars`` is not installed.
+    UnsupportedTypeError
+        Polars has no type for a column.
+
+    Examples
+    --------
+    >>> import lancekit as lk, polars as pl
+    >>> ds = lk.write_dataset({"x": [1, 2, 3], "y": ["a", "b", "c"]}, "memory://scan-polars")
+    >>> lk.scan_polars(ds).filter(pl.col("x") > 1).select("y").collect()["y"].to_list()
+    ['b', 'c']
+    """
+    plugins = _module("polars.io.plugins", "polars", "A Polars frame")
+    if isinstance(source, Handle):
+        snapshot = source._snapshot
+    else:
+        snapshot = latest_snapshot(open_location(check_place(source)))
+    known = scan_of(snapshot, ScanArguments()).projected_schema
+    schema = polars_frame(known.empty_table()).schema
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        condition = None if predicate is None else _pushed(predicate, known, schema)
+        scanner = scan_of(
+            snapshot,
+            ScanArguments(
+                columns=columns,
+                filter=condition,
+                limit=limit if predicate is None else None,
+                batch_size_bytes=_BATCH_BYTES,
+            ),
+        )
+        left = limit
+        for batch in scanner.to_batches():
+            frame = polars_frame(pa.Table.from_batches([batch]))
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            if left is not None:
+                frame, left = frame.head(left), left - min(left, frame.height)
+            yield frame
+            if left == 0:
+                return
+
+    lazy: pl.LazyFrame = plugins.register_io_source(read, schema=schema)
+    return lazy
+
+
+_COMPARED = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<=", "NotEq": "<>"}
+#: for Polars, NaN is larger than all numbers and equal to itself
+_WITHOUT_NAN = ("=", "<", "<=")
+_UNITS = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
+
+
+def _pushed(predicate: pl.Expr, known: pa.Schema, schema: pl.Schema) -> str | None:
+    """Return a filter that all rows of a Polars predicate pass; ``None`` if none is known.
+
+    Polars evaluates the whole predicate afterwards, so parts that are not understood are left out.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the form of the JSON can change between releases
+        tree = json.loads(predicate.meta.serialize(format="json"))
+    try:
+        return _condition(tree, known, schema)
+    except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _condition(tree: object, known: pa.Schema, schema: pl.Schema) -> str | None:
+    match tree:
+        case {"BinaryExpr": {"left": left, "op": "And" | "Or" as joined, "right": right}}:
+            both = (_condition(part, known, schema) for part in (left, right))
+            parts = [f"({part})" for part in both if part]
+            return f" {joined} ".join(parts) if len(parts) > (joined == "Or") else None
+        case {
+            "BinaryExpr": {
+                "left": {"Column": str(name)},
+                "op": str(op),
+                "right": {"Literal": {"Scalar": value}},
+            }
+        } if op in _COMPARED:
+            kind, compared = known.field(name).type, _COMPARED[op]
+            text = _literal(value, kind, str(schema[name]))
+            if text is not None and (compared in _WITHOUT_NAN or not pa.types.is_floating(kind)):
+                return f"{quoted(name)} {compared} {text}"
+        case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
+            return f"{quoted(name)} IS NULL"
+        case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
+            return f"{quoted(name)} IS NOT NULL"
+        case {
+            "Function": {
+                "input": [{"Column": str(name)}, {"Literal": {"Scalar": {"List": stored}}}],
+                "function": {"Boolean": {"IsIn": {"nulls_equal": False}}},
+            }
+        }:
+            values = pa.ipc.open_stream(bytes(stored)).read_all().column(0)
+            kind = known.field(name).type
+            same = pa.types.is_integer(kind) and values.type == kind
+            if same or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                texts = [literal_text(value) for value in values.to_pylist() if value is not None]
+                return f"{quoted(name)} IN ({', '.join(texts)})" if texts else None
+    return None
+
+
+def _literal(value: object, kind: pa.DataType, dtype: str) -> str | None:
+    """Return the literal of a Polars predicate as SQL, if it has the type of its column."""
+    match value:
+        case {"Datetime": [int(number), str(unit), None]}:
+            if pa.types.is_timestamp(kind) and kind.tz is None and kind.unit == _UNITS[unit]:
+                return f"TIMESTAMP '{ak.cast(pa.array([number], kind), pa.string())[0]}'"
+        case {"Date": int(number)} if pa.types.is_date32(kind):
+            return f"DATE '{pa.scalar(number, kind)}'"
+        case {"Boolean": bool(flag)} if pa.types.is_boolean(kind):
+            return str(flag)
+        case {"String": str(text)} if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return literal_text(text)
+        case dict():
+            plain = value.get(dtype)
+            if isinstance(plain, int) and pa.types.is_integer(kind):
+                return str(plain)
+            if isinstance(plain, float) and math.isfinite(plain) and pa.types.is_floating(kind):
+                # in the column's width, so that it has the same value in any other
+                return repr(pa.scalar(plain, kind).as_py())
+    return None
+
+
+# ---- DuckDB
+
+
+class _Rows:
+    """Rows of a scan that DuckDB can read repeatedly."""
+
+    def __init__(self, scanner: LanceScanner) -> None:
+        self._scanner = scanner
+
+    def __arrow_c_schema__(self) -> object:
+        return self._scanner.projected_schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._scanner.to_reader().__arrow_c_stream__(requested_schema)
+
+
+def duckdb_relation(
+    scanner: LanceScanner, connection: duckdb.DuckDBPyConnection | None
+) -> duckdb.DuckDBPyRelation:
+    """Return a DuckDB relation over a scan, which each query runs again."""
+    duck = connection or duckdb_module("A DuckDB relation").default_connection()
+    try:
+        return duck.from_arrow(_Rows(scanner))
+    except AttributeError as error:
+        raise InvalidArgumentError(
+            f"connection must be a DuckDB connection, got {type(connection).__name__}.",
+            hint="Pass the result of duckdb.connect(), or leave it out.",
+        ) from error
+
+
+# ---- files that Arrow reads
+
+
+@checked
+def read_parquet(path: str | os.PathLike[str], *, schema: pa.Schema | None = None) -> pads.Dataset:
+    """Return the rows of Parquet files as a source for writes; nothing is read yet.
+
+    Parameters
+    ----------
+    path
+        A file, a folder (with all files below it), a pattern such as ``"in/*.parquet"``, or a URI
+        that Arrow knows.  Folders such as ``year=2024`` become columns.
+    schema
+        The columns and their types.  By default those of all files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such file, or Arrow cannot read it.
+    SchemaMismatchError
+        A column has types in several files that no type can hold.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> lk.write_dataset(lk.read_parquet("in/*.parquet"), "all.lance")  # doctest: +SKIP
+    """
+    return _files(path, "parquet", schema)
+
+
+@checked
+def read_csv(path: str | os.PathLike[str], *, schema: pa.Schema | None = None) -> pads.Dataset:
+    """Return the rows of CSV files as a source for writes; only their beginnings are read yet.
+
+    Arguments and errors are those of `read_parquet`.  Arrow takes each column's type from the first
+    megabyte of a file.  Pass ``schema`` if later values do not fit.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> lk.write_dataset(lk.read_csv("prices.csv"), "prices.lance")  # doctest: +SKIP
+    """
+    return _files(path, "csv", schema)
+
+
+def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) -> pads.Dataset:
+    import pyarrow.dataset as pads
+
+    place = os.fspath(path)
+    found: str | list[str] = place
+    if "://" not in place:
+        found = sorted(glob(place, recursive=True)) if has_magic(place) else place  # noqa: PTH207
+        if not found or (isinstance(found, str) and not Path(found).exists()):
+            raise InvalidArgumentError(
+                f"There is no file at {place!r}.", hint="Check the path, or pass a pattern with *."
+            )
+    try:
+        files = pads.dataset(found, schema, format=form, partitioning="hive")
+        if schema is not None:
+            return files
+        # Arrow would take the first file's columns, and drop all others
+        each = [files.schema, *(part.physical_schema for part in files.get_fragments())]
+        merged = pa.unify_schemas(each, promote_options="permissive")
+        return pads.dataset(found, merged, format=form, partitioning="hive")
+    except pa.ArrowTypeError as error:
+        raise SchemaMismatchError(
+            f"The files of {place!r} have columns of different types: {error!s:.200}.",
+            hint="Pass schema= with one type for each column.",
+        ) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{place!r} cannot be read as {form}: {error!s:.200}.",
+            hint=f"Check that all files are {form} files.",
+        ) from error
