@@ -1,4 +1,4 @@
-"""pylance's interface for each fragment of a write: `FragmentWriteProgress`.
+"""pylance's interfaces of progress: `FragmentWriteProgress` and `IndexProgress`.
 
 Users find it in `lancekit.progress`, as in pylance.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 
 class FragmentWriteProgress(ABC):
@@ -34,11 +35,53 @@ class FragmentWriteProgress(ABC):
 
     @abstractmethod
     def begin(self, fragment: Any, **kwargs: Any) -> None:
-        """Handle a fragment whose file is about to be written; it has no rows yet."""
+        """Handle a fragment whose file is about to be written; it has no rows yet.
+
+        Parameters
+        ----------
+        fragment
+            The `FragmentMetadata`.
+        kwargs
+            Reserved; lancekit and pylance pass none.
+
+        Raises
+        ------
+        Exception
+            Any error of the method ends the write, and its files are removed.
+
+        Examples
+        --------
+        >>> class Told(NoopFragmentWriteProgress):
+        ...     def begin(self, fragment, **kwargs):
+        ...         print("begin", fragment.id)
+        >>> import lancekit as lk
+        >>> _ = lk.write_dataset({"x": [1, 2]}, "memory://begin-example", progress=Told())
+        begin 0
+        """
 
     @abstractmethod
     def complete(self, fragment: Any, **kwargs: Any) -> None:
-        """Handle a fragment whose file is written; the commit may change its id."""
+        """Handle a fragment whose file is written; the commit may change its id.
+
+        Parameters
+        ----------
+        fragment, kwargs
+            As in `begin`.
+
+        Raises
+        ------
+        Exception
+            As in `begin`.
+
+        Examples
+        --------
+        >>> class Told(NoopFragmentWriteProgress):
+        ...     def complete(self, fragment, **kwargs):
+        ...         print(fragment.physical_rows, "rows")
+        >>> import lancekit as lk
+        >>> _ = lk.write_dataset({"x": [1, 2]}, "memory://complete-example", progress=Told())
+        2 rows
+        """
 
 
 class NoopFragmentWriteProgress(FragmentWriteProgress):
@@ -90,3 +133,38 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
     def _put(self, name: str, content: object) -> None:
         with self._files.open_output_stream(name) as out:
             out.write(json.dumps(content).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """Progress of building an index, the argument of a ``progress_callback``.
+
+    Parameters
+    ----------
+    event
+        ``"start"`` or ``"complete"`` of a stage; pylance also has ``"progress"``.
+    stage
+        The stage, such as ``"load_data"``.
+    completed, total
+        Finished and total work in ``unit``; ``None`` if unknown.
+    unit
+        The unit of these numbers, such as ``"rows"``.
+
+    Examples
+    --------
+    >>> IndexProgress("complete", "load_data", 3, 4, "rows").fraction
+    0.75
+    """
+
+    event: Literal["start", "progress", "complete"]
+    stage: str
+    completed: int | None = None
+    total: int | None = None
+    unit: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """Finished share of the work, from 0 to 1; ``None`` if unknown."""
+        if self.completed is None or not self.total:
+            return None
+        return min(self.completed / self.total, 1.0)

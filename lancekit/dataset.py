@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lancekit._api.histories import ColumnChange, ColumnHistory, RowChange, RowHistory
     from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
     from lancekit._api.lance_operation import Index, LanceOperation
+    from lancekit._api.lance_stats import LanceStats
     from lancekit._api.merge_builder import MergeInsertBuilder
-    from lancekit._api.optimizer import LanceStats
     from lancekit._api.plots import Plots
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQuery, SqlQueryBuilder
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit._picture import Picture
     from lancekit._pipeline.diff.statistics import ColumnStatistics
-    from lancekit._pylance.indices_builder import VectorIndexReader
     from lancekit._pylance.scanner_builder import ScannerBuilder
+    from lancekit._pylance.vector_index_reader import VectorIndexReader
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit.progress import IndexProgress
 
@@ -113,15 +113,15 @@ _HOMES = {
     "_api.diff_rows": "ChangedRow",
     "_api.explainer": "Explainer",
     "_api.fragment": "FragmentMetadata LanceFragment",
-    "_pylance.indices_builder": "VectorIndexReader",
     "_api.lance_dataset": "LanceDataset dataset write_dataset",
     "_api.lance_operation": "Index LanceOperation",
     "_api.merge_builder": "MergeInsertBuilder",
-    "_api.optimizer": "LanceStats",
+    "_api.lance_stats": "LanceStats",
     "_api.plots": "Plots",
     "_api.histories": "ColumnChange ColumnHistory RowChange RowHistory",
     "_api.scanner": "LanceScanner",
     "_pylance.scanner_builder": "ScannerBuilder",
+    "_pylance.vector_index_reader": "VectorIndexReader",
     "_api.sql": "SqlQuery SqlQueryBuilder",
     "_api.table_indices": "TableIndices",
     "_api.tags": "Tags",

@@ -303,5 +303,24 @@ options: _Current = _Current()
 
 
 def when_set(name: str, tell: Callable[[], object]) -> None:
-    """Register a function that is called whenever an option is set for the process."""
+    """Register a function that is called whenever an option is set for the process.
+
+    Parameters
+    ----------
+    name
+        The name of the option; a later call replaces the function.
+    tell
+        The function.
+
+    Raises
+    ------
+    Exception
+        An error of ``tell`` reaches the code that sets the option.
+
+    Examples
+    --------
+    >>> when_set("fsync", lambda: print("fsync is", options.fsync))  # doctest: +SKIP
+    >>> options.fsync = False  # doctest: +SKIP
+    fsync is False
+    """
     _listeners[name] = tell

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias, TypeVar
 from lancekit._fragment_progress import (
     FileSystemFragmentWriteProgress,
     FragmentWriteProgress,
+    IndexProgress,
     NoopFragmentWriteProgress,
 )
 from lancekit._hooks import hooks
@@ -212,7 +213,22 @@ class Tracker:
             self._done += 1
 
     def set(self, done: int, total: int | None) -> None:
-        """Set the number of finished tasks, and of all tasks."""
+        """Set the number of finished tasks, and of all tasks.
+
+        Parameters
+        ----------
+        done
+            The number of finished tasks.
+        total
+            The number of all tasks; ``None`` if unknown.
+
+        Examples
+        --------
+        >>> with options(progress=lambda p: print(p.done, p.total, p.finished)):
+        ...     with tracking("counting") as tracker:
+        ...         tracker.set(2, 4)
+        2 4 True
+        """
         self._done, self._total = done, total
 
     def stop(self) -> None:
@@ -233,7 +249,26 @@ class Tracker:
             _current.reset(token)
 
     def step(self, rows: int, kept: int) -> None:
-        """Count rows; raise `Stopped` if the operation must stop; thread-safe."""
+        """Count rows; thread-safe.
+
+        Parameters
+        ----------
+        rows, kept
+            As in `step` of the module.
+
+        Raises
+        ------
+        Stopped
+            The operation must stop.
+
+        Examples
+        --------
+        >>> with options(progress=lambda p: print(p.rows, p.finished)):
+        ...     with tracking("counting") as tracker:
+        ...         tracker.step(3, 0)
+        3 False
+        3 True
+        """
         if self.stopped:
             raise Stopped
         outermost = self._outermost
@@ -300,6 +335,16 @@ def tracking(
     total, total_rows
         The number of tasks and rows, or ``None`` if unknown.
 
+    Returns
+    -------
+    context manager of Tracker
+        Its block is the operation.
+
+    Raises
+    ------
+    BaseException
+        The error of the block.
+
     Examples
     --------
     >>> with options(progress=lambda p: print(p.what, p.done, p.total, p.rows, p.finished)):
@@ -355,6 +400,15 @@ def step(rows: int = 0, *, kept: int = 0) -> None:
     ------
     Stopped
         The operation was interrupted, or its other work has failed.
+
+    Examples
+    --------
+    >>> step(30)  # outside of an operation
+    >>> with tracking("counting") as tracker:
+    ...     tracker.stop()
+    ...     step(30)
+    Traceback (most recent call last):
+    lancekit.progress.Stopped
     """
     tracker = _current.get()
     if tracker is not None:
@@ -366,45 +420,34 @@ def result_of(future: Future[T], meanwhile: Callable[[], object]) -> T:
 
     A signal that arrives just before a thread waits for a lock does not wake it.  Without a timeout
     an interrupt would be raised only after the result.
+
+    Parameters
+    ----------
+    future
+        The future whose result is awaited.
+    meanwhile
+        Called about five times a second.
+
+    Returns
+    -------
+    object
+        The result.
+
+    Raises
+    ------
+    BaseException
+        The error of the future or of ``meanwhile``.
+
+    Examples
+    --------
+    >>> future = Future()
+    >>> future.set_result(8)
+    >>> result_of(future, lambda: None)
+    8
     """
     while wait([future], _WAIT_SECONDS).not_done:
         meanwhile()
     return future.result()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """Progress of building an index, the argument of a ``progress_callback``.
-
-    Parameters
-    ----------
-    event
-        ``"start"`` or ``"complete"`` of a stage; pylance also has ``"progress"``.
-    stage
-        The stage, such as ``"load_data"``.
-    completed, total
-        Finished and total work in ``unit``; ``None`` if unknown.
-    unit
-        The unit of these numbers, such as ``"rows"``.
-
-    Examples
-    --------
-    >>> IndexProgress("complete", "load_data", 3, 4, "rows").fraction
-    0.75
-    """
-
-    event: Literal["start", "progress", "complete"]
-    stage: str
-    completed: int | None = None
-    total: int | None = None
-    unit: str = ""
-
-    @property
-    def fraction(self) -> float | None:
-        """Finished share of the work, from 0 to 1; ``None`` if unknown."""
-        if self.completed is None or not self.total:
-            return None
-        return min(self.completed / self.total, 1.0)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""pylance's `sampler`, re-exported from `lancekit._pylance.samplers`."""
+"""pylance's `sampler`, re-exported from `lancekit._pylance.samplers` and `sampling`."""
 
 from lancekit._pylance.samplers import (
     FragmentSampler,
@@ -7,9 +7,8 @@ from lancekit._pylance.samplers import (
     ShardedBatchSampler,
     ShardedFixedBatchSampler,
     ShardedFragmentSampler,
-    maybe_sample,
-    reservoir_sampling,
 )
+from lancekit._pylance.sampling import maybe_sample, reservoir_sampling
 
 __all__ = [
     "FragmentSampler",

@@ -20,7 +20,10 @@ from lancekit._versions.branch_location import open_location
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from lancekit._api.optimizer import DatasetOptimizer, LanceStats
+    from lancekit._api.fragment import LanceFragment
+    from lancekit._api.lance_stats import LanceStats
+    from lancekit._api.listed import Listed
+    from lancekit._api.optimizer import DatasetOptimizer
     from lancekit._operations.cleanup.plan import CleanupRequest, CleanupStats
     from lancekit._operations.cleanup.run import CleanupExplanation
     from lancekit._operations.maintenance.deepen import DeepenResult
@@ -65,7 +68,7 @@ def _is_absolute(place: str | bytes) -> bool:
 
 @checked_methods
 class Maintenance(Handle):
-    """Compaction, cleanup, file listings, validation, and the removal of a dataset."""
+    """Fragments, compaction, cleanup, file listings, validation, and the removal of a dataset."""
 
     @property
     def optimize(self) -> DatasetOptimizer:
@@ -208,7 +211,7 @@ class Maintenance(Handle):
         >>> ds.stats.dataset_stats()
         {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
         """
-        from lancekit._api.optimizer import LanceStats
+        from lancekit._api.lance_stats import LanceStats
 
         return LanceStats(self._snapshot)
 
@@ -223,6 +226,24 @@ class Maintenance(Handle):
         from lancekit._operations.maintenance.inventory import ALL_FILES, all_files
 
         return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._location))
+
+    def get_fragments(self, filter: object = None) -> Listed[LanceFragment]:  # noqa: A002
+        """Return the fragments in row order; ``.to_pandas()`` returns them as a frame."""
+        from lancekit._api.fragment import LanceFragment
+        from lancekit._api.listed import Listed
+        from lancekit._scan.fragments.source import fragment_sources
+
+        if filter is not None:
+            raise InvalidArgumentError(
+                "get_fragments(filter=...) is not supported.", hint="Use scanner(filter=...)."
+            )
+        found = (LanceFragment._of(self, source) for source in fragment_sources(self._snapshot))
+        return Listed(found, ("fragment_id", "physical_rows", "num_deletions"))
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return the fragment with an id, or ``None``."""
+        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
+        return next(found, None)
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
         """Translate row addresses from before compactions with ``defer_index_remap=True``.

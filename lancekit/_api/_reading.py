@@ -14,15 +14,13 @@ from lancekit._arguments.scan import FrameArguments, ScanArguments, SparkArgumen
 from lancekit._checked import checked_methods
 from lancekit._interrupts import hints_are_seen, show_hint
 from lancekit._versions.references import parse_reference, resolve
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
 
-    from lancekit._api.fragment import LanceFragment
-    from lancekit._api.listed import Listed
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQueryBuilder
     from lancekit._arguments.record import Columns
@@ -38,24 +36,6 @@ class Scans(Handle):
         from lancekit._api.scanner import shown_schema
 
         return shown_schema(self)
-
-    def get_fragments(self, filter: object = None) -> Listed[LanceFragment]:  # noqa: A002
-        """Return the fragments in row order; ``.to_pandas()`` returns them as a frame."""
-        from lancekit._api.fragment import LanceFragment
-        from lancekit._api.listed import Listed
-        from lancekit._scan.fragments.source import fragment_sources
-
-        if filter is not None:
-            raise InvalidArgumentError(
-                "get_fragments(filter=...) is not supported.", hint="Use scanner(filter=...)."
-            )
-        found = (LanceFragment._of(self, source) for source in fragment_sources(self._snapshot))
-        return Listed(found, ("fragment_id", "physical_rows", "num_deletions"))
-
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return the fragment with an id, or ``None``."""
-        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
-        return next(found, None)
 
     @takes(
         ScanArguments,
@@ -192,6 +172,11 @@ class Scans(Handle):
     def to_polars(self, arguments: ScanArguments) -> pl.DataFrame:
         """Read rows into a Polars DataFrame; `lancekit.scan_polars` returns a lazy frame.
 
+        Returns
+        -------
+        polars.DataFrame
+            The rows.
+
         Raises
         ------
         NotOfferedError
@@ -228,6 +213,11 @@ class Scans(Handle):
             The connection of the relation.  By default DuckDB's own.
         columns, filter
             As in `to_table`.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+            The relation.
 
         Raises
         ------
@@ -462,6 +452,8 @@ class Scans(Handle):
             A column or the filter does not fit the schema.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             The version, tag or branch does not exist.
+        InvalidArgumentError
+            The name is not allowed.
         JavaNotFoundError, SessionError
             Spark cannot be started.
 

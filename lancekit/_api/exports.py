@@ -263,6 +263,11 @@ def read_parquet(path: str | os.PathLike[str], *, schema: pa.Schema | None = Non
     schema
         The columns and their types.  By default those of all files.
 
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        The files, as ``data_obj`` of `write_dataset`.
+
     Raises
     ------
     InvalidArgumentError
@@ -282,8 +287,24 @@ def read_parquet(path: str | os.PathLike[str], *, schema: pa.Schema | None = Non
 def read_csv(path: str | os.PathLike[str], *, schema: pa.Schema | None = None) -> pads.Dataset:
     """Return the rows of CSV files as a source for writes; only their beginnings are read yet.
 
-    Arguments and errors are those of `read_parquet`.  Arrow takes each column's type from the first
-    megabyte of a file.  Pass ``schema`` if later values do not fit.
+    Arrow takes each column's type from the first megabyte of a file.
+
+    Parameters
+    ----------
+    path
+        As in `read_parquet`.
+    schema
+        As in `read_parquet`.  Pass it if later values do not fit.
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        The files, as ``data_obj`` of `write_dataset`.
+
+    Raises
+    ------
+    InvalidArgumentError, SchemaMismatchError
+        As in `read_parquet`.
 
     Examples
     --------

@@ -339,6 +339,11 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance)
 def write_fragments(arguments: FragmentsArguments) -> list[Fragment] | Transaction:
     """Write rows to new fragments, for a later commit.
 
+    Returns
+    -------
+    list of FragmentMetadata, or Transaction
+        The new fragments; with ``return_transaction=True`` the transaction to commit.
+
     Raises
     ------
     SchemaMismatchError

@@ -165,6 +165,11 @@ class LanceDataset(
 def dataset(arguments: DatasetArguments) -> LanceDataset:
     """Open a dataset.
 
+    Returns
+    -------
+    LanceDataset
+        A handle at the newest version, or at the requested one.
+
     Raises
     ------
     DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError

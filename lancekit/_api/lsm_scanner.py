@@ -74,10 +74,29 @@ class LsmScanner(Displayed):
 
         Logs are not read.  Generations that the table has merged are left out.
 
+        Parameters
+        ----------
+        dataset
+            The table, read at its newest version, or at the version that the handle is pinned to.
+        shard_snapshots
+            The generations to read.
+
+        Returns
+        -------
+        LsmScanner
+            The scanner.
+
         Raises
         ------
         InvalidArgumentError
             The dataset has no primary key.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://lsm-snapshots", primary_key="id")
+        >>> lk.LsmScanner.from_snapshots(ds, []).count_rows()
+        2
         """
         check_has_key(dataset)
         return LsmScanner(dataset._snapshot, of_snapshots(dataset, shard_snapshots))
@@ -121,10 +140,24 @@ class LsmScanner(Displayed):
         columns
             The columns to search; by default all with a full-text index.
 
+        Returns
+        -------
+        LsmScanner
+            This scanner.
+
         Raises
         ------
         InvalidArgumentError, ColumnNotFoundError
             A column does not exist, or no column has an index.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> rows = {"id": [1, 2], "t": ["late snow", "rain"]}
+        >>> ds = lk.write_dataset(rows, "memory://lsm-words", primary_key="id")
+        >>> ds.create_scalar_index("t", "INVERTED")
+        >>> ds.lsm_scanner().full_text_search("snow").to_table()["id"].to_pylist()
+        [1]
         """
         given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
         full_text_search(given, self._snapshot)  # report errors here, not in the run
@@ -145,10 +178,23 @@ class LsmScanner(Displayed):
         more
             Other members of ``nearest`` of `LanceDataset.scanner`, such as ``nprobes``.
 
+        Returns
+        -------
+        LsmScanner
+            This scanner.
+
         Raises
         ------
         InvalidArgumentError, InvalidTypeError, ColumnNotFoundError
             The query does not fit the column, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = {"id": [1, 2], "v": pa.array([[0, 0], [5, 5]], pa.list_(pa.float32(), 2))}
+        >>> ds = lk.write_dataset(rows, "memory://lsm-near", primary_key="id")
+        >>> ds.lsm_scanner().nearest("v", [4, 5], k=1).to_table()["id"].to_pylist()
+        [2]
         """
         given = {"column": column, "q": q, "k": k, **more}
         nearest_search(given, self._snapshot)  # report errors here, not in the run
@@ -156,7 +202,32 @@ class LsmScanner(Displayed):
         return self
 
     def limit(self, n: int | None = None, offset: int | None = None) -> Self:
-        """Return at most ``n`` rows, after skipping ``offset`` rows."""
+        """Limit the rows of the result.
+
+        Parameters
+        ----------
+        n
+            The most rows to return; all by default.
+        offset
+            The number of rows to skip before them.
+
+        Returns
+        -------
+        LsmScanner
+            This scanner.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A number is negative.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2, 3]}, "memory://lsm-limit", primary_key="id")
+        >>> ds.lsm_scanner().limit(1, offset=1).to_table()["id"].to_pylist()
+        [2]
+        """
         for name, value in (("n", n), ("offset", offset)):
             if value is not None:
                 check_count(name, value)
@@ -339,10 +410,21 @@ class ShardSnapshot:
         path
             The name of its folder in the shard, as in the shard's manifest.
 
+        Returns
+        -------
+        ShardSnapshot
+            This object.
+
         Raises
         ------
         InvalidArgumentError
             The path is not the name of a generation's folder.
+
+        Examples
+        --------
+        >>> snapshot = ShardSnapshot("6f9b1c0e-6f0a-4c5e-9d52-0f4d1c7a9a10")
+        >>> snapshot.with_sstable(1, "0a1b2c3d_gen_1") is snapshot
+        True
         """
         if not generation_number(path):
             raise InvalidArgumentError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, get_args
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
+from lancekit._api._merge_plans import MergePlans
 from lancekit._api.not_offered import PartOfPylance
-from lancekit._arguments.checks import check_flag, check_hints, check_items, check_list, check_names
+from lancekit._arguments.checks import check_flag, check_items, check_list, check_names
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
-from lancekit._display import Displayed, interactive
+from lancekit._display import Displayed
 from lancekit._format.data_file import check_storage_version
 from lancekit._format.operation_parts import CompactedSsTable
 from lancekit._format.transaction import Transaction
@@ -22,18 +22,14 @@ from lancekit._legible import shown
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.merge_insert import check_clauses, merge_rows, merge_uncommitted
-from lancekit._pipeline.engine import Choice, choose_source
-from lancekit._pipeline.inputs import as_reader, is_spark_dataframe, owned
 from lancekit._pipeline.merge_plan import MergeClauses
-from lancekit._pipeline.source import Source, open_source
 from lancekit._pipeline.source_keys import Kept
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 
 if TYPE_CHECKING:
-    from lancekit._operations.explain.explanation import Explanation
-    from lancekit._operations.explain.merge import MergePlan
+    pass
 
 #: the ways to write updated rows, under pylance's names
 _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
@@ -42,7 +38,7 @@ _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
 @checked_methods
-class MergeInsertBuilder(Displayed, PartOfPylance):
+class MergeInsertBuilder(MergePlans, Displayed, PartOfPylance):
     """Configures a merge-insert: the actions for matched, new and missing source rows.
 
     `LanceDataset.merge_insert` returns it.  Source rows with a null key match no row: they are new.
@@ -75,9 +71,6 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
                 "target_bases and target_all_bases exclude each other.", hint="Call one of the two."
             )
         return self._with(files=files)
-
-    def _rows(self, data: object, schema: pa.Schema | None) -> Source:
-        return open_source(data, schema, self._handle._snapshot.row_schema)
 
     # ---- clauses
 
@@ -116,6 +109,11 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             ``"first"`` or ``"last"``, in source order, which a Spark DataFrame does not have.
         by
             A source column instead: the row with its largest value is kept, or the first such row.
+
+        Returns
+        -------
+        MergeInsertBuilder
+            This builder.
 
         Raises
         ------
@@ -261,125 +259,6 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             storage_version=check_storage_version("data_storage_version", version)
         )
 
-    # ---- plans
-
-    def explain(self, data_obj: object = None, *, schema: pa.Schema | None = None) -> Explanation:
-        """Describe where the merge would run, how it matches keys, and its reads and writes.
-
-        Parameters
-        ----------
-        data_obj
-            The rows, whose keys are read; a reader is read to its end.  Without rows, or if the
-            merge would run on Spark, no keys are read, no job runs, and the numbers of rows are
-            missing.
-        schema
-            As in `execute`; it can also describe rows that are not given yet.
-
-        Raises
-        ------
-        SchemaMismatchError, DuplicateKeysError
-            As in `execute`.
-        """
-        from lancekit._operations.explain.merge import explain_merge, explain_unknown_merge
-
-        snapshot = self._handle._snapshot
-        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-        choice = _choice(data_obj)
-        if data_obj is None:
-            return explain_unknown_merge(snapshot, clauses, schema, choice)
-        if choice.engine == "spark" and not is_spark_dataframe(data_obj):
-            known = as_reader(data_obj, schema, snapshot.row_schema).schema
-            return explain_unknown_merge(snapshot, clauses, known, choice)
-        with self._rows(data_obj, schema) as source:
-            if choice.engine == "spark":
-                return explain_unknown_merge(snapshot, clauses, source.schema, choice)
-            return explain_merge(snapshot, source, clauses, choice)
-
-    def preview(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergePlan:
-        """Compute the merge without writing: its changes, with samples.
-
-        The rows are read once, and kept for `MergePlan.apply`.
-
-        Parameters
-        ----------
-        data_obj, schema
-            As in `execute`.
-
-        Returns
-        -------
-        MergePlan
-            Counts of rows, changed cells, planned reads and writes; `MergePlan.apply` commits it.
-
-        Raises
-        ------
-        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
-            As in `execute`.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://preview-example")
-        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        >>> plan = merge.preview({"id": [2, 3], "v": ["B", "C"]})
-        >>> plan.num_inserted_rows, plan.changes[0].old, plan.changes[0].new, ds.version
-        (1, 'b', 'B', 1)
-        >>> plan.apply().version
-        2
-        """
-        return self._preview_at(self._handle._snapshot, data_obj, schema)
-
-    def _preview_at(
-        self, snapshot: Snapshot, data_obj: object, schema: pa.Schema | None
-    ) -> MergePlan:
-        from lancekit._operations.explain.merge import preview_merge
-
-        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-        source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
-        choice = _choice(data_obj)
-        return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
-
-    def interactive(self, data_obj: object, *, schema: pa.Schema | None = None) -> Any:
-        """Open a widget that sets up the merge: its key and rules, a preview, apply and undo.
-
-        The first selection is this builder's configuration, or an upsert.  Without ipywidgets, and
-        in a saved notebook, it is a card with the preview and the call.
-
-        Parameters
-        ----------
-        data_obj, schema
-            As in `execute`.  The rows stay in memory.  For a Spark DataFrame, a button computes the
-            preview on Spark.
-
-        Raises
-        ------
-        InvalidTypeError, SchemaMismatchError
-            The rows cannot be read.  Other errors are shown in the widget.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://bench-example")
-        >>> bench = ds.merge_insert("id").interactive({"id": [2, 3], "v": ["B", "C"]})
-        >>> print(bench.code)
-        ds.merge_insert('id').when_matched_update_all().when_not_matched_insert_all().execute(df)
-        """
-        return interactive("merge", self, data_obj, schema)
-
-    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
-        """Return `explain` for a source schema as text; ``verbose`` changes nothing."""
-        check_hints(verbose=verbose)
-        return str(self.explain(schema=schema))
-
-    def analyze_plan(self, data_obj: object, *, schema: pa.Schema | None = None) -> str:
-        """Compute the merge without writing, and return its counts and duration as text."""
-        started = time.monotonic()
-        with self.preview(data_obj, schema=schema) as plan:
-            return f"{plan}\n  planned in {time.monotonic() - started:.3f} s; nothing was written"
-
-    def analyze_plan_batches(self, /, new_data: object) -> str:
-        """Compute the merge of batches without writing; see `analyze_plan`."""
-        return self.analyze_plan(new_data)
-
     # ---- execution
 
     def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
@@ -409,6 +288,14 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
             No clause was given, or columns cannot be rewritten for this merge.
         RetriesExhaustedError
             Other writers committed conflicting changes before every attempt.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": ["a"]}, "memory://execute-example")
+        >>> merge = ds.merge_insert("id").when_matched_update_all()
+        >>> merge.execute({"id": [1], "v": ["A"]}).num_updated_rows
+        1
         """
         with self._rows(data_obj, schema) as source:
 
@@ -440,6 +327,15 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
         ------
         SchemaMismatchError, DuplicateKeysError, MatchedRowsError
             As in `execute`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://uncommitted-example")
+        >>> merge = ds.merge_insert("id").when_not_matched_insert_all()
+        >>> transaction, counts = merge.execute_uncommitted({"id": [1, 2]})
+        >>> lk.LanceDataset.commit(ds, transaction).count_rows(), counts["num_inserted_rows"]
+        (2, 1)
         """
         with self._rows(data_obj, schema) as source:
 
@@ -458,10 +354,6 @@ class MergeInsertBuilder(Displayed, PartOfPylance):
     ) -> tuple[Transaction, dict[str, int]]:
         """Write the files of the merge of batches, as in `execute_uncommitted`."""
         return self.execute_uncommitted(new_data)
-
-
-def _choice(data: object) -> Choice:
-    return choose_source(data, is_frame=is_spark_dataframe(data))
 
 
 def _sql(name: str, value: object) -> Unbound | None:

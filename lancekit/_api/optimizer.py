@@ -1,4 +1,4 @@
-"""Compaction, index maintenance and automatic cleanup (`DatasetOptimizer`), and statistics."""
+"""Compaction, index maintenance and automatic cleanup: `DatasetOptimizer`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from lancekit._api._handle import Handle
 from lancekit._api.index_requests import optimize_request
 from lancekit._api.not_offered import PartOfPylance
-from lancekit._arguments.checks import check_count, check_items, refuse_more
+from lancekit._arguments.checks import check_items, refuse_more
 from lancekit._arguments.record import Arguments, takes
 from lancekit._checked import checked_methods, from_text
-from lancekit._display import Displayed
 from lancekit._format.fragment import Fragment
 from lancekit._format.operation_parts import UpdateMap
 from lancekit._format.operations import UpdateConfig
@@ -24,7 +21,6 @@ from lancekit._operations.cleanup.auto import SETTINGS
 from lancekit._operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings
 from lancekit._operations.common.results import CompactionMetrics
 from lancekit._operations.common.retry import RetryPolicy
-from lancekit._operations.index.describe import index_statistics
 from lancekit._operations.index.optimize import optimize_indices
 from lancekit._operations.maintenance import compact_plan
 from lancekit._operations.maintenance.compact import (
@@ -41,7 +37,6 @@ from lancekit._operations.maintenance.compact_plan import (
     Covered,
     plan_compaction,
 )
-from lancekit._operations.maintenance.inventory import DataStatistics, data_statistics
 from lancekit._operations.settings import update_settings
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
@@ -346,7 +341,32 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: Handle, options: Mapping[str, object] | None = None) -> CompactionPlan:
-        """Plan the compaction of the handle's version, without writing."""
+        """Plan the compaction of the handle's version, without writing.
+
+        Parameters
+        ----------
+        dataset
+            A handle.
+        options
+            See the class.
+
+        Returns
+        -------
+        CompactionPlan
+            The tasks.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An option is unknown, or its value is invalid.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://compact-plan", max_rows_per_file=2)
+        >>> Compaction.plan(ds).num_tasks()
+        1
+        """
         snapshot = dataset._snapshot
         parsed = _parsed(snapshot, options)
         plan = plan_compaction(snapshot, parsed)
@@ -355,7 +375,30 @@ class Compaction:
 
     @staticmethod
     def execute(dataset: Handle, options: Mapping[str, object] | None = None) -> CompactionMetrics:
-        """Plan, rewrite and commit; the handle moves."""
+        """Plan, rewrite and commit; the handle moves.
+
+        Parameters
+        ----------
+        dataset, options
+            As in `plan`.
+
+        Returns
+        -------
+        CompactionMetrics
+            The numbers of removed and added fragments and files.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As in `plan`, or the handle is pinned to a version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://compact-execute", max_rows_per_file=2)
+        >>> Compaction.execute(ds).fragments_removed
+        3
+        """
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
             return compact(snapshot, _parsed(snapshot, options), RetryPolicy())
@@ -370,12 +413,32 @@ class Compaction:
     ) -> CompactionMetrics:
         """Commit the results of some or all tasks; the handle moves.
 
+        Parameters
+        ----------
+        dataset, options
+            As in `plan`.
+        rewrites
+            The results of the tasks.
+
+        Returns
+        -------
+        CompactionMetrics
+            As in `execute`.
+
         Raises
         ------
         RetryableConflictError
             Other writers changed these fragments since they were read.  The new files are removed.
         InvalidArgumentError
             The tasks were planned on different versions.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://compact-commit", max_rows_per_file=2)
+        >>> results = [task.execute(ds) for task in Compaction.plan(ds).tasks]
+        >>> Compaction.commit(ds, results).fragments_added
+        1
         """
         results = check_items(
             "rewrites", rewrites, RewriteResult, "results of CompactionTask.execute"
@@ -407,50 +470,3 @@ def _at(dataset: Handle, version: int) -> Snapshot:
     if snapshot.version == version:
         return snapshot
     return load_snapshot(snapshot.location, version, snapshot.naming)
-
-
-# ---- `LanceStats`: statistics of the files of a version
-
-
-class LanceStats(Displayed, PartOfPylance):
-    """Statistics of a version; see `LanceDataset.stats`."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def _plain(self) -> str:
-        return f"LanceStats({self._snapshot.called})"
-
-    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """Count fragments, those with fewer rows than ``max_rows_per_group``, and deleted rows."""
-        least = check_count("max_rows_per_group", max_rows_per_group)
-        fragments = self._snapshot.manifest.fragments
-        physical = np.array([fragment.physical_rows for fragment in fragments], np.int64)
-        return {
-            "num_deleted_rows": int(physical.sum()) - self._snapshot.manifest.num_rows,
-            "num_fragments": len(fragments),
-            "num_small_files": int((physical < least).sum()),
-        }
-
-    def index_stats(self, index_name: str) -> dict[str, Any]:
-        """Return the coverage of an index and, for a scalar index, statistics of its files.
-
-        Raises
-        ------
-        IndexNotFoundError
-            There is no index of this name.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-stats-example")
-        >>> ds.create_scalar_index("x", "BTREE")
-        >>> found = ds.stats.index_stats("x_idx")
-        >>> found["num_indexed_rows"], found["segments"]
-        (2, [{'min': '1', 'max': '2', 'num_pages': 1}])
-        """
-        return index_statistics(self._snapshot, index_name)
-
-    def data_stats(self) -> DataStatistics:
-        """Return the bytes of each field in data files, after reading the footer of every file."""
-        return data_statistics(self._snapshot)

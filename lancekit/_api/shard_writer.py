@@ -117,6 +117,16 @@ class ShardWriter(Closing, Displayed):
             The storage failed: it is unknown if the rows are written.
         ShardError
             The writer is closed or failed, or memory stayed full for the timeout.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://put-example", primary_key="id")
+        >>> ds.initialize_mem_wal()
+        >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        ...     writer.put({"id": [1, 2], "v": [5, 6]})
+        >>> ds.lsm_scanner().count_rows()
+        2
         """
         put_begun()
         self._writer.put(
@@ -139,6 +149,16 @@ class ShardWriter(Closing, Displayed):
         ------
         InvalidArgumentError
             The table has no primary key; or as in `put`, like all other errors.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://shard-delete-example", primary_key="id")
+        >>> ds.initialize_mem_wal()
+        >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        ...     writer.delete({"id": [1]})
+        >>> ds.lsm_scanner().to_table()["id"].to_pylist()
+        [2]
         """
         put_begun()
         self._writer.put(

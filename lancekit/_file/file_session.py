@@ -71,7 +71,35 @@ class LanceFileSession:
         return f"{self._base.rstrip('/')}/{check_name(path)}"
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
-        """Open a data file to read all columns, or ``columns``; see `LanceFileReader`."""
+        """Open a data file to read it.
+
+        Parameters
+        ----------
+        path
+            The file below the base path.
+        columns
+            Columns to read, all by default.
+
+        Returns
+        -------
+        LanceFileReader
+            The reader.
+
+        Raises
+        ------
+        NotFoundError, CorruptFileError, UnsupportedFeatureError, ColumnNotFoundError
+            As in `LanceFileReader`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileSession
+        >>> session = LanceFileSession("memory://open-reader-example")
+        >>> with session.open_writer("a.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2], "s": ["a", "b"]}))
+        >>> session.open_reader("a.lance", ["n"]).read_all().to_table().to_pydict()
+        {'n': [1, 2]}
+        """
         return LanceFileReader(self._path(path), self._options, columns)
 
     def open_writer(
@@ -86,7 +114,34 @@ class LanceFileSession:
     ) -> LanceFileWriter:
         """Open a data file to write it.
 
-        The arguments are those of `LanceFileWriter`; ``keep_original_array`` changes nothing.
+        Parameters
+        ----------
+        path
+            The file below the base path; an existing file is replaced.
+        schema, data_cache_bytes, version, max_page_bytes
+            As in `LanceFileWriter`.
+        keep_original_array
+            Ignored; pylance has it.
+
+        Returns
+        -------
+        LanceFileWriter
+            The writer; close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The version is unknown, or a number of bytes is negative.
+        UnsupportedTypeError
+            The version cannot store the type of a column.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileSession
+        >>> session = LanceFileSession("memory://open-writer-example")
+        >>> with session.open_writer("a.lance", version="2.1") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2]}))
         """
         del keep_original_array
         return LanceFileWriter(
@@ -117,7 +172,19 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of a file from byte ``offset`` on.
+        """Read some bytes of a file.
+
+        Parameters
+        ----------
+        path
+            The file below the base path.
+        offset, length
+            The first byte, and the number of bytes.
+
+        Returns
+        -------
+        bytes
+            Exactly ``length`` bytes.
 
         Raises
         ------
@@ -125,6 +192,16 @@ class LanceFileSession:
             The range exceeds the file.
         NotFoundError
             The file does not exist.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileSession
+        >>> session = LanceFileSession("memory://read-bytes-example")
+        >>> with session.open_writer("a.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2]}))
+        >>> len(session.read_range("a.lance", 0, 4))
+        4
         """
         file = self._found(path, lambda: self._store.open(path))
         if offset < 0 or length < 0 or offset + length > file.size():
@@ -148,7 +225,30 @@ class LanceFileSession:
         self._store.delete(path)
 
     def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
-        """Copy a local file to ``remote_path`` below the base path; replace an existing file."""
+        """Copy a local file below the base path.
+
+        Parameters
+        ----------
+        local_path
+            The file on this machine.
+        remote_path
+            The copy below the base path; an existing file is replaced.
+
+        Raises
+        ------
+        StorageError
+            The local file cannot be read, or the copy cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from lancekit.file import LanceFileSession
+        >>> session = LanceFileSession("memory://upload-example")
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     session.upload_file(file.name, "copy")
+        >>> session.contains("copy")
+        True
+        """
         try:
             source = Path(local_path).open("rb")  # noqa: SIM115  # closed below
         except OSError as error:
@@ -166,7 +266,34 @@ class LanceFileSession:
                 raise
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
-        """Copy a file from below the base path to this machine; replace an existing file."""
+        """Copy a file from below the base path to this machine.
+
+        Parameters
+        ----------
+        remote_path
+            The file below the base path.
+        local_path
+            The copy on this machine; an existing file is replaced.
+
+        Raises
+        ------
+        NotFoundError
+            The file does not exist.
+        StorageError
+            It cannot be read, or the copy cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa
+        >>> from lancekit.file import LanceFileReader, LanceFileSession
+        >>> session = LanceFileSession("memory://download-example")
+        >>> with session.open_writer("a.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2]}))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session.download_file("a.lance", f"{folder}/b.lance")
+        ...     LanceFileReader(f"{folder}/b.lance").num_rows()
+        2
+        """
         file = self._found(remote_path, lambda: self._store.open(remote_path))
         try:
             with Path(local_path).open("wb") as sink:

@@ -134,13 +134,44 @@ class LanceFileReader:
             Number of rows in a batch of a stream.
         batch_readahead
             Ignored; pylance has it.  A stream reads one page of each column at a time.
+
+        Returns
+        -------
+        ReaderResults
+            The rows; `to_table` and `to_batches` read them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``batch_size`` is less than 1, or ``batch_readahead`` is negative.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/all.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2, 3]}))
+        >>> LanceFileReader("memory://files/all.lance").read_all().to_table()["n"].to_pylist()
+        [1, 2, 3]
         """
         return self._results(None, batch_size, batch_readahead)
 
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read ``num_rows`` rows from row ``start`` on; other arguments as in `read_all`.
+        """Read consecutive rows.
+
+        Parameters
+        ----------
+        start, num_rows
+            The number of the first row, and the number of rows.
+        batch_size, batch_readahead
+            As in `read_all`.
+
+        Returns
+        -------
+        ReaderResults
+            The rows.
 
         Raises
         ------
@@ -148,6 +179,15 @@ class LanceFileReader:
             The range exceeds the file.
         InvalidArgumentError
             ``num_rows`` is negative.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/range.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2, 3]}))
+        >>> LanceFileReader("memory://files/range.lance").read_range(1, 2).to_table().to_pydict()
+        {'n': [2, 3]}
         """
         if num_rows < 0:
             raise InvalidArgumentError(f"num_rows must not be negative, got {num_rows}.")
@@ -156,7 +196,19 @@ class LanceFileReader:
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read rows by their strictly ascending row numbers; other arguments as in `read_all`.
+        """Read rows by their numbers.
+
+        Parameters
+        ----------
+        indices
+            Row numbers from 0 on, strictly ascending.
+        batch_size, batch_readahead
+            As in `read_all`.
+
+        Returns
+        -------
+        ReaderResults
+            The rows.
 
         Raises
         ------
@@ -164,6 +216,15 @@ class LanceFileReader:
             A number is negative or exceeds the last row.
         InvalidArgumentError
             The numbers do not ascend.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/take.lance") as writer:
+        ...     writer.write_batch(pa.table({"n": [1, 2, 3]}))
+        >>> LanceFileReader("memory://files/take.lance").take_rows([0, 2]).to_table().to_pydict()
+        {'n': [1, 3]}
         """
         return self._results(np.asarray(indices), batch_size, batch_readahead)
 
@@ -331,7 +392,26 @@ class LanceFileWriter:
                 writer.write(part)
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Add an entry to the schema's metadata."""
+        """Add an entry to the schema's metadata.
+
+        Parameters
+        ----------
+        key, value
+            Text; an entry of the same key is replaced.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The writer is closed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from lancekit.file import LanceFileWriter
+        >>> with LanceFileWriter("memory://files/metadata.lance") as writer:
+        ...     writer.add_schema_metadata("unit", "m")
+        ...     writer.write_batch(pa.table({"n": [1]}))
+        """
         self._check_open()
         self._metadata[key] = value
 

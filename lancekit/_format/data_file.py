@@ -62,6 +62,11 @@ class DataFile:
         base_id
             The id of the base path of the file, if it is not in the dataset's own root.
 
+        Returns
+        -------
+        DataFile
+            The description, with the ids of the file's fields.
+
         Raises
         ------
         InvalidArgumentError
@@ -188,7 +193,30 @@ class DeletionFile:
         return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}{self.file_type.suffix}"
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
-        """Return the file's path, relative to the root or below ``base_uri``."""
+        """Return the file's path.
+
+        Parameters
+        ----------
+        fragment_id
+            The id of the fragment whose rows are deleted.
+        base_uri
+            The dataset's root; by default the path is relative to it.
+
+        Returns
+        -------
+        str
+            The path or URI.
+
+        Raises
+        ------
+        AttributeError
+            ``base_uri`` is not text.
+
+        Examples
+        --------
+        >>> DeletionFile(read_version=3, id=7, file_type="array").path(0, "s3://bucket/table")
+        's3://bucket/table/_deletions/0-3-7.arrow'
+        """
         name = self.name(fragment_id)
         return name if base_uri is None else f"{base_uri.rstrip('/')}/{name}"
 

@@ -108,7 +108,32 @@ class BFloat16Array(pa.ExtensionArray):
     def to_numpy(
         self, zero_copy_only: bool = False, writable: bool = False
     ) -> np.ndarray[Any, Any]:
-        """Return the values as an array of ``ml_dtypes.bfloat16``.  Nulls are not allowed."""
+        """Return the values as an array of ``ml_dtypes.bfloat16``.
+
+        Parameters
+        ----------
+        zero_copy_only
+            Ignored: the values are never converted.
+        writable
+            Whether to copy the values, so that they can be changed.
+
+        Returns
+        -------
+        numpy.ndarray
+            An array of shape (values,).
+
+        Raises
+        ------
+        InvalidArgumentError
+            The array has nulls.
+        NotOfferedError
+            The package ml_dtypes is not installed.
+
+        Examples
+        --------
+        >>> bfloat16_array([1.0, 2.5]).to_numpy()  # doctest: +SKIP
+        array([1, 2.5], dtype=bfloat16)
+        """
         del zero_copy_only
         if self.null_count:
             raise InvalidArgumentError(
@@ -234,7 +259,33 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
     def take(
         self, indices: object, *, allow_fill: bool = False, fill_value: object = None
     ) -> PandasBFloat16Array:
-        """Return the values at the given positions; with ``allow_fill``, position -1 gives null."""
+        """Return the values at the given positions.
+
+        Parameters
+        ----------
+        indices
+            The positions.
+        allow_fill
+            Whether position -1 gives null; otherwise it is the last value.
+        fill_value
+            Ignored.
+
+        Returns
+        -------
+        PandasBFloat16Array
+            The values in the given order.
+
+        Raises
+        ------
+        IndexError
+            A position does not exist.
+
+        Examples
+        --------
+        >>> values = PandasBFloat16Array(bfloat16_array([1.0, 2.5]))
+        >>> list(values.take([1, -1], allow_fill=True))
+        [2.5, None]
+        """
         at = np.asarray(indices, "i8")
         del fill_value
         at = np.where(at < 0, -1, at) if allow_fill else np.arange(len(self))[at]
@@ -250,7 +301,28 @@ class PandasBFloat16Array(pd.api.extensions.ExtensionArray):
         return int(self.data.nbytes)
 
     def to_numpy(self, *args: object, **kwargs: object) -> np.ndarray[Any, Any]:
-        """Return the values as an array of ``ml_dtypes.bfloat16``."""
+        """Return the values as an array of ``ml_dtypes.bfloat16``.
+
+        Parameters
+        ----------
+        args, kwargs
+            Ignored; pandas passes them.
+
+        Returns
+        -------
+        numpy.ndarray
+            An array of shape (values,).
+
+        Raises
+        ------
+        InvalidArgumentError, NotOfferedError
+            As in `BFloat16Array.to_numpy`.
+
+        Examples
+        --------
+        >>> PandasBFloat16Array(bfloat16_array([1.0])).to_numpy()  # doctest: +SKIP
+        array([1], dtype=bfloat16)
+        """
         del args, kwargs
         return self.data.to_numpy()
 

@@ -149,6 +149,15 @@ def validate_vector_index(
     ------
     InvalidArgumentError
         The searches find a smaller fraction.
+
+    Examples
+    --------
+    >>> import lancekit as lk, numpy as np, pyarrow as pa
+    >>> from lancekit.util import validate_vector_index
+    >>> values = pa.array(np.arange(64, dtype="float32"))
+    >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+    >>> ds = lk.write_dataset(rows, "memory://validate-index-example")
+    >>> validate_vector_index(ds.create_index("v", "IVF_FLAT", num_partitions=2), "v")
     """
     rows = (
         dataset.to_table([column]) if sample_size is None else dataset.sample(sample_size, [column])

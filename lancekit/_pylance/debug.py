@@ -65,7 +65,32 @@ def format_manifest(dataset: LanceDataset) -> str:
 
 @checked
 def format_fragment(fragment: Fragment, dataset: LanceDataset) -> str:
-    """Return a complete fragment (`LanceFragment.metadata`) as text, with its files' fields."""
+    """Return a complete fragment as text, with the fields of its files.
+
+    Parameters
+    ----------
+    fragment
+        The fragment (`LanceFragment.metadata`).
+    dataset
+        Its dataset, which has the schema.
+
+    Returns
+    -------
+    str
+        The text, in several lines.
+
+    Raises
+    ------
+    InvalidTypeError
+        ``fragment`` or ``dataset`` has another type.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://format-fragment-example")
+    >>> format_fragment(ds.get_fragments()[0].metadata, ds).splitlines()[0]
+    'PrettyPrintableFragment {'
+    """
     if not isinstance(fragment, Fragment):
         raise InvalidTypeError(
             f"fragment must be a FragmentMetadata, got {shown(fragment)}.",
@@ -90,6 +115,30 @@ def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list
     """Return the transactions of the latest commits as text, the newest first.
 
     Versions without a recorded transaction are left out.  A removed version ends the list.
+
+    Parameters
+    ----------
+    dataset
+        The dataset, read from the handle's version back.
+    max_transactions
+        The most versions to read.
+
+    Returns
+    -------
+    list of str
+        One text for each transaction.
+
+    Raises
+    ------
+    InvalidArgumentError
+        ``max_transactions`` is negative.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://list-transactions-example")
+    >>> list_transactions(ds)[0].splitlines()[0]
+    'Transaction {'
     """
     count = check_count("max_transactions", max_transactions)
     return [_text(one) for one in dataset.get_transactions(count) if one is not None]
@@ -222,6 +271,10 @@ def set_logger(
         The file cannot be written.
     InvalidArgumentError, InvalidTypeError
         ``level`` or ``format_string`` is invalid, or ``log_handler`` is no handler.
+
+    Examples
+    --------
+    >>> set_logger(name="lancekit.example", log_handler=logging.NullHandler())
     """
     if not isinstance(log_handler, logging.Handler | None):
         raise InvalidTypeError(f"log_handler must be a logging.Handler, got {shown(log_handler)}.")

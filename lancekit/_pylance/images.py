@@ -167,7 +167,32 @@ class FixedShapeImageTensorArray(ImageArray):
     def to_numpy(
         self, zero_copy_only: bool = False, writable: bool = False
     ) -> np.ndarray[Any, Any]:
-        """Return the pixels; the first dimension is the images.  Nulls are not allowed."""
+        """Return the pixels as one array.
+
+        Parameters
+        ----------
+        zero_copy_only
+            Ignored: the pixels are never converted.
+        writable
+            Whether to copy the pixels, so that they can be changed.
+
+        Returns
+        -------
+        numpy.ndarray
+            The first dimension is the images, the others are those of an image.
+
+        Raises
+        ------
+        ArrowInvalid
+            An image is null.
+
+        Examples
+        --------
+        >>> pixels = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((2, 4, 4, 3), np.uint8))
+        >>> kind = FixedShapeImageTensorType(pa.uint8(), (4, 4, 3))
+        >>> pa.ExtensionArray.from_storage(kind, pixels.storage).to_numpy().shape
+        (2, 4, 4, 3)
+        """
         del zero_copy_only
         kind = cast("FixedShapeImageTensorType", self.type)
         tensor = pa.fixed_shape_tensor(kind.arrow_type, kind.shape)
@@ -187,6 +212,27 @@ class FixedShapeImageTensorArray(ImageArray):
             A function from an array of pixels to an array of bytes; by default Pillow writes PNG.
         storage_type
             The storage type, binary by default; use large binary for more than 2 GiB.
+
+        Returns
+        -------
+        EncodedImageArray
+            The bytes of a file for each image.
+
+        Raises
+        ------
+        ArrowInvalid
+            An image is null.
+        InvalidArgumentError
+            ``storage_type`` is not a binary type.
+
+        Examples
+        --------
+        >>> pixels = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((2, 4, 4, 3), np.uint8))
+        >>> kind = FixedShapeImageTensorType(pa.uint8(), (4, 4, 3))
+        >>> images = pa.ExtensionArray.from_storage(kind, pixels.storage)
+        >>> raw = images.to_encoded(lambda arrays: pa.array([bytes(one) for one in arrays]))
+        >>> len(raw.to_pylist()[0])
+        48
         """
         kind = EncodedImageType(storage_type)
         files = (encoder or _encoded)(self.to_numpy()).cast(kind.storage_type)

@@ -22,15 +22,13 @@ from lancekit._operations.index.segments import indexed_field
 from lancekit._operations.index.vectors import (
     in_order,
     load_vectors,
-    read_partition,
     train_centroids,
     train_words,
     transformed,
-    vector_segments,
     write_codes,
 )
 from lancekit._storage.places import open_store
-from lancekit.errors import InvalidArgumentError, PartitionOutOfRangeError
+from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._api.fragment import LanceFragment
@@ -119,6 +117,15 @@ class IndicesBuilder:
         ------
         InvalidArgumentError
             There are fewer rows than the sample needs.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(64, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> ds = lk.write_dataset(rows, "memory://train-ivf-example")
+        >>> IndicesBuilder(ds, "v").train_ivf(2, sample_rate=8).num_partitions
+        2
         """
         refuse("train_ivf", accelerator=accelerator)
         count = self._rows(fragment_ids)
@@ -168,6 +175,16 @@ class IndicesBuilder:
         ------
         InvalidArgumentError
             There are fewer rows than the sample needs, or the subvectors would differ in length.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(256, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> builder = IndicesBuilder(lk.write_dataset(rows, "memory://train-pq-example"), "v")
+        >>> ivf = builder.train_ivf(2, sample_rate=8)
+        >>> builder.train_pq(ivf, 2, sample_rate=2, num_bits=4).dimension
+        4
         """
         parts = self._parts(num_subvectors)
         _check_rate(sample_rate, 1 << num_bits, self._rows(fragment_ids))
@@ -196,12 +213,33 @@ class IndicesBuilder:
     ) -> dict[str, pa.FixedSizeListArray]:
         """Train both models, and return them as arguments of `create_index_uncommitted`.
 
-        Parameters and errors are those of `train_ivf` and `train_pq`.
+        Parameters
+        ----------
+        num_partitions, distance_type, accelerator
+            As in `train_ivf`.
+        num_subvectors, num_bits
+            As in `train_pq`.
+        sample_rate, max_iters, fragment_ids
+            As in both.
 
         Returns
         -------
         dict
             ``ivf_centroids`` and ``pq_codebook``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As in `train_ivf` and `train_pq`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(256, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> builder = IndicesBuilder(lk.write_dataset(rows, "memory://train-both-example"), "v")
+        >>> sorted(builder.prepare_global_ivf_pq(2, 2, sample_rate=2, num_bits=4))
+        ['ivf_centroids', 'pq_codebook']
         """
         more: dict[str, Any] = {
             "sample_rate": sample_rate,
@@ -226,12 +264,31 @@ class IndicesBuilder:
 
         Parameters
         ----------
+        ivf, pq
+            The models.
         dest_uri
             The file; its columns are ``_rowid``, ``__ivf_part_id`` and ``__pq_code``.
         fragments
             The fragments to read, all by default.
         partition_ds_uri
             Not supported.
+
+        Raises
+        ------
+        InvalidArgumentError
+            ``fragments`` is an empty list.
+        StorageError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(256, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> builder = IndicesBuilder(lk.write_dataset(rows, "memory://codes-example"), "v")
+        >>> ivf = builder.train_ivf(2, sample_rate=2)
+        >>> pq = builder.train_pq(ivf, 2, sample_rate=2, num_bits=4)
+        >>> builder.transform_vectors(ivf, pq, "memory://codes-example-files/codes")
         """
         refuse("transform_vectors", precomputed_partition_dataset=partition_ds_uri)
         if fragments is not None and not fragments:
@@ -258,6 +315,8 @@ class IndicesBuilder:
             Names of files in the folder.
         dir_path
             The folder.
+        ivf
+            The partitions.
         shuffle_output_root_filename
             The name of the new file, before ``_0.lance``.
 
@@ -265,6 +324,25 @@ class IndicesBuilder:
         -------
         list of str
             The name of the new file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are no file names.
+        NotFoundError
+            A file does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(256, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> builder = IndicesBuilder(lk.write_dataset(rows, "memory://shuffle-example"), "v")
+        >>> ivf = builder.train_ivf(2, sample_rate=2)
+        >>> pq = builder.train_pq(ivf, 2, sample_rate=2, num_bits=4)
+        >>> builder.transform_vectors(ivf, pq, "memory://shuffle-files/codes")
+        >>> builder.shuffle_transformed_vectors(["codes"], "memory://shuffle-files", ivf)
+        ['sorted_0.lance']
         """
         table = in_order(_read(dir_path, unsorted_filenames), ivf.num_partitions)
         name = f"{shuffle_output_root_filename or 'sorted'}_0.lance"
@@ -281,10 +359,36 @@ class IndicesBuilder:
     ) -> None:
         """Commit an index from the output of `shuffle_transformed_vectors` for all fragments.
 
+        Parameters
+        ----------
+        filenames, dir_path
+            The files, and their folder.
+        ivf, pq
+            The models that made the files.
+        index_name
+            The name of the index, by default the column's with ``_idx``.
+
         Raises
         ------
         InvalidArgumentError
             The files were made with other models.
+        NotFoundError
+            A file does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(256, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> ds = lk.write_dataset(rows, "memory://load-vectors-example")
+        >>> builder = IndicesBuilder(ds, "v")
+        >>> ivf = builder.train_ivf(2, sample_rate=2)
+        >>> pq = builder.train_pq(ivf, 2, sample_rate=2, num_bits=4)
+        >>> builder.transform_vectors(ivf, pq, "memory://load-files/codes")
+        >>> names = builder.shuffle_transformed_vectors(["codes"], "memory://load-files", ivf)
+        >>> builder.load_shuffled_vectors(names, "memory://load-files", ivf, pq)
+        >>> ds.index_columns
+        {'v_idx': ('v',)}
         """
         parts = _read(dir_path, filenames)
         self.dataset._move(
@@ -357,68 +461,3 @@ def _read(folder: str, names: object) -> list[pa.Table]:
 
 
 # ---- `VectorIndexReader`: reads the partitions of a vector index
-
-
-@checked_methods
-class VectorIndexReader:
-    """Reads the partitions of a vector index.
-
-    Raises
-    ------
-    IndexNotFoundError
-        There is no index of this name.
-    InvalidArgumentError
-        The index is not a vector index.
-
-    Examples
-    --------
-    >>> import lancekit as lk, numpy as np, pyarrow as pa
-    >>> from lancekit.dataset import VectorIndexReader
-    >>> values = pa.array(np.arange(64, dtype="float32"))
-    >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
-    >>> ds = lk.write_dataset(rows, "memory://index-reader-example")
-    >>> ds = ds.create_index("v", "IVF_SQ", num_partitions=2)
-    >>> reader = VectorIndexReader(ds, "v_idx")
-    >>> sum(reader.read_partition(one).num_rows for one in range(reader.num_partitions()))
-    16
-    """
-
-    def __init__(self, dataset: LanceDataset, index_name: str) -> None:
-        self.dataset = dataset
-        self.index_name = index_name
-        self.stats: dict[str, Any] = dataset.stats.index_stats(index_name)
-        vector_segments(dataset._snapshot, index_name)
-
-    def num_partitions(self) -> int:
-        """Return the number of partitions of the first segment; 0 before it has vectors."""
-        count: int = self.stats["indices"][0].get("num_partitions", 0)
-        return count
-
-    def read_partition(self, partition_id: int, *, with_vector: bool = False) -> pa.Table:
-        """Return the rows of one partition of the vector index.
-
-        Parameters
-        ----------
-        partition_id
-            The number of the partition, from 0 on.
-        with_vector
-            Whether to read the stored vectors, or their codes, too.
-
-        Returns
-        -------
-        pyarrow.Table
-            ``_rowid``: the stable row id if the table has them, otherwise the row address.
-
-        Raises
-        ------
-        PartitionOutOfRangeError
-            The partition does not exist.
-        """
-        if not 0 <= partition_id < self.num_partitions():
-            raise PartitionOutOfRangeError(
-                f"Partition id {partition_id} is out of range, expected 0 <= partition_id < "
-                f"{self.num_partitions()}."
-            )
-        return read_partition(
-            self.dataset._snapshot, self.index_name, partition_id, with_vector=with_vector
-        )

@@ -89,12 +89,24 @@ class LsmPointLookupPlanner(Displayed):
         columns
             The columns to return; the key columns are always added.
 
+        Returns
+        -------
+        ExecutionPlan
+            The plan; its `to_table` runs it.
+
         Raises
         ------
         InvalidArgumentError
             ``pk_value`` does not have exactly one value, or its type does not fit the key.
         ColumnNotFoundError
             A column does not exist.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"id": [1], "x": [3]}, "memory://plan-lookup", primary_key="id")
+        >>> LsmPointLookupPlanner(ds, []).plan_lookup(pa.array([1]), ["x"]).to_table().to_pylist()
+        [{'x': 3, 'id': 1}]
         """
         key = _key(self._schema.primary_key, pk_value)
 
@@ -213,10 +225,24 @@ class LsmVectorSearchPlanner(Displayed):
         overfetch_factor
             1.0 or more.  It changes nothing: replaced rows take no place in the result.
 
+        Returns
+        -------
+        ExecutionPlan
+            The plan; its `to_table` runs it.
+
         Raises
         ------
         InvalidArgumentError, InvalidTypeError, ColumnNotFoundError
             The query does not fit the column, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = {"id": [1, 2], "v": pa.array([[0, 0], [5, 5]], pa.list_(pa.float32(), 2))}
+        >>> ds = lk.write_dataset(rows, "memory://plan-search", primary_key="id")
+        >>> planner = LsmVectorSearchPlanner(ds, [], "v")
+        >>> planner.plan_search(pa.array([4.0, 5.0]), 1, columns=["id"]).to_table().to_pylist()
+        [{'id': 2, '_distance': 1.0}]
         """
         check_count("k", k, least=1)
         check_count("nprobes", nprobes, least=1)

@@ -1,11 +1,10 @@
-"""Batches for training, the share of each process, and random samples of rows.
+"""Batches for training, and the share of each process.
 
 Names follow ``lance.sampler``.  Seeded orders are the same as in the reference.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
 import random
 from abc import ABC, abstractmethod
@@ -15,19 +14,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lancekit import _arrow_kernels as ak
 from lancekit._api.fragment import LanceFragment
 from lancekit._api.lance_dataset import LanceDataset
 from lancekit._api.lance_dataset import dataset as open_dataset
 from lancekit._arguments.checks import check_count
-from lancekit._checked import checked, checked_methods
+from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._legible import warn
-from lancekit._pylance.debug import LOGGER
-from lancekit._scan.fragments.rebatch import combined
-from lancekit._scan.take import rows_of_runs, spread_runs
+from lancekit._pylance.sampling import batches_of
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 T = TypeVar("T")
@@ -84,7 +80,34 @@ class FragmentSampler(Sampler):
     def iter_fragments(
         self, dataset: LanceDataset, *args: object, **kwargs: object
     ) -> Iterator[LanceFragment]:
-        """Yield the fragments to scan."""
+        """Yield the fragments to scan.
+
+        Parameters
+        ----------
+        dataset
+            The dataset.
+        args, kwargs
+            Further arguments of the call of the sampler; lancekit's samplers ignore them.
+
+        Returns
+        -------
+        iterator of LanceFragment
+            The fragments in the order of the scan.
+
+        Raises
+        ------
+        AttributeError
+            ``dataset`` is not a `LanceDataset`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://share-example", max_rows_per_file=2)
+        >>> [one.fragment_id for one in FullScanSampler().iter_fragments(ds)]
+        [0, 1, 2]
+        >>> [one.fragment_id for one in ShardedFragmentSampler(1, 2).iter_fragments(ds)]
+        [1]
+        """
 
 
 class FullScanSampler(FragmentSampler):
@@ -128,7 +151,27 @@ class ShardedFragmentSampler(_Sharded, FragmentSampler):
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
-        """Return the sampler for this process of PyTorch's distributed group."""
+        """Return the sampler for this process of PyTorch's distributed group.
+
+        Parameters
+        ----------
+        randomize, seed
+            As in the class.
+
+        Returns
+        -------
+        ShardedFragmentSampler
+            The sampler.
+
+        Raises
+        ------
+        NotOfferedError
+            PyTorch is not installed.
+
+        Examples
+        --------
+        >>> sampler = ShardedFragmentSampler.from_torch(randomize=True)  # doctest: +SKIP
+        """
         return ShardedFragmentSampler(*_torch_share(), randomize=randomize, seed=seed)
 
     def iter_fragments(
@@ -153,7 +196,27 @@ class ShardedBatchSampler(_Sharded, Sampler):
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
-        """Return the sampler for this process of PyTorch's distributed group."""
+        """Return the sampler for this process of PyTorch's distributed group.
+
+        Parameters
+        ----------
+        randomize, seed
+            As in the class.
+
+        Returns
+        -------
+        ShardedBatchSampler
+            The sampler.
+
+        Raises
+        ------
+        NotOfferedError
+            PyTorch is not installed.
+
+        Examples
+        --------
+        >>> sampler = ShardedBatchSampler.from_torch(randomize=True)  # doctest: +SKIP
+        """
         return ShardedBatchSampler(*_torch_share(), randomize=randomize, seed=seed)
 
     def __call__(
@@ -193,10 +256,10 @@ class ShardedBatchSampler(_Sharded, Sampler):
             held += mine.num_rows
             while held >= size:
                 table = pa.Table.from_batches(waiting)
-                yield from _batches(table.slice(0, size))
+                yield from batches_of(table.slice(0, size))
                 waiting, held = table.slice(size).to_batches(), held - size
         if held:
-            yield from _batches(pa.Table.from_batches(waiting))
+            yield from batches_of(pa.Table.from_batches(waiting))
 
     def _drawn(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches in random order, from a shuffle buffer."""
@@ -251,7 +314,27 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
     def from_torch(  # type: ignore[override]  # as the reference has it
         batch_size: int, total_num_rows: int, randomize: bool = False, seed: int = 0
     ) -> ShardedFixedBatchSampler:
-        """Return the sampler for this process of PyTorch's distributed group."""
+        """Return the sampler for this process of PyTorch's distributed group.
+
+        Parameters
+        ----------
+        batch_size, total_num_rows, randomize, seed
+            As in the class.
+
+        Returns
+        -------
+        ShardedFixedBatchSampler
+            The sampler.
+
+        Raises
+        ------
+        NotOfferedError
+            PyTorch is not installed.
+
+        Examples
+        --------
+        >>> sampler = ShardedFixedBatchSampler.from_torch(32, 10_000)  # doctest: +SKIP
+        """
         share = _torch_share()
         return ShardedFixedBatchSampler(*share, randomize, seed, batch_size, total_num_rows)
 
@@ -353,7 +436,7 @@ def _ranges(total: int, size: int, rank: int, world_size: int) -> list[range]:
 
 def _taken(ds: LanceDataset, ranges: list[range], columns: Columns) -> Iterator[pa.RecordBatch]:
     for rows in ranges:
-        yield from _batches(ds.take(pa.array(np.arange(rows.start, rows.stop)), columns))
+        yield from batches_of(ds.take(pa.array(np.arange(rows.start, rows.stop)), columns))
 
 
 def _torch_share() -> tuple[int, int]:
@@ -365,92 +448,3 @@ def _torch_share() -> tuple[int, int]:
             hint="Pass rank and world_size, or install torch.",
         ) from error
     return distributed.get_rank(), distributed.get_world_size()
-
-
-# ---- random samples of a dataset or a stream; names of ``lance.sampler``
-
-
-@checked
-def maybe_sample(
-    dataset: str | os.PathLike[str] | LanceDataset,
-    n: int,
-    columns: list[str] | dict[str, str] | str,
-    batch_size: int = 10240,
-    max_takes: int = 2048,
-    filt: str | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield ``n`` random rows, each at most once; all rows if there are no more than ``n``.
-
-    Parameters
-    ----------
-    dataset
-        A handle, or the path or URI of the dataset.
-    n
-        The number of rows.
-    columns
-        As in `LanceDataset.take`; a single name is allowed.
-    batch_size
-        The most rows of a batch.
-    max_takes
-        The most random reads.  If ``n`` is larger, rows are read in contiguous runs.
-    filt
-        A filter; the ids of its rows are looked up first.
-
-    Examples
-    --------
-    >>> import lancekit as lk
-    >>> ds = lk.write_dataset({"x": range(100)}, "memory://sample-example")
-    >>> [batch.num_rows for batch in maybe_sample(ds, 12, "x", batch_size=5)]
-    [5, 5, 2]
-    """
-    for name, count, least in (("n", n, 0), ("batch_size", batch_size, 1)):
-        check_count(name, count, least=least)
-    check_count("max_takes", max_takes, least=1)
-    ds = dataset if isinstance(dataset, LanceDataset) else open_dataset(dataset)
-    wanted = [columns] if isinstance(columns, str) else columns
-    return _sampled(ds, n, wanted, batch_size, max_takes, filt)
-
-
-def _sampled(
-    ds: LanceDataset,
-    n: int,
-    columns: list[str] | dict[str, str],
-    batch_size: int,
-    max_takes: int,
-    filt: str | None,
-) -> Iterator[pa.RecordBatch]:
-    total = len(ds)
-    if n >= total:
-        yield from ds.to_batches(columns=columns, batch_size=batch_size, filter=filt)
-        return
-    rng = np.random.default_rng()
-    if filt is None:
-        rows = _sample_positions(rng, total, n, max_takes)
-    else:
-        ids = ds.to_table(columns=[], filter=filt, with_row_id=True)["_rowid"].to_numpy()
-        rows = rng.permutation(ids)[:n]
-    take = ds.take if filt is None else ds._take_rows
-    LOGGER.info("sampling %d of %d rows", len(rows), total)
-    for start in range(0, len(rows), batch_size):
-        yield from _batches(take(pa.array(rows[start : start + batch_size]), columns))
-
-
-def _sample_positions(
-    rng: np.random.Generator, total: int, n: int, max_takes: int
-) -> NDArray[np.int64]:
-    """Return random positions: single rows, or one run in each of ``max_takes`` parts."""
-    if n <= max_takes:
-        return rng.choice(total, n, replace=False)
-    return rows_of_runs(*spread_runs(rng, total, n, max_takes))
-
-
-def _batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """Combine a table into one batch, or into several if one cannot hold all categories."""
-    return combined(table).to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-
-
-@checked
-def reservoir_sampling(stream: Iterable[T], k: int) -> list[T]:
-    """Return ``k`` random items of a stream, all equally likely; all items if there are fewer."""
-    drawn = ((random.random(), at, item) for at, item in enumerate(stream))  # noqa: S311
-    return [item for _, _, item in heapq.nlargest(k, drawn)]

@@ -114,7 +114,35 @@ class ScannerBuilder(Displayed, PartOfPylance):
         distance_range: tuple[float | None, float | None] | None = None,
         search_effort: float | None = None,
     ) -> ScannerBuilder:
-        """Set ``nearest`` of `LanceDataset.scanner`: the members of the dictionary, one by one."""
+        """Set ``nearest`` of `LanceDataset.scanner`.
+
+        Parameters
+        ----------
+        column, q, k, metric, nprobes, minimum_nprobes, maximum_nprobes, refine_factor
+            Members of the dictionary ``nearest``.
+        use_index, ef, query_parallelism, approx_mode, distance_range, search_effort
+            Further members.
+
+        Returns
+        -------
+        ScannerBuilder
+            This builder.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            The column does not exist.
+        InvalidArgumentError, InvalidTypeError
+            The query does not fit the column, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> vectors = pa.array([[0.0, 0.0], [5.0, 5.0]], pa.list_(pa.float32(), 2))
+        >>> ds = lk.write_dataset({"v": vectors}, "memory://builder-nearest-example")
+        >>> lk.ScannerBuilder(ds).nearest("v", [4, 5], k=1).to_scanner().to_table()["v"].to_pylist()
+        [[5.0, 5.0]]
+        """
         given = {
             "column": column,
             "q": q,
@@ -139,7 +167,29 @@ class ScannerBuilder(Displayed, PartOfPylance):
     ) -> ScannerBuilder:
         """Set ``full_text_query`` of `LanceDataset.scanner`.
 
-        A query object names its columns itself, so ``columns`` applies to text only.
+        Parameters
+        ----------
+        query
+            Words, or a query object, which names its columns itself.
+        columns
+            The columns to search for words; by default all with a full-text index.
+
+        Returns
+        -------
+        ScannerBuilder
+            This builder.
+
+        Raises
+        ------
+        ColumnNotFoundError, InvalidArgumentError
+            A column does not exist, or no column has an index.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"t": ["late snow", "rain"]}, "memory://builder-words-example")
+        >>> lk.ScannerBuilder(ds).full_text_search("snow", ["t"]).to_scanner().count_rows()
+        1
         """
         given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
         full_text_search(given, self._ds._snapshot)  # raise errors here, not when the scan runs

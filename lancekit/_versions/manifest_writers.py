@@ -176,7 +176,33 @@ class SqliteManifestStore:
     path: str | os.PathLike[str]
 
     def get(self, base_uri: str, version: int) -> str | None:
-        """Return the path of a version's manifest, ``None`` if there is no record."""
+        """Return the path of a version's manifest.
+
+        Parameters
+        ----------
+        base_uri
+            The URI of the dataset.
+        version
+            The number of the version.
+
+        Returns
+        -------
+        str or None
+            The path, ``None`` if there is no record.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be used.
+
+        Examples
+        --------
+        >>> import tempfile, lancekit as lk
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = lk.SqliteManifestStore(f"{folder}/commits.sqlite")
+        ...     print(store.get("s3://bucket/table", 1))
+        None
+        """
         rows = self._run(
             "SELECT path FROM manifests WHERE base_uri = ? AND version = ?", base_uri, version
         )
@@ -191,7 +217,33 @@ class SqliteManifestStore:
         return rows[0] if rows else None
 
     def put_if_not_exists(self, base_uri: str, version: int, path: str) -> bool:
-        """Record a version; ``False`` if it is recorded already."""
+        """Record a version, unless it is recorded already.
+
+        Parameters
+        ----------
+        base_uri, version
+            As in `get`.
+        path
+            The path of the manifest.
+
+        Returns
+        -------
+        bool
+            ``False`` if there is a record already; then nothing changes.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be used.
+
+        Examples
+        --------
+        >>> import tempfile, lancekit as lk
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = lk.SqliteManifestStore(f"{folder}/commits.sqlite")
+        ...     [store.put_if_not_exists("s3://bucket/table", 1, path) for path in ("a", "b")]
+        [True, False]
+        """
         return bool(
             self._run(
                 "INSERT INTO manifests VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING version",
@@ -200,7 +252,31 @@ class SqliteManifestStore:
         )  # fmt: skip
 
     def put_if_exists(self, base_uri: str, version: int, path: str) -> bool:
-        """Change the path of a recorded version; ``False`` if there is no record."""
+        """Change the path of a recorded version.
+
+        Parameters
+        ----------
+        base_uri, version, path
+            As in `put_if_not_exists`.
+
+        Returns
+        -------
+        bool
+            ``False`` if there is no record; then nothing changes.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be used.
+
+        Examples
+        --------
+        >>> import tempfile, lancekit as lk
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = lk.SqliteManifestStore(f"{folder}/commits.sqlite")
+        ...     store.put_if_exists("s3://bucket/table", 1, "a")
+        False
+        """
         return bool(
             self._run(
                 "UPDATE manifests SET path = ? WHERE base_uri = ? AND version = ? "

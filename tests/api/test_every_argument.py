@@ -14,7 +14,7 @@ import pytest
 
 import lancekit as lk
 import lancekit._api.changes
-import lancekit._api.optimizer
+import lancekit._api.lance_stats
 import lancekit._api.sql
 import lancekit.file
 import lancekit.fragment
@@ -46,7 +46,7 @@ MORE: list[Any] = [
     lancekit.file.LanceFileWriter,
     lancekit._api.changes.DatasetDelta,
     lancekit._api.sql.SqlQueryBuilder,
-    lancekit._api.optimizer.LanceStats,
+    lancekit._api.lance_stats.LanceStats,
     lk.optimize.Compaction,
     lk.optimize.CompactionPlan,
     lk.optimize.CompactionTask,
@@ -69,7 +69,7 @@ MADE_BY_OTHERS = {
     lk.Version,
     lk.LanceScanner,
     lk.LsmScanner,
-    lancekit._api.optimizer.LanceStats,
+    lancekit._api.lance_stats.LanceStats,
     lk.MergeInsertBuilder,
     lk.ShardWriter,
     lancekit._api.sql.SqlQueryBuilder,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit._pylance.samplers import maybe_sample, reservoir_sampling
+from lancekit._pylance.sampling import maybe_sample, reservoir_sampling
 from lancekit.errors import InvalidArgumentError
 
 

@@ -15,7 +15,7 @@ import pytest
 import lancekit as lk
 from lancekit._dataset.sharded_batch_iterator import ShardedBatchIterator
 from lancekit._pylance import samplers
-from lancekit._pylance.samplers import maybe_sample
+from lancekit._pylance.sampling import maybe_sample
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 

@@ -18,7 +18,7 @@ import lance.optimize
 
 import lancekit as lk
 import lancekit._api.changes
-import lancekit._api.optimizer
+import lancekit._api.lance_stats
 import lancekit._api.sql
 from lancekit._api.not_offered import NOT_OFFERED
 
@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "Branches": (_dataset.Branches, lk.Branches),
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
     "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
-    "LanceStats": (_dataset.LanceStats, lancekit._api.optimizer.LanceStats),
+    "LanceStats": (_dataset.LanceStats, lancekit._api.lance_stats.LanceStats),
     "DatasetDelta": (_dataset.DatasetDelta, lancekit._api.changes.DatasetDelta),
     "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit._api.sql.SqlQueryBuilder),
     "SqlQuery": (_dataset.SqlQuery, lancekit._api.sql.SqlQuery),

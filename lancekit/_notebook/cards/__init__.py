@@ -38,7 +38,7 @@ CARDS: Mapping[str, str] = {
     "_api.merge_builder.MergeInsertBuilder": "explanations.merge_builder_card",
     "_api.sql.SqlQueryBuilder": "explanations.query_builder_card",
     "_api.sql.SqlQuery": "explanations.query_card",
-    "_api.optimizer.LanceStats": "statistics.stats_card",
+    "_api.lance_stats.LanceStats": "statistics.stats_card",
     "_operations.maintenance.inventory.DataStatistics": "statistics.data_statistics_card",
     "_pipeline.diff.statistics.ColumnStatistics": "statistics.column_statistics_card",
     "_scan.statistics.ScanStatistics": "statistics.scan_statistics_card",

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lancekit._api.column import ColumnSummary, DatasetColumn
 from lancekit._api.fragment import LanceFragment
-from lancekit._api.optimizer import LanceStats
+from lancekit._api.lance_stats import LanceStats
 from lancekit._notebook.cards.common import NAMES, facts, first_of, ref, table
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, size

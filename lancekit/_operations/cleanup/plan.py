@@ -154,7 +154,33 @@ class CleanupStats(Displayed):
     def of(
         cls, files: Iterable[CleanupFile], failed: int = 0, left_alone: Iterable[str] = ()
     ) -> CleanupStats:
-        """Return the counts of files to remove, by kind."""
+        """Return the counts of files to remove, by kind.
+
+        Parameters
+        ----------
+        files
+            The files to remove.
+        failed
+            The number of files that could not be removed.
+        left_alone
+            Entries that are not the dataset's files.
+
+        Returns
+        -------
+        CleanupStats
+            The counts and the bytes.
+
+        Raises
+        ------
+        AttributeError
+            An item of ``files`` is not a `CleanupFile`.
+
+        Examples
+        --------
+        >>> file = CleanupFile(path="data/a.lance", kind="data", unverified=False, size_bytes=5)
+        >>> CleanupStats.of([file]).bytes_removed
+        5
+        """
         listed = list(files)
         kinds = [file.kind for file in listed]
         return cls(

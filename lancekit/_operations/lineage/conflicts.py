@@ -271,7 +271,35 @@ class Conflicts(Displayed):
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     def sample(self, n: int = 10, offset: int = 0) -> list[ConflictedRow]:
-        """Return up to ``n`` conflicts, after the first ``offset``; their order is fixed."""
+        """Return some conflicts; their order is fixed.
+
+        Parameters
+        ----------
+        n
+            The most conflicts to return.
+        offset
+            The number of conflicts to skip.
+
+        Returns
+        -------
+        list of ConflictedRow
+            Each with its kind, key, columns, and the row of each version.
+
+        Raises
+        ------
+        TypeError
+            ``n`` or ``offset`` is not a number.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> rows = {"id": [1], "v": [0]}
+        >>> ds = lk.write_dataset(rows, "memory://conflict-sample", primary_key="id")
+        >>> _ = ds.create_branch("trial").update({"v": "1"})
+        >>> _ = ds.update({"v": "2"})
+        >>> [row.key for row in ds.branches.compare("trial").conflicts.sample()]
+        [{'id': 1}]
+        """
         start = max(offset, 0)
         return self._rows(slice(start, start + max(n, 0)))
 

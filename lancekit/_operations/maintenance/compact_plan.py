@@ -131,12 +131,30 @@ class CompactionOptions:
     ) -> CompactionOptions:
         """Check options; the table's config has defaults for options that are not given.
 
+        Parameters
+        ----------
+        given
+            The options by name; ``None`` counts as not given.
+        config
+            The table's config.
+
+        Returns
+        -------
+        CompactionOptions
+            All options.
+
         Raises
         ------
         InvalidArgumentError
             An option is unknown, or its value is invalid.
         NotOfferedError
             An option requires a feature that lancekit does not support.
+
+        Examples
+        --------
+        >>> defaults = {"lance.compaction.target_rows_per_fragment": "7"}
+        >>> CompactionOptions.parse({}, defaults).target_rows_per_fragment
+        7
         """
         checks = {f.name: f.metadata["check"] for f in fields(cls)}
         for name in given:

@@ -209,6 +209,11 @@ def spark_session(
     config
         Further Spark settings by name.  They override lancekit's own.
 
+    Returns
+    -------
+    pyspark.sql.SparkSession
+        The session.
+
     Raises
     ------
     JavaNotFoundError
