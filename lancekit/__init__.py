@@ -44,7 +44,7 @@ if _TYPE_CHECKING:
     from lancekit._api.fragment import FragmentMetadata, LanceFragment
     from lancekit._api.fulltext import FtsToken, tokenize
     from lancekit._api.history import History, Version
-    from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
+    from lancekit._api.lance_dataset import LanceDataset, dataset, unpack, write_dataset
     from lancekit._api.lance_operation import DatasetBasePath, Index, LanceOperation
     from lancekit._api.lance_schema import json_to_schema, schema_to_json
     from lancekit._api.lsm_scanner import LsmScanner, ShardSnapshot
@@ -175,6 +175,7 @@ __all__ = [
     "stop_spark",
     "stream_sink",
     "tokenize",
+    "unpack",
     "warm_up",
     "write_dataset",
 ]
@@ -192,7 +193,7 @@ _HOMES = {
     "_api.fragment": "FragmentMetadata LanceFragment",
     "_api.fulltext": "FtsToken tokenize",
     "_api.history": "History Version",
-    "_api.lance_dataset": "LanceDataset dataset write_dataset",
+    "_api.lance_dataset": "LanceDataset dataset unpack write_dataset",
     "_api.lance_operation": "DatasetBasePath Index LanceOperation",
     "_api.lance_schema": "json_to_schema schema_to_json",
     "_pylance.lsm_planners": "ExecutionPlan LsmPointLookupPlanner LsmVectorSearchPlanner",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lancekit._format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
     from lancekit._format.transaction import Transaction
     from lancekit._operations.checks.constraints import Constraint
+    from lancekit._operations.common.new_file import WrittenFiles
     from lancekit._operations.index.describe import IndexCoverage, Uncovered
     from lancekit._operations.maintenance.deepen import DeepenResult
     from lancekit._operations.maintenance.inventory import DataStatistics, FieldStatistics
@@ -97,6 +98,7 @@ __all__ = [
     "Transaction",
     "Uncovered",
     "VectorIndexReader",
+    "WrittenFiles",
     "dataset",
     "write_dataset",
 ]
@@ -130,6 +132,7 @@ _HOMES = {
     "_format.transaction": "LANCE_COMMIT_MESSAGE_KEY=COMMIT_MESSAGE Transaction",
     "_operations.checks.constraints": "Constraint",
     "_operations.index.describe": "IndexCoverage Uncovered",
+    "_operations.common.new_file": "WrittenFiles",
     "_operations.maintenance.deepen": "DeepenResult",
     "_operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "_picture": "Picture",

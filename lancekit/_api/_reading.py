@@ -17,9 +17,7 @@ from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
-    import polars as pl
 
     from lancekit._api.scanner import LanceScanner
     from lancekit._api.sql import SqlQueryBuilder
@@ -163,77 +161,6 @@ class Scans(Handle):
         """
         scanner = self._scan(arguments.as_(ScanArguments))
         return scanner.to_pandas(blob_mode=arguments.blob_mode, **arguments.for_arrow())
-
-    @takes(
-        ScanArguments,
-        "columns filter limit offset nearest batch_size batch_readahead fragment_readahead "
-        "scan_in_order",
-    )
-    def to_polars(self, arguments: ScanArguments) -> pl.DataFrame:
-        """Read rows into a Polars DataFrame; `lancekit.scan_polars` returns a lazy frame.
-
-        Returns
-        -------
-        polars.DataFrame
-            The rows.
-
-        Raises
-        ------
-        NotOfferedError
-            The package ``polars`` is not installed.
-        UnsupportedTypeError
-            Polars has no type for a column.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-polars-example")
-        >>> ds.to_polars(filter="x > 1")["x"].to_list()
-        [2, 3]
-        """
-        from lancekit._api.exports import polars_frame
-
-        return polars_frame(self._scan(arguments).to_table())
-
-    def to_duckdb(
-        self,
-        connection: duckdb.DuckDBPyConnection | None = None,
-        *,
-        columns: Columns = None,
-        filter: object = None,  # noqa: A002
-    ) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation over this version; each of its queries reads again.
-
-        Batches are read while the query runs.  DuckDB does not pass the columns and filters of its
-        queries to the scan: pass ``columns`` and ``filter`` to read less.
-
-        Parameters
-        ----------
-        connection
-            The connection of the relation.  By default DuckDB's own.
-        columns, filter
-            As in `to_table`.
-
-        Returns
-        -------
-        duckdb.DuckDBPyRelation
-            The relation.
-
-        Raises
-        ------
-        NotOfferedError
-            The package ``duckdb`` is not installed.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://to-duckdb-example")
-        >>> ds.to_duckdb().aggregate("sum(x)").fetchall()
-        [(6,)]
-        """
-        from lancekit._api.exports import duckdb_relation
-
-        return duckdb_relation(self._scan(scan_arguments(_given(columns, filter))), connection)
 
     def head(self, num_rows: int = 5, **kwargs: object) -> pa.Table:
         """Read the first rows.
@@ -484,8 +411,3 @@ class Scans(Handle):
         )
         frame = frame_of(snapshot, options)
         spark_engine().name(frame, name)
-
-
-def _given(columns: object, condition: object) -> dict[str, object]:
-    given = {"columns": columns, "filter": condition}
-    return {name: value for name, value in given.items() if value is not None}

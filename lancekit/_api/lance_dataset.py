@@ -1,4 +1,4 @@
-"""`LanceDataset`, the handle of a dataset, and the two functions that return one."""
+"""`LanceDataset`, the handle of a dataset, and the functions that return one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from lancekit._api._commits import Commits, Settings
+from lancekit._api._exporting import Exporting
 from lancekit._api._indices import Indices
 from lancekit._api._lineage import Lineage
 from lancekit._api._maintenance import Maintenance
@@ -17,7 +18,7 @@ from lancekit._api._rows import Columns, Rows
 from lancekit._api._versions import Versions
 from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.time_travel import snapshot_as_of
-from lancekit._arguments.checks import check_place
+from lancekit._arguments.checks import check_count, check_place
 from lancekit._arguments.record import takes
 from lancekit._arguments.write import (
     DatasetArguments,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @checked_methods
 class LanceDataset(
     Scans,
+    Exporting,
     Positions,
     Rows,
     Columns,
@@ -152,7 +154,7 @@ class LanceDataset(
         self._snapshot = write_to(self, arguments.data, arguments.schema, arguments.mode, arguments)
 
 
-# ---- the two functions that return a handle: open and write
+# ---- the functions that return a handle: open, write and unpack
 
 
 @checked
@@ -242,4 +244,59 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
     if settings.mode == "create":
         location = vacated(location)
     snapshot = write_rows(*open_rows(data, arguments.schema, location, settings.mode), settings)
+    return LanceDataset._at(snapshot, os.fspath(place), {})
+
+
+@checked
+def unpack(
+    path: str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    *,
+    storage_options: dict[str, str] | None = None,
+    max_bytes: int = 64 << 30,
+) -> LanceDataset:
+    """Create a dataset from a zip file that `LanceDataset.pack` wrote.
+
+    The file is not trusted.  Names, sizes and checksums of all files are checked, and the version
+    may only refer to these files.  The dataset appears when all files are in place.
+
+    Parameters
+    ----------
+    path
+        The zip file, on the local disk.
+    uri
+        The path or URI of the new dataset.
+    storage_options
+        The options of the dataset's store.
+    max_bytes
+        The most bytes of all files when unpacked.
+
+    Returns
+    -------
+    LanceDataset
+        A handle at the packed version.
+
+    Raises
+    ------
+    CorruptFileError
+        The file is no pack, or is damaged.
+    MemoryLimitError
+        The unpacked files are larger than ``max_bytes``.
+    DatasetExistsError
+        There are files at ``uri``.
+
+    Examples
+    --------
+    >>> import lancekit as lk, tempfile
+    >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://pack-example")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = ds.pack(f"{folder.name}/x.zip")
+    >>> lk.unpack(f"{folder.name}/x.zip", f"{folder.name}/x.lance").count_rows()
+    3
+    """
+    from lancekit._operations.common.new_file import local_path
+    from lancekit._operations.maintenance.packed import unpack_version
+
+    place, most = check_place(uri), check_count("max_bytes", max_bytes)
+    snapshot = unpack_version(local_path(path, "unpack()"), place, storage_options, most)
     return LanceDataset._at(snapshot, os.fspath(place), {})

@@ -238,8 +238,8 @@ def test_only_the_spark_room_imports_pyspark() -> None:
 
 #: modules whose functions import what one call needs and most do not: docs/architecture.md
 GATES = """
-    _api._commits  _api._handle  _api._indices  _api._lineage  _api._maintenance  _api._mem_wal
-    _api._mem_wal_upkeep  _api._positions  _api._reading  _api._rows
+    _api._commits  _api._exporting  _api._handle  _api._indices  _api._lineage  _api._maintenance
+    _api._mem_wal  _api._mem_wal_upkeep  _api._positions  _api._reading  _api._rows
     _api._versions  _api.diff  _api.lance_dataset  _api.sinks  _api._merge_plans
     _api.planned_scan  _api.scanner  _commit.protocol  _commit.refs  _compiled.state
     _file.columns.decoders  _file.encodings.bitpacking  _file.encodings.byte_stream_split

@@ -305,7 +305,7 @@ _SESSIONS, _LOGS = "tests/api/test_session.py", "tests/api/test_log.py"
 _TAKES = "test_a_fragments_session_takes_its_columns"
 
 #: what starts and ends sessions, of which one process has one; what draws at random; loggers
-_EXPORTS = "tests/api/test_exports.py"
+_EXPORTS, _FILES = "tests/api/test_exports.py", "tests/operations"
 SHOWN_IN: dict[tuple[str, str], str] = {
     ("spark_session", "master"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "remote"): "tests/spark/test_session.py::test_bad_arguments_start_nothing",
@@ -316,6 +316,22 @@ SHOWN_IN: dict[tuple[str, str], str] = {
     ("read_csv", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
     ("read_parquet", "path"): f"{_EXPORTS}::test_a_parquet_file_a_folder_and_a_pattern",
     ("read_parquet", "schema"): f"{_EXPORTS}::test_columns_of_all_files",
+    **{
+        ("LanceDataset.export", name): f"{_FILES}/test_export.py::{test}"
+        for name, test in (
+            ("path", "test_one_file"),
+            ("columns", "test_one_file"),
+            ("filter", "test_one_file"),
+            ("overwrite", "test_files_that_exist"),
+            ("max_rows_per_file", "test_a_folder"),
+        )
+    },
+    ("LanceDataset.pack", "path"): f"{_FILES}/test_packed.py::test_existing_files_stay",
+    ("LanceDataset.pack", "overwrite"): f"{_FILES}/test_packed.py::test_existing_files_stay",
+    **{
+        ("unpack", name): f"{_FILES}/test_packed.py::test_existing_files_stay"
+        for name in ("path", "uri", "storage_options", "max_bytes")
+    },
     ("scan_polars", "source"): f"{_EXPORTS}::test_what_polars_passes_to_the_scan",
     **{
         ("LanceDataset.to_duckdb", name): f"{_EXPORTS}::test_a_duckdb_relation"

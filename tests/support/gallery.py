@@ -103,6 +103,7 @@ plan""",
         ("A branch merge by clicks", "plan.interactive()"),
         ("A branch merge result", """ds.branches.merge("trial", conflicts="ours")"""),
         ("A clone", """ds.shallow_clone("clone.lance", "winter")"""),
+        ("An exported file", """ds.export("flights.parquet", columns=["carrier"])"""),
         ("A deepened clone", """lk.dataset("clone.lance").deepen()"""),
     ),
     "Columns": (

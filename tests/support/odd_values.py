@@ -332,6 +332,8 @@ NEEDED: Mapping[str, Arguments] = {
     },
     "LanceDataset.changes": lambda _: {"since": 1},
     "LanceDataset.create_branch": lambda _: {"branch": "n"},
+    "LanceDataset.export": lambda p: {"path": f"{p.new}.csv"},
+    "LanceDataset.pack": lambda p: {"path": f"{p.new}.zip"},
     "LanceDataset.deep_clone": lambda p: {"target_path": p.new, "reference": 1},
     "LanceDataset.shallow_clone": lambda p: {"target_path": p.new, "reference": 1},
     "LanceDataset.delete": lambda _: {"predicate": "id = 2"},

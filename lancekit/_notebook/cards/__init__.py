@@ -62,6 +62,7 @@ CARDS: Mapping[str, str] = {
     "_operations.lineage.conflicts.Conflicts": "results.conflicts_card",
     "_operations.common.results.CompactionMetrics": "results.compaction_card",
     "_operations.maintenance.deepen.DeepenResult": "results.deepen_card",
+    "_operations.common.new_file.WrittenFiles": "results.written_card",
     "_operations.cleanup.plan.CleanupStats": "results.cleanup_card",
     "_operations.cleanup.run.CleanupExplanation": "results.cleanup_plan_card",
     "_operations.explain.explanation.Explanation": "explanations.explanation_card",

@@ -25,6 +25,7 @@ from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, cut, listing, plural, size
 from lancekit._operations.cleanup.plan import CleanupStats
 from lancekit._operations.cleanup.run import CleanupExplanation
+from lancekit._operations.common.new_file import WrittenFiles
 from lancekit._operations.common.results import (
     ApplyResult,
     CompactionMetrics,
@@ -270,6 +271,18 @@ def deepen_card(result: DeepenResult, _now: datetime) -> Card:
             ("copied earlier", plural(result.files_found, "file") if result.files_found else ""),
             ("attempts", _attempts(result.attempts)),
             ("older versions", "still read the shared files"),
+        ),
+    )
+
+
+def written_card(result: WrittenFiles, _now: datetime) -> Card:
+    return Card(
+        kind="Written",
+        title=clean(str(result.path)),
+        headline=(
+            plural(result.num_rows, "row"),
+            plural(result.num_files, "file"),
+            size(result.num_bytes),
         ),
     )
 

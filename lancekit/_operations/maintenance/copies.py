@@ -18,14 +18,14 @@ from lancekit._format.index import IndexMetadata
 from lancekit._format.manifest import BasePath
 from lancekit._scan.fragments.managed_blobs import managed_blobs
 from lancekit._scan.fragments.source import fragment_sources
-from lancekit._storage.base import Store
+from lancekit._storage.base import RandomAccess, Store
 from lancekit._storage.places import check_trusted_file
 from lancekit._versions.snapshot import FileLocation, Snapshot, missing_file
 from lancekit.errors import CorruptFileError
 from lancekit.progress import step
 
 #: bytes of a file in memory at once, in each copying thread
-_CHUNK_BYTES = 8 << 20
+COPY_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,18 @@ def _names_in(store: Store, folder: str) -> Iterator[str]:
         yield file.name
 
 
+def opened(copy: Copy) -> RandomAccess:
+    """Open a file to copy; its bytes are not checked, so it must not be an untrusted file.
+
+    Raises CorruptFileError: the file has a data file's name but is not one.
+    """
+    check_trusted_file(str(copy.source), copy.source.store)
+    reader = copy.source.store.open(copy.source.name, copy.source.size)
+    if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
+        FileReader.open(reader)  # a base path may lead to files of any kind
+    return reader
+
+
 def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) -> int:
     """Copy a file in parts, and return its size in bytes.
 
@@ -111,21 +123,17 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
 
     Raises CorruptFileError: the file is missing, or has a data file's name but is not one.
     """
-    # the bytes are not checked, so they must not come from an untrusted file
-    check_trusted_file(str(copy.source), copy.source.store)
     try:
-        reader = copy.source.store.open(copy.source.name, copy.source.size)
+        reader = opened(copy)
         size = reader.size()
-        if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
-            FileReader.open(reader)  # a base path may lead to files of any kind
         if link and target.adopt(copy.name, copy.source.store, copy.source.name):
             return size
         # an interrupted attempt may have left a file, unless the name is fresh
         sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)
         try:
-            for start in range(0, size, _CHUNK_BYTES):
+            for start in range(0, size, COPY_BYTES):
                 step()
-                sink.write(reader.read(start, min(_CHUNK_BYTES, size - start)))
+                sink.write(reader.read(start, min(COPY_BYTES, size - start)))
             sink.close()
         except BaseException:
             sink.abort()

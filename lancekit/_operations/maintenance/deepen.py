@@ -279,11 +279,18 @@ def copy_version(
 
 
 def deep_clone(
-    source: Snapshot, location: BranchLocation, transaction: Transaction, clock: Clock
+    source: Snapshot,
+    location: BranchLocation,
+    transaction: Transaction,
+    clock: Clock,
+    *,
+    link: bool = False,
 ) -> Snapshot:
     """Copy all files of a version, in parts, then write the manifest of the clone.
 
     If the clone fails, its copies are removed, unless the commit may have landed.
+
+    link: link the files if they are on the same disk; the location must have none.
     """
     fragments, copies = carried_fragments(source, source.manifest.fragments)
     copies.extend(copy for index in source.indices for copy in index_files(source, index))
@@ -292,5 +299,7 @@ def deep_clone(
         manifest, transaction.operation, timestamp_ns=clock.now_ns(), indices=source.indices
     )
     with undone_unless_landed(lambda: remove_copies(location.store, copies)):
-        LocalRunner().map(lambda copy: carry_out(copy, location.store, source.version), copies)
+        LocalRunner().map(
+            lambda copy: carry_out(copy, location.store, source.version, link=link), copies
+        )
         return put_first_manifest(location, built, transaction)

@@ -42,6 +42,8 @@ _INLINE, _PACKED, _DEDICATED, _EXTERNAL, _MANAGED, _MANAGED_ELSEWHERE = range(6)
 
 #: blobs in objects below the base of their data file, and below a base that they name
 MANAGED_KINDS = (_MANAGED, _MANAGED_ELSEWHERE)
+#: blobs in no file of the dataset
+OUTSIDE_KINDS = (_EXTERNAL, _MANAGED_ELSEWHERE)
 
 #: position and size: the parts of a blob v1 descriptor
 _V1_PARTS = 2

@@ -15,7 +15,7 @@ from lancekit._format.arrow_parts import child_of, flattened
 from lancekit._format.field_marks import is_blob
 from lancekit._format.fragment import columns_of_files
 from lancekit._format.schema import LanceField
-from lancekit._scan.fragments.blobs import MANAGED_KINDS, blob_view, is_stored_v2
+from lancekit._scan.fragments.blobs import MANAGED_KINDS, OUTSIDE_KINDS, blob_view, is_stored_v2
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import FragmentSource
 
@@ -37,11 +37,22 @@ class ManagedBlob:
 
 def managed_blobs(source: FragmentSource) -> set[ManagedBlob]:
     """Return the objects that hold the managed blobs of a fragment's visible rows."""
+    return {blob for _, descriptors, at in _columns(source) for blob in _managed(descriptors, at)}
+
+
+def outside_blobs(source: FragmentSource) -> Iterator[str]:
+    """Yield the places of blobs in no file of the dataset: external ones, and those in a base."""
+    for _, descriptors, _ in _columns(source):
+        paths = child_of(descriptors, "blob_uri")
+        yield from (str(paths[row]) for row in _rows_of(descriptors, OUTSIDE_KINDS))
+
+
+def _columns(source: FragmentSource) -> Iterator[tuple[LanceField, pa.Array, int]]:
+    """Yield the blob v2 fields of visible rows, their descriptors, and the data file of each."""
     source = replace(source, schema=blob_view(source.schema))
     fields = [f for f in source.schema.fields if any(map(is_stored_v2, f.walk()))]
     reader = FragmentReader(source)
     files = columns_of_files(source.fragment)
-    found: set[ManagedBlob] = set()
     for start in range(0, reader.physical_rows if fields else 0, _ROWS):
         rows = reader.live_between(start, min(start + _ROWS, reader.physical_rows))
         table = reader.read([field.name for field in fields], rows)
@@ -50,21 +61,25 @@ def managed_blobs(source: FragmentSource) -> set[ManagedBlob]:
                 for blob, descriptors in _descriptors(field, chunk):
                     places = [place for place, ids in enumerate(files) if blob.id in ids]
                     if places:
-                        found.update(_managed(descriptors, places[0]))
-    return found
+                        yield blob, descriptors, places[0]
 
 
 def _managed(descriptors: pa.Array, file_index: int) -> Iterator[ManagedBlob]:
-    kinds = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
-    valid = descriptors.is_valid().to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(np.isin(kinds, MANAGED_KINDS) & valid).tolist()
+    kinds, rows = child_of(descriptors, "kind"), _rows_of(descriptors, MANAGED_KINDS)
     if not rows:
         return
     paths = child_of(descriptors, "blob_uri").to_pylist()
     ids = child_of(descriptors, "blob_id").to_pylist()
     for row in rows:
-        elsewhere = kinds[row] == MANAGED_KINDS[1]
+        elsewhere = kinds[row].as_py() == MANAGED_KINDS[1]
         yield ManagedBlob(paths[row], file_index, ids[row] if elsewhere else None)
+
+
+def _rows_of(descriptors: pa.Array, wanted: tuple[int, ...]) -> list[int]:
+    kinds = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
+    valid = descriptors.is_valid().to_numpy(zero_copy_only=False)
+    found: list[int] = np.flatnonzero(np.isin(kinds, wanted) & valid).tolist()
+    return found
 
 
 def _descriptors(field: LanceField, values: pa.Array) -> Iterator[tuple[LanceField, pa.Array]]:
