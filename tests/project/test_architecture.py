@@ -20,6 +20,7 @@ SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 
 #: from the roof down; a folder, or a module at the root, may import only what stands below it
 FLOORS = """
+    __main__
     __init__
     _wiring
     _notebook

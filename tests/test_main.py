@@ -1,0 +1,135 @@
+"""``python -m lancekit``: each command, its exit status, and what it asks before it removes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.__main__ import _COMMANDS, main
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    place = str(tmp_path / "x.lance")
+    ds = lk.write_dataset({"id": [1, 2, 3], "p": [1.0, 2.0, 3.0]}, place, primary_key="id")
+    ds.update({"p": "p * 2"}, where="id = 2")
+    ds.tags.create("first", 1)
+    ds.create_branch("trial", 1)
+    return place
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["log"], ["2 versions", "update", "first"]),
+        (["log", "-n", "1"], ["1 of 2 versions"]),
+        (["log", "--version", "trial:"], ["trial"]),
+        (["show"], ["main:2", "primary key", "double"]),
+        (["show", "--rows", "2", "--version", "first"], ["main:1", "id", "2.0"]),
+        (["diff"], ["1 updated", "id 2", "4.0"]),
+        (["diff", "1", "trial:"], ["0 updated"]),
+        (["diff", "first"], ["1 updated"]),
+        (["tags"], ["first", "main:1"]),
+        (["branches"], ["trial", "main:1"]),
+        (["check", "--deep"], ["version 2 is whole"]),
+    ],
+)
+def test_what_a_command_shows(
+    path: str, command: list[str], shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *others = command
+    assert main([name, path, *others]) == 0
+    found = capsys.readouterr()
+    assert [text for text in shown if text not in found.out] == []
+    assert found.err == ""
+
+
+def test_an_undo_and_a_cleanup_ask_first(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lk.dataset(path).tags.delete("first")
+    lk.dataset(path).branches.delete("trial")
+    for command, before, after in (("undo", [1, 2], [1, 2, 3]), ("cleanup", [1, 2, 3], [3])):
+        flags = ["--days", "0"] if command == "cleanup" else []
+        for answer in ("", "n", "nonsense"):
+            monkeypatch.setattr(sys, "stdin", _Terminal(f"{answer}\n"))
+            assert main([command, path, *flags]) == 1
+            assert "Nothing was changed" in capsys.readouterr().err
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal
+        assert main([command, path, *flags]) == 1
+        found = capsys.readouterr()
+        assert "Pass --yes" in found.err
+        assert ("1 updated" if command == "undo" else "2 old versions to remove") in found.out
+        assert list(lk.dataset(path).versions().numbers) == before
+        monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
+        assert main([command, path, *flags]) == 0
+        assert list(lk.dataset(path).versions().numbers) == after
+    assert main(["cleanup", path, "--days", "0", "--retain", "1"]) == 0  # nothing to ask for
+    assert lance.dataset(path).to_table()["p"].to_pylist() == [1.0, 2.0, 3.0]
+
+
+def test_yes_answers_the_question(path: str) -> None:
+    assert main(["undo", path, "--yes"]) == 0
+    assert lk.dataset(path).version == 3
+    assert main(["cleanup", path, "--days", "0", "--yes"]) == 0
+    assert list(lk.dataset(path).versions().numbers) == [1, 3]  # a tag and a branch keep 1
+
+
+def test_errors_have_no_traceback(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, why in (
+        (["show", str(tmp_path / "none")], "was not found"),
+        (["show", path, "--version", "none"], "Tag 'none' does not exist"),
+        (["diff", path, "77"], "Version 77"),
+        (["diff", path, "--version", "1"], "no version before 1"),
+        (["undo", path, "--version", "1", "--yes"], ""),
+    ):
+        assert main(command) == 1
+        found = capsys.readouterr().err
+        assert found.startswith("error: ")
+        assert why in found
+        assert "Traceback" not in found
+    next((tmp_path / "x.lance" / "data").iterdir()).unlink()
+    assert main(["check", path]) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[], ["frob"], ["log"], ["log", "x", "-n", "0"], ["cleanup", "x", "--days", "1e99"],
+     ["diff", "x", "a:b"], ["show", "x", "--rows", "-1"]],
+)  # fmt: skip
+def test_wrong_commands(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(wrong)
+    assert stop.value.code == 2
+    assert "usage: python -m lancekit" in capsys.readouterr().err
+
+
+def test_it_runs_as_a_module(path: str) -> None:
+    command = [sys.executable, "-m", "lancekit"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(
+        [*command, "show", path], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "main:2" in shown.stdout
+    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert [name for name in _COMMANDS if name not in told.stdout] == []
+    for name in _COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+    nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    failed = subprocess.run([*command, "undo", path], check=False, **nobody)
+    assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
