@@ -260,13 +260,15 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return _import_module(f"lancekit.{name}")
-    if name not in _HOME:
-        from lancekit._api.not_offered import missing
+if not _TYPE_CHECKING:  # type checkers report unknown names
 
-        raise missing("lance", name)
-    found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)
-    globals()[name] = found  # later accesses skip this function
-    return found
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return _import_module(f"lancekit.{name}")
+        if name not in _HOME:
+            from lancekit._api.not_offered import missing
+
+            raise missing("lance", name)
+        found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)
+        globals()[name] = found  # later accesses skip this function
+        return found

@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import update_wrapper
 from types import FunctionType
@@ -283,19 +283,40 @@ def checks_of(
             given = bind(args, kwargs)
         except TypeError as error:
             name = called if isinstance(called, str) else called(args)
-            elsewhere = [name for name in kwargs.keys() - known.keys() if name in TAKEN_ELSEWHERE]
+            unknown = [name for name in kwargs if name not in known]
+            elsewhere = [name for name in unknown if name in TAKEN_ELSEWHERE]
             if elsewhere and not takes_more:
                 raise not_taken_here(name, elsewhere[0]) from None
-            raise InvalidTypeError(
-                f"{name}(): {error}.",
-                hint="It takes " + ", ".join(n for n in known if n not in ("self", "cls")) + "."
-                if kwargs.keys() - known.keys()
-                else "",
-            ) from None
-        check_values(given)
+            hint = _argument_hint(
+                name, known, {**{one: kwargs[one] for one in unknown}, _misfit(error): None}, args
+            )
+            if unknown and not hint.startswith("Use"):
+                taken = ", ".join(n for n in known if n not in ("self", "cls"))
+                hint = f"{hint} It takes {taken}.".strip()
+            raise InvalidTypeError(f"{name}(): {error}.", hint=hint) from None
+        try:
+            check_values(given)
+        except InvalidTypeError as error:
+            name = called if isinstance(called, str) else called(args)
+            if not error.hint and (hint := _argument_hint(name, known, {"(wrong)": None}, args)):
+                raise InvalidTypeError(error.message, hint=hint, **error.context) from None
+            raise
         return given
 
     return check
+
+
+def _misfit(error: TypeError) -> str:
+    """Return the mark of `lancekit._guesses` for arguments that do not fit a signature."""
+    return "(missing)" if str(error).startswith("missing") else "(more)"
+
+
+def _argument_hint(
+    called: str, known: Iterable[str], given: Mapping[str, object], args: tuple[object, ...]
+) -> str:
+    from lancekit._guesses import argument_hint  # large, and needed only for errors
+
+    return argument_hint(called, known, given, args[0] if args else None)
 
 
 def _check_of(function: Callable[..., object]) -> Check:

@@ -59,6 +59,7 @@ __all__ = [
     "SourceChangedError",
     "StorageError",
     "TagNotFoundError",
+    "UnknownNameError",
     "UnsupportedFeatureError",
     "UnsupportedTypeError",
     "UntrustedBaseError",
@@ -216,6 +217,10 @@ class PartitionOutOfRangeError(InvalidArgumentError, IndexError):
 
 class NotOfferedError(InvalidArgumentError, NotImplementedError):
     """An argument or a method of pylance that lancekit does not support."""
+
+
+class UnknownNameError(LancekitError, AttributeError):
+    """An object or the package has no attribute of this name; the hint has the right line."""
 
 
 class NotOfferedAttributeError(LancekitError, AttributeError):

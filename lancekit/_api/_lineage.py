@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from lancekit._api._handle import Handle
-from lancekit._api.time_travel import snapshot_at
+from lancekit._api.time_travel import snapshot_at, snapshot_before
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._legible import shown
@@ -32,7 +32,7 @@ class Lineage(Handle):
 
     def diff(
         self,
-        old: Ref | datetime | timedelta | Handle,
+        old: Ref | datetime | timedelta | Handle | None = None,
         new: Ref | datetime | timedelta | Handle | None = None,
         *,
         on: str | Sequence[str] | None = None,
@@ -47,7 +47,8 @@ class Lineage(Handle):
         ----------
         old, new
             A version of this branch, a tag, a pair of branch and version, a time, or another
-            handle, for example on a clone.  ``new`` is this handle by default.
+            handle, for example on a clone.  ``new`` is this handle by default, and ``old`` is the
+            version before ``new``.
         on
             The key columns that match the rows of both sides.  By default stable row ids match the
             rows that both sides got from a common version, and the primary key matches the others.
@@ -79,9 +80,10 @@ class Lineage(Handle):
         """
         from lancekit._api.diff import diff_of
 
+        after = self._snapshot if new is None else snapshot_at(self._location, new)
         return diff_of(
-            snapshot_at(self._location, old),
-            self._snapshot if new is None else snapshot_at(self._location, new),
+            snapshot_before(after) if old is None else snapshot_at(self._location, old),
+            after,
             on=on,
             condition=filter,
             columns=columns,

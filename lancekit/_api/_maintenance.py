@@ -52,13 +52,20 @@ class _Removal(_Static):
                 raise InvalidArgumentError(
                     "drop() removes a whole dataset. Called on a handle, it needs an absolute "
                     f"path or a URI, got {shown(given)}.",
-                    hint='Use ds.drop_columns(["x"]) to remove columns, or '
+                    hint=f"Use ds.drop_columns({_columns(place, kwargs)}) to remove columns, or "
                     "lk.LanceDataset.drop(path) to remove a dataset.",
                     argument="base_uri",
                 )
             remove(*args, **kwargs)
 
         return remove_elsewhere
+
+
+def _columns(place: object, given: Mapping[str, object]) -> list[str]:
+    """Return the columns that a drop in the manner of pandas means; an example without any."""
+    meant = given.get("columns", given.get("labels", place))
+    names = [meant] if isinstance(meant, str) else meant
+    return [str(name) for name in names] if isinstance(names, list | tuple) else ["x"]
 
 
 def _is_absolute(place: str | bytes) -> bool:

@@ -12,11 +12,9 @@ from lancekit._api._handle import Handle
 from lancekit._arguments.checks import check_count, check_names
 from lancekit._checked import checked_methods
 from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
-from lancekit._legible import shown
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from lancekit._api.column import DatasetColumn
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._arguments.record import AlterColumn
     from lancekit._operations.common.results import DeleteResult, UpdateResult
@@ -194,29 +192,6 @@ class Rows(Handle):
 @checked_methods
 class Columns(Handle):
     """Access to columns, and their addition, replacement, alteration and removal."""
-
-    #: `to_batches` reads rows; without this, ``__getitem__`` would make a handle iterable
-    __iter__ = None
-
-    def __getitem__(self, column: str) -> DatasetColumn:
-        """Return a column of this version, with a card and the ``.statistics()`` of its values.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no column or nested field of this name or path.
-        """
-        from lancekit._api.column import DatasetColumn
-
-        if not isinstance(column, str):
-            raise InvalidTypeError(
-                f"ds[...] needs a column name, got {shown(column)}.",
-                hint='Pass a column name, ds["name"], or read rows with ds.take([0]).',
-            )
-        return DatasetColumn(self._snapshot, column)
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return self._snapshot.manifest.schema.names
 
     def add_columns(
         self,
@@ -405,13 +380,13 @@ class Columns(Handle):
         policy = RetryPolicy(conflict_retries, retry_timeout)
         return self._move(lambda snapshot: replace_columns(snapshot, new, policy))
 
-    def drop_columns(self, columns: list[str]) -> None:
+    def drop_columns(self, columns: str | list[str]) -> None:
         """Remove columns from the schema, and move the handle; the files are not changed.
 
         Parameters
         ----------
         columns
-            Names, or paths of nested fields such as ``s.x``.
+            Names, or paths of nested fields such as ``s.x``; a single one can be text.
 
         Raises
         ------
@@ -422,7 +397,8 @@ class Columns(Handle):
         """
         from lancekit._operations.alter_columns import drop_columns
 
-        self._move(lambda snapshot: (drop_columns(snapshot, columns), None))
+        names = [columns] if isinstance(columns, str) else columns
+        self._move(lambda snapshot: (drop_columns(snapshot, names), None))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename or cast columns, or change their nullability; the handle moves.

@@ -79,8 +79,27 @@ class Versions(Handle):
             )
         return self._other(resolve(self._location, parse_reference(version, self._location)))
 
+    def latest(self) -> Self:
+        """Return a handle at the newest version of the branch; this handle does not move.
+
+        Returns
+        -------
+        LanceDataset
+            A handle, which can write even if this one is read-only.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://latest-example")
+        >>> old = ds.at(1)
+        >>> _ = ds.delete("true")
+        >>> old.latest().version
+        2
+        """
+        return self._other(latest_snapshot(self._location))
+
     def checkout_latest(self) -> None:
-        """Move the handle to the newest version of its branch."""
+        """Move the handle to the newest version of its branch; `latest` returns another one."""
         self._move(lambda snapshot: (latest_snapshot(snapshot.location), None))
 
     def at(
@@ -292,14 +311,14 @@ class Versions(Handle):
     # ---- tags, branches, clones
 
     @property
-    def tags(self) -> Tags:
+    def tags(self) -> Tags[Self]:
         """The dataset's tags."""
         from lancekit._api.tags import Tags
 
         return Tags(self)
 
     @property
-    def branches(self) -> Branches:
+    def branches(self) -> Branches[Self]:
         """The dataset's branches."""
         from lancekit._api.branches import Branches
 
@@ -344,20 +363,12 @@ class Versions(Handle):
         >>> trial.count_rows(), ds.count_rows()
         (2, 1)
         """
-        from lancekit._commit.clock import Clock
-        from lancekit._commit.refs import create_branch
-
         if storage_options and storage_options != self._location.storage_options:
             raise InvalidArgumentError(
                 "create_branch() cannot change the storage_options of the dataset.",
                 hint="Leave storage_options out: a branch is stored with its dataset.",
             )
-        if not isinstance(branch, str):
-            raise InvalidTypeError(
-                f"A branch name must be a string, got {branch!r}.", branch=branch
-            )
-        start = self.version if reference is None else reference
-        return self._other(create_branch(self._location, branch, start, Clock()))
+        return self.branches.create(branch, reference)
 
     def shallow_clone(
         self,

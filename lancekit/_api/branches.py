@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
 from lancekit._api.branch_comparison import BranchComparison
-from lancekit._api.tags import NamesAndRefs, Pairs, check_name, ordered, refs_frame
+from lancekit._api.hinting import hinting_operators
+from lancekit._api.tags import NamesAndRefs, Pairs, Refs, check_name, ordered, refs_frame
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._commit import refs
-from lancekit._display import Displayed
+from lancekit._commit.clock import Clock
 from lancekit._format.refs import Branch
 from lancekit._operations.common.results import ApplyResult
 from lancekit._operations.common.retry import RetryPolicy
@@ -28,7 +29,7 @@ from lancekit._operations.lineage.three_way_plan import By
 from lancekit._versions import reference_files
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.listing import latest_snapshot
-from lancekit._versions.references import parse_reference, resolve
+from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+H_co = TypeVar("H_co", bound=Handle, covariant=True)
 
 
 def _branch_dict(branch: Branch) -> dict[str, object]:
@@ -49,12 +51,62 @@ def _branch_dict(branch: Branch) -> dict[str, object]:
     }
 
 
+@hinting_operators("__setitem__ __delitem__ __call__")
 @checked_methods
-class Branches(Displayed):
-    """The branches of a dataset, without main; `LanceDataset.create_branch` creates one."""
+class Branches(Refs, Generic[H_co]):
+    """The branches of a dataset, without main.
 
-    def __init__(self, handle: Handle) -> None:
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1]}, "memory://branches-example")
+    >>> trial = ds.branches.create("trial")
+    >>> list(ds.branches), ds.branches["trial"].branch
+    (['trial'], 'trial')
+    """
+
+    def __init__(self, handle: H_co) -> None:
         self._handle = handle
+
+    def __getitem__(self, branch: str) -> H_co:
+        """Return a handle at the newest version of a branch, which can be ``"main"``."""
+        check_name(branch, "branch")
+        found = parse_reference((branch, None), self._location())
+        return self._handle._other(resolve(self._location(), found))
+
+    def create(self, branch: str, reference: Ref | None = None) -> H_co:
+        """Create a branch, and return a handle on it; no data is copied.
+
+        Parameters
+        ----------
+        branch
+            The name of the branch; it can have segments separated by ``/``.
+        reference
+            The start of the branch: a version of this branch, a tag, or a pair of branch and
+            version; the handle's version by default.
+
+        Returns
+        -------
+        LanceDataset
+            A handle at the start of the branch.
+
+        Raises
+        ------
+        RefConflictError
+            The branch exists already.
+        InvalidArgumentError
+            The name is not allowed.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://create-branch-example")
+        >>> ds.branches.create("trial").branch
+        'trial'
+        """
+        start = self._handle.version if reference is None else reference
+        name = check_name(branch, "branch")
+        return self._handle._other(refs.create_branch(self._location(), name, start, Clock()))
 
     def _location(self) -> BranchLocation:
         return self._handle._location

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -87,8 +88,13 @@ class ColumnSummary(Displayed):
         return f"ColumnSummary({self.column!r}, {self.rows_read} of {self.rows} rows)"
 
 
+@hinting_operators(
+    "__iter__ __array__ __len__ __getitem__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ "
+    "__truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __neg__ __abs__ __invert__ __and__ "
+    "__or__ __gt__ __lt__ __ge__ __le__ __eq__ __ne__"
+)
 @checked_methods
-class DatasetColumn(Displayed):
+class DatasetColumn(Displayed, Hinting):
     """A column of the handle's version: ``ds["dep_delay"]``, ``ds["address.city"]``.
 
     Creating it only reads the footers of a few data files.

@@ -9,10 +9,11 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import pyarrow as pa
 
+from lancekit._api.hinting import Hinting
 from lancekit._api.tags import Tags
 from lancekit._checked import checked_methods
 from lancekit._display import Displayed
@@ -119,7 +120,7 @@ class _Facts:
     total_bytes: int
 
 
-class Version(Displayed, LazyDict):
+class Version(Displayed, Hinting, LazyDict):
     """A version: its commit, time and writer.  Only its number is known without reading.
 
     The manifest is read when another property is first used.  A version is also pylance's
@@ -314,7 +315,7 @@ class _Loader:
 
 
 @checked_methods
-class History(Displayed, Sequence[Version]):
+class History(Displayed, Hinting, Sequence[Version]):
     """The versions of a branch, oldest first; a slice is a history, too.
 
     Only the numbers of versions are known without reading their manifests.
@@ -334,7 +335,7 @@ class History(Displayed, Sequence[Version]):
         self._loader = _Loader(location, listing.naming)
 
     @property
-    def tags(self) -> Tags:
+    def tags(self) -> Tags[Self]:
         """The dataset's tags."""
         return Tags(self)
 

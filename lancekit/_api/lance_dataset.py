@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, overload
+
+import pyarrow as pa
 
 from lancekit._api._commits import Commits, Settings
 from lancekit._api._exporting import Exporting
@@ -16,7 +18,7 @@ from lancekit._api._positions import Positions
 from lancekit._api._reading import Scans
 from lancekit._api._rows import Columns, Rows
 from lancekit._api._versions import Versions
-from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.time_travel import snapshot_as_of
 from lancekit._arguments.checks import check_count, check_place
 from lancekit._arguments.record import takes
@@ -27,18 +29,22 @@ from lancekit._arguments.write import (
     OpenArguments,
     WriteArguments,
 )
-from lancekit._checked import checked, checked_methods
+from lancekit._checked import checked, checked_methods, is_whole
 from lancekit._display import Displayed
 from lancekit._legible import shown
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.references import parse_reference, resolve
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 if TYPE_CHECKING:
+    from lancekit._api.column import DatasetColumn
     from lancekit._api.explainer import Explainer
     from lancekit._api.plots import Plots
 
 
+@hinting_operators(
+    "__iter__ __add__ __radd__ __gt__ __lt__ __ge__ __le__ __array__ __enter__ __exit__"
+)
 @checked_methods
 class LanceDataset(
     Scans,
@@ -55,7 +61,7 @@ class LanceDataset(
     MemWalUpkeep,
     Commits,
     Displayed,
-    PartOfPylance,
+    Hinting,
 ):
     """A handle on a dataset, at one version of one branch.
 
@@ -109,6 +115,118 @@ class LanceDataset(
 
     def __len__(self) -> int:
         return self.count_rows()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    @property
+    def dtypes(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column."""
+        return {field.name: field.type for field in self.schema}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows of this version, and of columns."""
+        return self._snapshot.manifest.num_rows, len(self.schema)
+
+    @overload
+    def __getitem__(self, item: str) -> DatasetColumn: ...
+    @overload
+    def __getitem__(self, item: slice | list[str]) -> pa.Table: ...
+    def __getitem__(self, item: str | slice | list[str]) -> DatasetColumn | pa.Table:
+        """Return a column, or read a range of rows (``ds[10:20]``) or columns (``ds[["a"]]``).
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no column or nested field of this name or path.
+        InvalidTypeError
+            The item is neither a name, a slice nor a list of names; the hint has the right line.
+        """
+        match item:
+            case str():
+                from lancekit._api.column import DatasetColumn
+
+                return DatasetColumn(self._snapshot, item)
+            case slice():
+                return self._rows_of(item)
+            case list() if item and all(isinstance(name, str) for name in item):
+                return self.to_table(columns=item)
+            case _:
+                raise self._no_item(item)
+
+    def _rows_of(self, rows: slice) -> pa.Table:
+        try:
+            found = range(*rows.indices(self._snapshot.manifest.num_rows))
+        except TypeError as error:
+            raise InvalidTypeError(
+                f"A slice of rows must have whole numbers, got {shown(rows)}.",
+                hint="For example ds[10:20].",
+            ) from error
+        if found.step == 1:
+            return self.to_table(offset=found.start, limit=len(found))
+        return self.take(list(found))
+
+    def __contains__(self, name: object) -> bool:
+        if isinstance(name, str):
+            return name in self.schema.names
+        from lancekit._guesses import fitting
+
+        line = f"ds.count_rows('$key = {name!r}')"
+        raise InvalidTypeError(
+            f"in looks for the name of a column, got {shown(name)}.",
+            hint=f"For rows, use {fitting(line, self)}.",
+        )
+
+    def _items_by_name(self) -> list[str]:
+        return self._snapshot.manifest.schema.names
+
+    _ipython_key_completions_ = _items_by_name
+
+    def _no_item(self, item: object) -> InvalidTypeError:
+        """Return the error for an item that a handle does not have, with the right line."""
+        from lancekit._guesses import fitting
+
+        if isinstance(item, int):
+            line = f"ds.take([{item if item >= 0 else f'len(ds) - {-item}'}])"
+        elif isinstance(item, tuple) and all(isinstance(name, str) for name in item):
+            line = f"ds[{list(item)}]"
+        elif isinstance(item, list) and all(map(is_whole, item)):
+            line = f"ds.take({item})" if item else "ds.to_table(columns=[])"
+        else:
+            line = fitting("ds.to_table(filter='$filter')", self)
+        return InvalidTypeError(
+            f"ds[...] needs a column name, a list of names or a slice, got {shown(item)}.",
+            hint=f"Use {line}.",
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise self._not_set(name, value)
+        object.__setattr__(self, name, value)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        raise self._not_set(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise InvalidTypeError("del changes no dataset.", hint=f"Use ds.drop_columns([{name!r}]).")
+
+    def _not_set(self, name: str, value: object) -> UnknownNameError:
+        """Return the error for an assignment, with the line that changes the column."""
+        from lancekit._guesses import RENAME, fitting
+
+        sql = value if isinstance(value, int | float) else f"'{value}'"
+        verb = "update" if name in self._items_by_name() else "add_columns"
+        line = f"ds.{verb}({{{name!r}: {str(sql)!r}}})"
+        if name == "columns":
+            line = fitting(RENAME, self)
+        return UnknownNameError(
+            f"{shown(name)} cannot be assigned: a dataset changes by its methods.",
+            hint=f"Use {line}.",
+            attribute=name,
+        )
 
     def _plain(self) -> str:
         return f"LanceDataset({self._uri!r}, {self._location.name}:{self.version})"
@@ -192,10 +310,23 @@ def dataset(arguments: DatasetArguments) -> LanceDataset:
             f"version and asof exclude each other, got version={shown(version)} and "
             f"asof={shown(asof)}."
         )
-    opened = LanceDataset._open(arguments)
+    opened = LanceDataset._open(_on_branch(arguments))
     if asof is not None:
         opened._snapshot = snapshot_as_of(opened._location, asof)
     return opened
+
+
+def _on_branch(arguments: DatasetArguments) -> DatasetArguments:
+    """Return the arguments with the branch as a part of the version."""
+    branch, version = arguments.branch, arguments.version
+    if branch is None:
+        return arguments
+    if version is not None and not is_whole(version):
+        raise InvalidArgumentError(
+            f"branch={shown(branch)} needs a version number, got version={shown(version)}.",
+            hint="A tag or a pair has its own branch: leave branch= out.",
+        )
+    return arguments.but(version=(branch, version))
 
 
 @checked

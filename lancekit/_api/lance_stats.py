@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.hinting import Hinting
 from lancekit._arguments.checks import check_count
 from lancekit._display import Displayed
 from lancekit._operations.index.describe import index_statistics
@@ -14,7 +14,7 @@ from lancekit._operations.maintenance.inventory import DataStatistics, data_stat
 from lancekit._versions.snapshot import Snapshot
 
 
-class LanceStats(Displayed, PartOfPylance):
+class LanceStats(Displayed, Hinting):
     """Statistics of a version; see `LanceDataset.stats`."""
 
     def __init__(self, snapshot: Snapshot) -> None:

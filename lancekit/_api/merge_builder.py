@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api._merge_plans import MergePlans
-from lancekit._api.not_offered import PartOfPylance
+from lancekit._api.hinting import Hinting
 from lancekit._arguments.checks import check_flag, check_items, check_list, check_names
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._display import Displayed
 from lancekit._format.data_file import check_storage_version
 from lancekit._format.operation_parts import CompactedSsTable
-from lancekit._format.transaction import Transaction
+from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit._legible import shown
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy
@@ -38,7 +38,7 @@ _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
 @checked_methods
-class MergeInsertBuilder(MergePlans, Displayed, PartOfPylance):
+class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     """Configures a merge-insert: the actions for matched, new and missing source rows.
 
     `LanceDataset.merge_insert` returns it.  Source rows with a null key match no row: they are new.
@@ -261,7 +261,13 @@ class MergeInsertBuilder(MergePlans, Displayed, PartOfPylance):
 
     # ---- execution
 
-    def execute(self, data_obj: object, *, schema: pa.Schema | None = None) -> MergeResult:
+    def execute(
+        self,
+        data_obj: object,
+        *,
+        schema: pa.Schema | None = None,
+        commit_message: str | None = None,
+    ) -> MergeResult:
         """Run the merge; the dataset's handle moves to the new version.
 
         Parameters
@@ -270,6 +276,8 @@ class MergeInsertBuilder(MergePlans, Displayed, PartOfPylance):
             Rows in any form that `write_dataset` accepts.
         schema
             The columns of the rows and their types, as in `write_dataset`.
+        commit_message
+            Stored in the transaction; the history shows the message.
 
         Returns
         -------
@@ -297,11 +305,12 @@ class MergeInsertBuilder(MergePlans, Displayed, PartOfPylance):
         >>> merge.execute({"id": [1], "v": ["A"]}).num_updated_rows
         1
         """
+        properties = {} if commit_message is None else {COMMIT_MESSAGE: commit_message}
         with self._rows(data_obj, schema) as source:
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-                return merge_rows(snapshot, source, clauses, self._policy)
+                return merge_rows(snapshot, source, clauses, self._policy, properties=properties)
 
             return self._handle._move(run)
 

@@ -1,14 +1,16 @@
-"""Public names of pylance that lancekit does not have, with the reasons.
+"""Errors for names that lancekit does not have: reasons, and lines that do it.
 
-`docs/pylance-coverage.md` is generated from this table.  Access to one of these names raises
-``NotOfferedAttributeError``, which is an ``AttributeError``, so ``hasattr`` returns False.
+`docs/pylance-coverage.md` is generated from `NOT_OFFERED`, the public names of pylance that
+lancekit does not have.  `lancekit._guesses` has the names that users of other tools type.  All
+errors for names are an ``AttributeError``, so ``hasattr`` returns False.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
-from lancekit.errors import NotOfferedAttributeError
+from lancekit.errors import NotOfferedAttributeError, UnknownNameError
 
 _SESSION = "there is no session object: the process has one cache, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
@@ -97,27 +99,60 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def missing(owner: str, name: str) -> AttributeError:
-    """Return the error for a missing name of a class or module that follows pylance."""
-    reason = NOT_OFFERED.get(owner, {}).get(name)
-    if reason is None:
-        # Python's own message, which __getattr__ replaces
-        what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
-        return AttributeError(f"{what} has no attribute {name!r}")
-    return NotOfferedAttributeError(
-        f"{owner}.{name} is not supported: {reason}.",
-        hint="docs/pylance-coverage.md lists the supported calls.",
-        attribute=name,
-    )
+def missing(owner: str, name: str, of: object = None) -> AttributeError:
+    """Return the error for an unknown name of a class or of the package, with the right line.
+
+    Parameters
+    ----------
+    owner
+        The name of the class; ``"lance"`` is the package.
+    of
+        The object, whose columns the line shows.
+    """
+    what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
+    absent = f"{what} has no attribute {name!r}"
+    if name.startswith("_"):  # libraries look for many such names
+        return AttributeError(absent)
+    from lancekit._guesses import line_for
+
+    line = line_for(owner, name, of)
+    if reason := NOT_OFFERED.get(owner, {}).get(name):
+        return NotOfferedAttributeError(
+            f"{owner}.{name} is not supported: {reason}.",
+            hint=f"Use {line}." if line else "docs/pylance-coverage.md lists the supported calls.",
+            attribute=name,
+        )
+    hint = f"Use {line}." if line else _hint(owner, name, of)
+    return UnknownNameError(f"{absent}.", hint=hint, attribute=name)
 
 
-class PartOfPylance:
-    """Base of classes that follow pylance's: access to a missing name raises the reason."""
+def _hint(owner: str, name: str, of: object) -> str:
+    """Return a hint at an item, or at a name that is spelled similarly."""
+    from lancekit._guesses import similar
 
-    __slots__ = ()
+    items, variable = getattr(of, "_items_by_name", None), _VARIABLES.get(owner, "")
+    if items is not None and name in items():
+        return f"Use {variable}[{name!r}]."
+    known = [one for one in dir(of) if not one.startswith("_")] if of is not None else _exported()
+    close = similar(name, known)
+    return f"Did you mean {variable or 'it'}.{close}?" if close else ""
 
-    def __getattr__(self, name: str) -> object:
-        raise missing(type(self).__name__, name)
+
+def _exported() -> list[str]:
+    return list(sys.modules["lancekit"].__all__)
+
+
+#: how users write an object of a class
+_VARIABLES = {
+    "lance": "lk",
+    "LanceDataset": "ds",
+    "DatasetColumn": "ds[...]",
+    "Tags": "ds.tags",
+    "Branches": "ds.branches",
+    "DatasetOptimizer": "ds.optimize",
+    "History": "ds.versions()",
+    "Version": "ds.versions()[-1]",
+}
 
 
 class NamesOfPylance(type):

@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from lancekit._api._handle import Handle
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.index_requests import optimize_request
-from lancekit._api.not_offered import PartOfPylance
 from lancekit._arguments.checks import check_items, refuse_more
 from lancekit._arguments.record import Arguments, takes
 from lancekit._checked import checked_methods, from_text
@@ -92,8 +92,9 @@ class CompactionArguments(Arguments):
     drop_index_coverage: bool | None = None
 
 
+@hinting_operators("__call__")
 @checked_methods
-class DatasetOptimizer(PartOfPylance):
+class DatasetOptimizer(Hinting):
     """Maintenance of a dataset's files and indices; see `LanceDataset.optimize`."""
 
     def __init__(self, dataset: Handle) -> None:

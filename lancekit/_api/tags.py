@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.listed import frame_of
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
@@ -35,6 +36,17 @@ class AtVersion(Protocol):
 
     @property
     def _location(self) -> BranchLocation: ...
+
+
+class Movable(AtVersion, Protocol):
+    """A handle, which opens other versions."""
+
+    def checkout_version(self, version: str) -> Self:
+        """Return a handle at another version."""
+
+
+A_co = TypeVar("A_co", bound=AtVersion, covariant=True)
+M = TypeVar("M", bound=Movable)
 
 
 def _tag_dict(tag: Tag) -> RefInfo:
@@ -68,21 +80,50 @@ def refs_frame(pairs: Pairs, columns: str) -> pd.DataFrame:
     return frame_of(({"name": name, **info} for name, info in pairs), ("name", *columns.split()))
 
 
+class Refs(Displayed, Hinting):
+    """The names of tags or branches as a container: ``in``, ``len``, iteration over the names."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names, sorted."""
+        raise NotImplementedError
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __bool__(self) -> bool:
+        return True  # a test for None must not list a store
+
+    _items_by_name = _ipython_key_completions_ = __iter__
+
+
+@hinting_operators("__setitem__ __delitem__ __call__")
 @checked_methods
-class Tags(Displayed):
+class Tags(Refs, Generic[A_co]):
     """The tags of a dataset, whatever branch the handle is on.
+
+    ``ds.tags["name"]`` opens the version of a tag.
 
     Examples
     --------
     >>> import lancekit as lk, pyarrow as pa
     >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://tags-example")
     >>> ds.tags.create("first", 1)
-    >>> ds.tags.get_version("first")
-    1
+    >>> ds.tags.get_version("first"), list(ds.tags), ds.tags["first"].count_rows()
+    (1, ['first'], 1)
     """
 
-    def __init__(self, handle: AtVersion) -> None:
+    def __init__(self, handle: A_co) -> None:
         self._handle = handle  # read each time, because it moves
+
+    def __getitem__(self: Tags[M], tag: str) -> M:
+        """Return a handle at the version of a tag; ``TagNotFoundError`` if it does not exist."""
+        return self._handle.checkout_version(check_name(tag, "tag"))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tags, sorted; unlike `list`, this reads no file."""

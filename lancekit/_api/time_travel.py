@@ -12,7 +12,7 @@ from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
+__all__ = ["Ref", "snapshot_as_of", "snapshot_at", "snapshot_before"]
 
 
 def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
@@ -22,6 +22,20 @@ def snapshot_at(location: BranchLocation, reference: object) -> Snapshot:
     if isinstance(reference, datetime | timedelta):
         return snapshot_as_of(location, reference)
     return resolve(location, parse_reference(reference, location))
+
+
+def snapshot_before(snapshot: Snapshot) -> Snapshot:
+    """Load the version before another one of its branch.
+
+    Raises InvalidArgumentError, VersionNotFoundError: it is the first, or the other was cleaned up.
+    """
+    if snapshot.version == 1:
+        raise InvalidArgumentError(
+            f"{snapshot.location.name}:1 is the first version, so there is none before it.",
+            hint="Pass the version to compare with: ds.diff(old).",
+            version=1,
+        )
+    return load_snapshot(snapshot.location, snapshot.version - 1)
 
 
 def snapshot_as_of(location: BranchLocation, moment: object) -> Snapshot:

@@ -17,7 +17,7 @@ from lancekit._operations.write import WriteMode, WriteSettings, open_rows, writ
 from lancekit._pipeline.key_counter import KeyCheck
 from lancekit._versions.branch_location import check_same_place
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidTypeError
 from lancekit.options import check_goal
 
 if TYPE_CHECKING:
@@ -89,20 +89,14 @@ def size_settings(
     arguments: FileArguments | StreamArguments, mode: str, **others: Any
 ) -> WriteSettings:
     """Return settings with the sizes of files; ``others`` are fields of `WriteSettings`."""
-    known = next((one for one in _MODES if one == mode), None)
-    if known is None:
-        raise InvalidArgumentError(
-            f"Invalid mode {shown(mode)}.",
-            hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
-            mode=mode,
-        )
+    check_choice("mode", mode, _MODES)
     page, version, goal = (
         arguments.max_page_bytes,
         arguments.data_storage_version,
         arguments.optimize_for,
     )
     return WriteSettings(
-        mode=known,
+        mode=cast("WriteMode", mode),
         max_rows_per_file=check_count("max_rows_per_file", arguments.max_rows_per_file, least=1),
         max_bytes_per_file=check_count("max_bytes_per_file", arguments.max_bytes_per_file, least=1),
         max_page_bytes=None if page is None else check_count("max_page_bytes", page, least=1),

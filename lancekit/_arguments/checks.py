@@ -71,9 +71,13 @@ def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: 
         if name not in allowed:
             if name in TAKEN_ELSEWHERE:
                 raise not_taken_here(taker.removesuffix("()"), name)
+            from lancekit._guesses import argument_hint  # large, and needed only for errors
+
+            value = given[name] if isinstance(given, Mapping) else None
+            line = argument_hint(taker.removesuffix("()"), allowed, {name: value})
             raise InvalidTypeError(
                 f"{taker} has no argument {name!r}.",
-                hint=f"Pass arguments of {method}.",
+                hint=line or f"Pass arguments of {method}.",
                 argument=name,
             )
 

@@ -319,9 +319,12 @@ class DatasetArguments(OpenArguments):
     asof
         A time instead of a version: open the newest version committed until then.  A time without a
         zone is local time, and warns.  A negative timedelta is relative to now.
+    branch
+        The branch of the version or the time; by default the main branch.
     """
 
     asof: datetime | timedelta | str | None = None
+    branch: str | None = None
 
 
 class HandleArguments(OpenArguments):

@@ -206,6 +206,12 @@ class Alteration:
 _KINDS: Mapping[str, type] = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 
+def _meant(entry: object) -> dict[str, object]:
+    """Return an alteration for the first pair of a dict that renames or casts, as pandas does."""
+    path, new = next(iter(entry.items()), ("a", "b")) if isinstance(entry, Mapping) else ("a", "b")
+    return {"path": path, "name" if isinstance(new, str) else "data_type": new}
+
+
 def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
     """Check alterations that a user passed as dictionaries, and return them.
 
@@ -216,7 +222,7 @@ def check_alterations(given: Sequence[object]) -> tuple[Alteration, ...]:
         if not isinstance(entry, Mapping) or "path" not in entry:
             raise InvalidArgumentError(
                 f'An alteration must be a dict with "path", got {shown(entry)}.',
-                hint='Pass dicts such as {"path": "a", "name": "b"}.',
+                hint=f"Use ds.alter_columns({_meant(entry)}).",
             )
         values = {key: value for key, value in entry.items() if value is not None}
         for key, value in values.items():

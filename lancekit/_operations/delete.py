@@ -71,9 +71,16 @@ def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
     Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
     if not isinstance(predicate, str | pc.Expression):
+        from lancekit._guesses import rows_by  # needed only for errors
+
+        schema = snapshot.manifest.schema
+        key = [field.name for field in schema.primary_key or schema.fields[:1]]
+        found = rows_by(key, predicate)
         raise InvalidTypeError(
             f"The predicate must be SQL text or a pyarrow expression, got {shown(predicate)}.",
-            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+            hint=f"Use ds.delete({found!r})."
+            if found
+            else 'Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     schema = blob_view(snapshot.manifest.schema)
     parsed = Predicate.parse(predicate, schema.to_arrow())

@@ -7,8 +7,8 @@ from typing import Any
 
 from lancekit._api._handle import Handle
 from lancekit._api.fulltext import full_text_search
+from lancekit._api.hinting import Hinting
 from lancekit._api.nearest import nearest_search
-from lancekit._api.not_offered import PartOfPylance
 from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.record import Columns
 from lancekit._arguments.scan import scan_arguments
@@ -21,7 +21,7 @@ from lancekit.errors import InvalidTypeError
 
 
 @checked_methods
-class ScannerBuilder(Displayed, PartOfPylance):
+class ScannerBuilder(Displayed, Hinting):
     """Sets up a scan step by step; every setter returns the builder.
 
     Examples

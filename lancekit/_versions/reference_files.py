@@ -110,9 +110,9 @@ def get_tag(root: Store, name: str) -> Tag:
     hint = _known(tag_files(root), "tags")
     with suppress(ValueError):
         datetime.fromisoformat(name)
-        hint = f"For the version at a time, pass asof={name!r} to lk.dataset() or ds.at()."
+        hint = f"For a time, use lk.dataset(uri, asof={name!r}) or ds.at(asof={name!r})."
     if name in branch_files(root):
-        hint = f"For the newest version of the branch, pass ({name!r}, None)."
+        hint = f"It is a branch. Use ds.branches[{name!r}], or pass ({name!r}, None)."
     raise TagNotFoundError(f"Tag {name!r} does not exist.", hint=hint, tag=name)
 
 

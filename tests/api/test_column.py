@@ -49,14 +49,14 @@ def test_what_is_no_column(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
     with pytest.raises(ColumnNotFoundError):
         ds["nosuch"]
-    for other in (0, slice(1), ["id"], None):
+    for other in (0, [0], ("id", "id"), None, []):
         with pytest.raises(InvalidTypeError):
-            ds[other]  # type: ignore[index]
+            ds[other]  # type: ignore[call-overload]
     # a handle is neither a sequence nor a mapping of its columns
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(TypeError, match="does not support iteration"):
         iter(ds)
-    with pytest.raises(TypeError):
-        "id" in ds  # noqa: B015
+    with pytest.raises(TypeError, match="in looks for the name of a column"):
+        3 in ds  # noqa: B015
     assert pa.table(ds) == ds.to_table()
 
 
@@ -238,3 +238,26 @@ def test_tables_without_rows_are_left_out() -> None:
     assert "Histogram" not in texts["s"]
     assert "Most frequent" not in texts["l"]
     assert "Histogram" not in show_html(ds["s"].statistics())
+
+
+def test_rows_and_columns_by_item() -> None:
+    rows = {"id": list(range(20)), "x": [float(i) for i in range(20)]}
+    ds = lk.write_dataset(rows, "memory://items", max_rows_per_file=6)
+    ds.delete("id IN (3, 11)")
+    live = [i for i in range(20) if i not in (3, 11)]
+    assert ds.shape == (18, 2)
+    assert ds.columns == ["id", "x"]
+    assert ds.dtypes == {"id": pa.int64(), "x": pa.float64()}
+    for part in (
+        *(slice(a, b) for a in (None, 0, 5, -3, 30) for b in (None, 2, 9, -1, 50)),
+        slice(None, None, 3),
+        slice(None, None, -1),
+        slice(15, 2, -4),
+        slice(4, 4),
+    ):
+        assert ds[part]["id"].to_pylist() == live[part], part
+    assert ds[["x"]] == ds.to_table(columns=["x"])
+    assert "x" in ds
+    assert "y" not in ds
+    with pytest.raises(InvalidTypeError, match="whole numbers"):
+        ds["a":"b"]  # type: ignore[misc]

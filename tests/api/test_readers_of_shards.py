@@ -30,6 +30,7 @@ TAKEN: dict[str, Callable[[Any], int]] = {
     ),
     "to_batches": lambda ds: sum(map(len, ds.to_batches(include_mem_wal=True))),
     "to_pandas": lambda ds: len(ds.to_pandas(include_mem_wal=True)),
+    "to_polars": lambda ds: ds.to_polars(include_mem_wal=True).height,
     "to_table": lambda ds: ds.to_table(include_mem_wal=True).num_rows,
 }
 #: of Spark, in tests of its own

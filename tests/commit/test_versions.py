@@ -26,6 +26,12 @@ from lancekit._storage.objects import ObstoreStore
 from lancekit._versions import listing as versions
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import Newest, list_versions, newest_version
+from lancekit.errors import (
+    BranchNotFoundError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    TagNotFoundError,
+)
 from tests.support.faults import Call, Faults, injected
 from tests.support.patience import HANG_SECONDS
 
@@ -411,3 +417,83 @@ def test_two_versions_of_one_number_are_named(tmp_path) -> None:
     )
     with pytest.raises(errors.CorruptFileError, match="two different manifests for version 2"):
         ds.migrate_manifest_paths_v2()
+
+
+def test_tags_and_branches_are_containers(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    ds.insert({"x": [2]})
+    ds.tags.create("first", 1)
+    trial = ds.branches.create("trial")
+    trial.insert({"x": [3]})
+    assert (list(ds.tags), len(ds.tags), "first" in ds.tags, "x" in ds.tags) == (
+        ["first"],
+        1,
+        True,
+        False,
+    )
+    assert (list(ds.branches), len(ds.branches), "trial" in ds.branches) == (["trial"], 1, True)
+    assert bool(lk.write_dataset({"x": [1]}, "memory://no-tags").tags)
+    assert ds.tags["first"].version == 1
+    assert (ds.branches["trial"].branch, ds.branches["trial"].count_rows()) == ("trial", 3)
+    assert trial.branches["main"].version == 2
+    with pytest.raises(TagNotFoundError):
+        ds.tags["none"]
+    with pytest.raises(BranchNotFoundError):
+        ds.branches["none"]
+    with pytest.raises(InvalidTypeError):
+        ds.tags[1]  # type: ignore[index]
+
+
+def test_a_branch_is_opened_by_name(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    trial = ds.create_branch("trial")
+    trial.insert({"x": [2]})
+    opened = lk.dataset(tmp_path / "d", branch="trial")
+    assert (opened.branch, opened.count_rows()) == ("trial", 2)
+    assert lk.dataset(tmp_path / "d", 1, branch="trial").count_rows() == 1
+    assert lk.dataset(tmp_path / "d", asof=timedelta(0), branch="trial").count_rows() == 2
+    assert lk.dataset(tmp_path / "d", branch="main").branch == "main"
+    with pytest.raises(InvalidArgumentError, match="leave branch= out"):
+        lk.dataset(tmp_path / "d", "tag", branch="trial")
+    with pytest.raises(BranchNotFoundError):
+        lk.dataset(tmp_path / "d", branch="none")
+    with pytest.raises(TagNotFoundError, match=r"It is a branch. Use ds.branches\['trial'\]"):
+        ds.checkout_version("trial")
+
+
+def test_latest_is_another_handle(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    old = ds.at(1)
+    ds.insert({"x": [2]})
+    newest = old.latest()
+    assert (old.version, newest.version) == (1, 2)
+    newest.insert({"x": [3]})
+    assert newest.count_rows() == 3
+
+
+def test_a_diff_is_against_the_version_before(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1, 2]}, tmp_path / "d")
+    with pytest.raises(InvalidArgumentError, match="main:1 is the first version"):
+        ds.diff()
+    ds.insert({"x": [3]})
+    assert ds.diff().counts.inserted == 1
+    ds.delete("x < 3")
+    assert ds.diff().counts.deleted == 2
+    assert ds.diff(new=2).counts.inserted == 1
+    trial = ds.create_branch("trial")
+    trial.insert({"x": [9]})
+    assert trial.diff().counts.inserted == 1
+
+
+def test_a_merge_has_a_message(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d", primary_key="id")
+    merge = ds.merge_insert().when_not_matched_insert_all()
+    merge.execute({"id": [2]}, commit_message="late rows")
+    assert ds.versions()[-1].message == "late rows"
+    assert lance.dataset(str(tmp_path / "d")).count_rows() == 2
+
+
+def test_one_column_is_dropped_by_its_name(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "late": [2]}, tmp_path / "d")
+    ds.drop_columns("late")
+    assert ds.columns == ["id"]

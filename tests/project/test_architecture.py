@@ -81,8 +81,8 @@ FLOORS = """
     _cache
     options  _machine
     _call  _checked  _choice  _defaults  _picture
-    errors  _fragment_progress  _interrupts  _lazy  _version
-    _display  _extras  _own_files
+    errors  _guesses  _fragment_progress  _interrupts  _lazy  _version
+    _display  _extras  _own_files  _guessed_names
     _legible  _hooks
     _arrow_kernels
     _arrow_compute
@@ -256,6 +256,7 @@ GATES = """
     _scan.index_queries  _scan.read  _spark.datasource.datasource  _spark.session.preflight
     _statements.relations  _statements.run  _storage.places  _versions.branch_location
     _versions.old_counts  _versions.references  _versions.snapshot  _wiring  lancekit
+    _api.hinting  _api.not_offered  _arguments.checks  _checked  _choice  _operations.delete
 """
 
 

@@ -50,7 +50,9 @@ def _run(name: str) -> Call:
         if name == "interactive":
             found = found.state.plan
         counts = [getattr(found, n, None) for n in ("num_updated_rows", "num_inserted_rows")]
-        text = str(found) if isinstance(found, str | lk.Explanation) else ""
+        text = ds.versions()[-1].message or ""
+        if isinstance(found, str | lk.Explanation):
+            text = str(found)
         lines = [line for line in text.splitlines() if "planned in" not in line]
         return ds, counts, lines, found if isinstance(found, dict) else None
 
@@ -120,7 +122,11 @@ MERGES: dict[str, Method] = {
         _merged(*UPSERT, "data_storage_version"), {"version": Refused("2.0", "2.0")}
     ),
     **{
-        f"MergeInsertBuilder.{name}": Method(_run(name), RUN, {"data_obj": SOURCE})
+        f"MergeInsertBuilder.{name}": Method(
+            _run(name),
+            RUN | ({"commit_message": Value("text")} if name == "execute" else {}),
+            {"data_obj": SOURCE},
+        )
         for name in (
             "execute",
             "execute_uncommitted",

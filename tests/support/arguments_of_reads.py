@@ -352,7 +352,10 @@ READS: dict[str, Method] = dict(
     "dataset": Method(
         _opened,
         _some(set(inspect.signature(lk.dataset).parameters))
-        | {"asof": Refused(dt.datetime(2000, 1, 1, tzinfo=dt.UTC), "2000")},
+        | {
+            "asof": Refused(dt.datetime(2000, 1, 1, tzinfo=dt.UTC), "2000"),
+            "branch": Refused("none", "none"),
+        },
     ),
     "LanceDataset.at": Method(
         lambda **kw: shared().at(**kw),

@@ -226,6 +226,11 @@ UPKEEP: dict[str, Method] = {
         },
         {"branch": "b"},
     ),
+    "Branches.create": Method(
+        lambda branch, reference=None: fresh().branches.create(branch, reference),
+        {"branch": Value("c"), "reference": Value(1)},
+        {"branch": "b"},
+    ),
     "LanceDataset.shallow_clone": Method(_cloned("shallow_clone"), CLONING, {"reference": 2}),
     "LanceDataset.deep_clone": Method(_cloned("deep_clone"), CLONING, {"reference": 2}),
     "LanceDataset.restore": Method(after(lambda ds, **kw: ds.restore(**kw)), {"version": Value(1)}),

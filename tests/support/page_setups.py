@@ -273,7 +273,7 @@ def _lines(names: Names) -> None:
     ds.insert({"id": [next(ids)], "x": [0]})
     trial.delete("id = 101")
     later = Clock(now_ns=lambda: time.time_ns() + 10**10)  # the newest branch stands first
-    with patch("lancekit._commit.clock.Clock", lambda: later):
+    with patch("lancekit._api.branches.Clock", lambda: later):
         study = ds.create_branch("study/delays", "spring")
     study.delete("id = 101")
     ds.create_scalar_index("x", "BITMAP")

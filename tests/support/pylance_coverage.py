@@ -168,6 +168,7 @@ OTHER_SIGNATURE = frozenset(
     {
         "Compaction.execute",
         "Compaction.plan",
+        "MergeInsertBuilder.execute",
         "LanceDataset.add_columns",
         "LanceDataset.commit",
         "LanceDataset.deep_clone",

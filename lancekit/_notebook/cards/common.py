@@ -24,7 +24,7 @@ from lancekit._notebook.render.words import (
 if TYPE_CHECKING:
     from lancekit._api.history import Version
     from lancekit._api.lance_dataset import LanceDataset
-    from lancekit._api.tags import Tags
+    from lancekit._api.tags import AtVersion, Tags
     from lancekit._notebook.render.controls import Interactive
     from lancekit._operations.unmerged.waiting_rows import WaitingRows
 
@@ -141,7 +141,7 @@ def when_and_age(when: datetime | None, now: datetime) -> str:
     return f"{moment(when)} ({age(when, now)})" if when else ""
 
 
-def tags_by_version(tags: Tags, branch: str) -> dict[int, list[str]] | None:
+def tags_by_version(tags: Tags[AtVersion], branch: str) -> dict[int, list[str]] | None:
     """Return the tags of a branch by version, ``None`` if there are too many to read."""
     _, pairs = tags._names_and_refs(REFS_READ)
     if pairs is None:

@@ -8,10 +8,11 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from lancekit._api._handle import Handle
 from lancekit._api.branches import Branches
 from lancekit._api.changes import DatasetDelta
 from lancekit._api.history import History, Version
-from lancekit._api.tags import RefInfo, Tags
+from lancekit._api.tags import AtVersion, RefInfo, Tags
 from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
@@ -145,7 +146,7 @@ def version_card(version: Version, now: datetime) -> Card:
 # ---- the cards of tags and of branches
 
 
-def tags_card(tags: Tags, now: datetime) -> Card:
+def tags_card(tags: Tags[AtVersion], now: datetime) -> Card:
     def row(name: str, tag: RefInfo) -> Row:
         made, moved = tag.get("created_at"), tag.get("updated_at")
         cells = (ref(tag["branch"], tag["version"]), when_and_age(made, now))
@@ -155,7 +156,7 @@ def tags_card(tags: Tags, now: datetime) -> Card:
     return refs_card("Tags", ("tag", "tags"), tags, columns, row)
 
 
-def branches_card(branches: Branches, now: datetime) -> Card:
+def branches_card(branches: Branches[Handle], now: datetime) -> Card:
     def row(name: str, branch: RefInfo) -> Row:
         made = datetime.fromtimestamp(branch["create_at"], now.tzinfo)
         fork = ref(branch["parent_branch"], branch["parent_version"])
@@ -170,7 +171,7 @@ def branches_card(branches: Branches, now: datetime) -> Card:
 def refs_card(
     kind: str,
     noun: tuple[str, str],
-    refs: Tags | Branches,
+    refs: Tags[AtVersion] | Branches[Handle],
     columns: tuple[Column, ...],
     row: Callable[[str, RefInfo], Row],
 ) -> Card:

@@ -1,0 +1,86 @@
+"""Base of public classes: unknown names and operators raise errors with the line that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from lancekit._api.not_offered import missing
+from lancekit.errors import InvalidTypeError
+
+T = TypeVar("T")
+
+
+class Hinting:
+    """Base of public classes: an unknown name raises an error with the line that does it."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers report unknown names
+
+        def __getattr__(self, name: str) -> object:
+            raise missing(type(self).__name__, name, self)
+
+
+def hinting_operators(names: str) -> Callable[[type[T]], type[T]]:
+    """Return a decorator that adds operators to a class; each raises an error with a line."""
+
+    def add(kind: type[T]) -> type[T]:
+        for name in names.split():
+            setattr(kind, name, _refused(kind, name))
+        return kind
+
+    return add
+
+
+def _refused(kind: type, name: str) -> Callable[..., object]:
+    def refused(self: object, *others: object, **_: object) -> object:
+        from lancekit._guesses import line_for
+
+        if name in ("__eq__", "__ne__") and isinstance(others[0], kind):
+            return NotImplemented  # compared by identity
+        given = dict(zip(("item", "value"), map(str, others), strict=False))
+        symbol = SYMBOLS.get(name, "")
+        if others and symbol:
+            value = f"'{others[0]}'" if isinstance(others[0], str) else str(others[0])
+            given |= {"symbol": symbol, "operand": value}
+            if (path := getattr(self, "path", None)) and symbol in _COMPARISONS:
+                given["condition"] = f"{path} {_COMPARISONS[symbol]} {value}"
+        line = line_for(kind.__name__, name, self, **given)
+        what = _OPERATIONS.get(name) or symbol or name.strip("_")
+        raise InvalidTypeError(
+            f"A {kind.__name__} does not support {what}.",
+            hint=f"Use {line}.",
+            operator=name,
+        )
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = "Raise an error with the line that does it."
+    return refused
+
+
+#: what an operator does, for errors
+_OPERATIONS: Mapping[str, str] = {
+    "__iter__": "iteration",
+    "__call__": "calls",
+    "__array__": "conversion to a NumPy array or a pandas DataFrame",
+    "__enter__": "with: it needs no closing",
+    "__delitem__": "del of an item",
+    "__setitem__": "assignment to an item",
+    "__getitem__": "access to an item",
+    "__len__": "len()",
+}
+#: operators of Python, and the comparisons of SQL
+SYMBOLS: Mapping[str, str] = {
+    **{
+        "__gt__": ">",
+        "__lt__": "<",
+        "__ge__": ">=",
+        "__le__": "<=",
+        "__eq__": "==",
+        "__ne__": "!=",
+    },
+    **{"__add__": "+", "__radd__": "+", "__sub__": "-", "__rsub__": "-", "__mul__": "*"},
+    **{"__rmul__": "*", "__truediv__": "/", "__rtruediv__": "/", "__mod__": "%"},
+}
+_COMPARISONS = {">": ">", "<": "<", ">=": ">=", "<=": "<=", "==": "=", "!=": "<>"}

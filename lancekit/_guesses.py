@@ -1,0 +1,185 @@
+"""The line that does what a user typed: errors for unknown names and arguments show it.
+
+A line can contain placeholders, which `fitting` replaces by columns of the user's table: ``$key``,
+``$number`` and ``$text`` are columns, ``$filter`` is a condition, ``$mean`` an aggregate, ``$zero``
+a value, and ``$column`` the column that the user typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from operator import attrgetter
+from string import Template
+
+from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, RENAME, VALUES, Lines
+from lancekit._legible import shown
+
+__all__ = ["RENAME", "argument_hint", "fitting", "line_for", "meant", "rows_by", "similar"]
+
+
+def _by_name(tables: Mapping[str, Lines]) -> dict[tuple[str, str], str]:
+    return {
+        (owner, name): line
+        for owner, lines in tables.items()
+        for line, names in lines.items()
+        for name in names.split()
+    }
+
+
+_LINES = _by_name(NAMES)
+_OPERATORS = _by_name(OPERATORS)
+_VALUES = _by_name(VALUES)
+
+
+def line_for(owner: str, name: str, of: object = None, **more: object) -> str:
+    """Return the line for an unknown attribute or an operator of a class, or an empty text.
+
+    Parameters
+    ----------
+    owner
+        The name of the class; ``"lance"`` is the package.
+    of
+        The object, whose columns the line shows.
+    more
+        Further placeholders.
+
+    Examples
+    --------
+    >>> line_for("LanceDataset", "history")
+    'ds.versions()'
+    """
+    line = (_OPERATORS if name.startswith("__") else _LINES).get((owner, name), "")
+    return fitting(line, of, **more)
+
+
+def argument_hint(
+    function: str, known: Iterable[str], given: Mapping[str, object], of: object = None
+) -> str:
+    """Return a hint for arguments that do not fit a function, or an empty text.
+
+    Parameters
+    ----------
+    function
+        The function's name, which can begin with its class.
+    known
+        The parameters of the function.
+    given
+        The values of unknown arguments by name; a name can be a mark such as ``"(missing)"``.
+    of
+        The object of a method.
+
+    Examples
+    --------
+    >>> argument_hint("scanner", ["columns", "filter"], {"where": "x > 3"})
+    "Use filter='x > 3'."
+    """
+    names, allowed = (function, function.rpartition(".")[2]), set(known)
+    for name, value in given.items():
+        for parameter, line, guessed in ARGUMENTS:
+            if (parameter in allowed or parameter in names) and name in guessed.split():
+                return f"Use {fitting(line, of, value=shown(value))}."
+        if close := similar(name, allowed):
+            return f"Did you mean {close}=?"
+    return ""
+
+
+def rows_by(key: Sequence[str], values: object) -> str:
+    """Return the condition for rows with the given keys, or an empty text.
+
+    Examples
+    --------
+    >>> rows_by(["id"], [1, 2]), rows_by(["id"], 3), rows_by(["id"], [{}])
+    ('id IN (1, 2)', 'id = 3', '')
+    """
+    listed = list(values) if isinstance(values, list | tuple | set) else [values]
+    if len(key) != 1 or not listed or not all(isinstance(one, int | str) for one in listed):
+        return ""
+    if len(listed) == 1:
+        return f"{key[0]} = {listed[0]!r}"
+    return f"{key[0]} IN ({', '.join(map(repr, listed))})"
+
+
+def meant(argument: str, value: object, choices: Iterable[str]) -> str:
+    """Return the choice that a value probably means, or an empty text.
+
+    Examples
+    --------
+    >>> meant("mode", "replace", ["create", "overwrite"]), meant("mode", "crate", ["create"])
+    ('overwrite', 'create')
+    """
+    if not isinstance(value, str):
+        return ""
+    known = list(choices)
+    found = _VALUES.get((argument, value), "") or similar(value, known)
+    return found if found in known else ""
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is spelled most similarly, or an empty text."""
+    names = list(known)
+    folded = {one.replace("_", "").lower(): one for one in names}
+    found = folded.get(name.replace("_", "").lower())
+    return found or next(iter(get_close_matches(name, names, 1, 0.8)), "")
+
+
+def fitting(line: str, of: object, **more: object) -> str:
+    """Return a line with columns of a dataset in place of its placeholders."""
+    if "$" not in line:
+        return line
+    return Template(line).safe_substitute(_columns(of) | more)
+
+
+#: columns in place of placeholders without a dataset
+_EXAMPLES = {"key": "id", "number": "price", "text": "name"}
+
+
+def _columns(of: object) -> dict[str, str]:
+    """Return the placeholders' values: columns of a handle, a column, or what holds a handle."""
+    found, numeric = dict(_EXAMPLES), True
+    if (snapshot := _snapshot_of(of)) is not None:
+        schema = attrgetter("manifest.schema")(snapshot)
+        fields = {f.name: f.logical_type for f in schema.fields if f.name.isidentifier()}
+        key = [field.name for field in schema.primary_key]
+        names = list(fields) or ["x"]
+        others = [name for name in names if name not in key] or names
+        numbers = [name for name in others if fields.get(name) in _NUMBERS]
+        numeric = bool(numbers)
+        found["key"] = (key or names)[0]
+        found["number"] = (numbers or others)[0]
+        found["text"] = next((name for name in names if fields.get(name) in _TEXTS), names[0])
+    number = found["number"]
+    column = getattr(of, "path", number)
+    version = getattr(of, "version", 1)
+    return {
+        **found,
+        "column": column,
+        "item": number,
+        "filter": f"{number} > 3" if numeric else f"{number} IS NOT NULL",
+        "condition": f"{column} > 3" if _is_numeric(of, numeric) else f"{column} IS NOT NULL",
+        "symbol": "+",
+        "operand": "1",
+        "mean": f"avg({number})" if numeric else f"count({number})",
+        "zero": "0" if numeric else "NULL",
+        "version": str(version if isinstance(version, int) else 1),
+        "tag": "name",
+        "branch": "name",
+        "value": "1",
+    }
+
+
+def _snapshot_of(of: object) -> object:
+    held = getattr(of, "__dict__", {})
+    holders = (held, *(vars(held[name]) for name in ("_handle", "_dataset") if name in held))
+    return next((one["_snapshot"] for one in holders if "_snapshot" in one), None)
+
+
+def _is_numeric(of: object, numeric: bool) -> bool:
+    fields = getattr(of, "_fields", ())
+    return fields[-1].logical_type in _NUMBERS if fields else numeric
+
+
+#: logical types of the format (table-format, "Field"): numbers, and text
+_NUMBERS = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"})
+_NUMBERS |= {"halffloat", "float", "double"}
+_TEXTS = frozenset({"string", "large_string", "json", "arrow.json"})

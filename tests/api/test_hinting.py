@@ -1,0 +1,58 @@
+"""Operators and assignments that a dataset does not have are refused with the right line."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import lancekit as lk
+from lancekit.errors import InvalidTypeError, UnknownNameError
+
+REFUSED: list[tuple[Callable[[lk.LanceDataset], object], str]] = [
+    (iter, "ds.to_batches()"),
+    (list, "ds.to_batches()"),
+    (np.asarray, "ds.to_pandas().to_numpy()"),
+    (lambda ds: ds + {"id": [2]}, "ds.insert(df)"),  # type: ignore[operator]
+    (lambda ds: ds.__enter__(), "ds.insert(df)"),  # type: ignore[attr-defined]
+    (lambda ds: ds["x"] > 3, 'ds.to_table(filter="x > 3")'),  # type: ignore[operator]
+    (lambda ds: ds["x"] == "a", "ds.to_table(filter=\"x = 'a'\")"),
+    (lambda ds: ds["x"] != 1, 'ds.to_table(filter="x <> 1")'),
+    (lambda ds: ds["x"] * 2, "lk.col('x') * 2"),  # type: ignore[operator]
+    (lambda ds: 2 - ds["x"], "lk.col('x') - 2"),  # type: ignore[operator]
+    (lambda ds: list(ds["x"]), "ds.to_table(columns=['x'])['x']"),  # type: ignore[call-overload]
+    (lambda ds: operator.setitem(ds, "x", 1), "ds.update({'x': '1'})"),  # type: ignore[call-overload]
+    (lambda ds: operator.setitem(ds, "new", "a"), "ds.add_columns({'new': \"'a'\"})"),  # type: ignore[call-overload]
+    (lambda ds: operator.delitem(ds, "x"), "ds.drop_columns(['x'])"),
+    (lambda ds: operator.setitem(ds.tags, "a", 1), "ds.tags.create('a', 1)"),  # type: ignore[call-overload]
+    (lambda ds: operator.delitem(ds.tags, "a"), "ds.tags.delete('a')"),  # type: ignore[call-overload]
+    (lambda ds: ds.branches(), "ds.branches.list()"),  # type: ignore[operator]
+]
+
+
+@pytest.mark.parametrize(("use", "line"), REFUSED, ids=[line for _, line in REFUSED])
+def test_an_operator_is_refused_with_a_line(
+    use: Callable[[lk.LanceDataset], object], line: str
+) -> None:
+    ds = lk.write_dataset({"id": [1], "x": [2.5]}, "memory://operators", primary_key="id")
+    with pytest.raises((InvalidTypeError, UnknownNameError)) as seen:
+        use(ds)
+    assert line in str(seen.value)
+    assert ds.version == 1
+
+
+def test_a_public_attribute_cannot_be_assigned() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://assigned")
+    with pytest.raises(UnknownNameError, match=r"Use ds.add_columns\(\{'tax': '1'\}\)"):
+        ds.tax = 1  # type: ignore[attr-defined]
+    assert "tax" not in vars(ds)
+
+
+def test_columns_are_compared_by_identity() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://identity")
+    column = ds["id"]
+    assert column == column
+    assert column != ds["id"]
+    assert column in {column}

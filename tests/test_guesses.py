@@ -1,0 +1,135 @@
+"""Names that users of other tools type first: each works, or is answered by a line that runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import lancekit as lk
+from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS
+from lancekit._guesses import argument_hint, fitting, line_for, meant, rows_by, similar
+from tests.support.first_guesses import GUESSES, Guess, runs
+from tests.support.first_lines import TASKS, Task, outcome
+
+#: lines with names that the tables of the tests do not have: functions, branches, vectors
+_NEEDS_MORE = ("function", "query", "vector", "'words'", "'name'", "'x'", "export", "{'price': 0}")
+_NEEDS_MORE += ("lk.col",)
+
+
+#: what is not there yet
+_OPEN = ("schema_mode", "lk.col", "lk.lit", "ds.update({", "ds.add_columns({'tax'", "SHOW TABLES")
+
+
+def _is_open(typed: str) -> bool:
+    return any(part in typed for part in _OPEN)
+
+
+def _all() -> list[Guess]:
+    return [guess for guesses in GUESSES.values() for guess in guesses]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.line)
+def test_a_first_line_works_or_is_answered(task: Task, tmp_path: Path) -> None:
+    found = outcome(task, tmp_path)
+    assert found in {"works", "answered"} or _is_open(task.line), found
+
+
+@pytest.mark.parametrize(("typed", "line"), _all(), ids=[typed for typed, _ in _all()])
+def test_a_guess_works_or_is_answered(typed: str, line: str, tmp_path: Path) -> None:
+    found = outcome(Task("", "", typed, "" if line else "True", line), tmp_path)
+    assert found in {"works", "answered"} or _is_open(typed), found
+
+
+def _whole_lines() -> list[str]:
+    """Return the lines of guesses that are whole statements on the tables of the tests."""
+    lines = sorted(
+        {line for _, line in _all() if line.startswith(("ds.", "lk.")) and line != "lk.sql("}
+    )
+    return [line for line in lines if not any(name in line for name in _NEEDS_MORE)]
+
+
+@pytest.mark.parametrize("line", _whole_lines())
+def test_an_answer_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert runs(line, tmp_path) == ""
+
+
+@pytest.mark.parametrize("tables", [NAMES, OPERATORS])
+def test_a_name_has_one_line(tables: dict[str, dict[str, str]]) -> None:
+    for owner, lines in tables.items():
+        counts = Counter(name for names in lines.values() for name in names.split())
+        assert [name for name, count in counts.items() if count > 1] == [], owner
+
+
+def test_no_name_of_the_table_exists() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://guesses")
+    of = {
+        "lance": lk,
+        "LanceDataset": ds,
+        "DatasetColumn": ds["id"],
+        "History": ds.versions(),
+        "Version": ds.versions()[0],
+        "Tags": ds.tags,
+        "Branches": ds.branches,
+        "MergeInsertBuilder": ds.merge_insert("id"),
+        "DatasetOptimizer": ds.optimize,
+        "SqlResult": lk.sql("SELECT 1 AS x"),
+    }
+    assert of.keys() == NAMES.keys()
+    known = {
+        (owner, name)
+        for owner, lines in NAMES.items()
+        for names in lines.values()
+        for name in names.split()
+        if hasattr(of[owner], name)
+    }
+    assert known == set()
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        ({"id": [1], "x": [1.5], "t": ["a"]}, "ds.to_table(filter='x > 3')"),
+        ({"t": ["a"]}, "ds.to_table(filter='t IS NOT NULL')"),
+        ({"a b": [1]}, "ds.to_table(filter='x IS NOT NULL')"),
+    ],
+)
+def test_a_line_has_columns_of_the_table(columns: dict[str, list[object]], line: str) -> None:
+    ds = lk.write_dataset(
+        columns, "memory://fitting", primary_key=["id"] if "id" in columns else None
+    )
+    assert line_for("LanceDataset", "query", ds) == line
+    assert (
+        fitting("ds.to_table(filter='$filter')", ds.merge_insert("id") if "id" in columns else ds)
+        == line
+    )
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://unknown-names")
+    with pytest.raises(
+        lk.errors.UnknownNameError, match=r"no attribute 'history'. Use ds.versions\(\)"
+    ) as seen:
+        ds.history()  # type: ignore[attr-defined]
+    assert isinstance(seen.value, AttributeError)
+    assert seen.value.context["attribute"] == "history"
+    assert not hasattr(ds, "history")
+    assert getattr(ds, "history", None) is None
+    with pytest.raises(lk.errors.UnknownNameError, match=r"Did you mean ds.count_rows\?"):
+        ds.countrows()  # type: ignore[attr-defined]
+    with pytest.raises(lk.errors.UnknownNameError, match=r"Use ds\['id'\]"):
+        ds.id  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute '_nothing'$"):
+        ds._nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_similar_names() -> None:
+    assert similar("countRows", ["count_rows", "take"]) == "count_rows"
+    assert similar("zzz", ["count_rows"]) == ""
+    assert meant("mode", 3, ["create"]) == ""
+    assert rows_by(["a", "b"], [1]) == ""
+    assert rows_by(["id"], ["x", "y"]) == "id IN ('x', 'y')"
+    assert argument_hint("Shop.sell", ["rows"], {"nothing": 1}) == ""
+    assert all(len(row) == 3 for row in ARGUMENTS)
