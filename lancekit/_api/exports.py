@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.scanner import LanceScanner, scan_of
@@ -22,9 +23,13 @@ from lancekit._arguments.checks import check_place
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
 from lancekit._extras import install_hint
+from lancekit._format.arrow_parts import child_of
+from lancekit._format.field_marks import is_blob
 from lancekit._scan.expressions.syntax_text import literal_text, quoted
+from lancekit._scan.fragments.blobs import blob_view
 from lancekit._versions.branch_location import open_location
 from lancekit._versions.listing import latest_snapshot
+from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     InvalidArgumentError,
     NotOfferedError,
@@ -343,3 +348,25 @@ def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) ->
             f"{place!r} cannot be read as {form}: {error!s:.200}.",
             hint=f"Check that all files are {form} files.",
         ) from error
+
+
+# ---- blobs in memory
+
+#: the most bytes of blobs to read at once, except for a single larger row
+_BLOB_BYTES = 64 << 20
+
+
+def rows_with_blobs(snapshot: Snapshot) -> int | None:
+    """Return how many rows of a version to read at once with their blobs; ``None`` without blobs.
+
+    This reads the sizes of all blobs that are columns.
+    """
+    schema = blob_view(snapshot.manifest.schema)
+    names = [field.name for field in schema.fields if is_blob(field.metadata)]
+    if not names:
+        return None
+    most = 1
+    for batch in scan_of(snapshot, ScanArguments(columns=names)).to_batches():
+        sizes = (pc.max(child_of(column, "size")).as_py() for column in batch.columns)
+        most = max(most, *(size or 0 for size in sizes))
+    return min(max(_BLOB_BYTES // most, 1), 8192)

@@ -122,6 +122,13 @@ class LanceScanner(_ExplainedScan, Displayed, Hinting):
         known = set(scan.request.schema.names)
         self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
 
+    def _in_blocks(self, rows: int | None) -> LanceScanner:
+        """Return the scan with blocks of at most some rows in memory."""
+        if rows is None:
+            return self
+        request = replace(self._scan.request, batch_rows=rows, block_bytes=1)
+        return LanceScanner(replace(self._scan, request=request), self._snapshot)
+
     @property
     def unsorted(self) -> Scan | None:
         """The scan plan, or ``None`` if the rows are sorted or come from a search."""

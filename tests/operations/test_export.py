@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
+from lancekit._api import exports
 from lancekit._operations import export
 from lancekit.errors import (
     DatasetExistsError,
@@ -110,6 +111,24 @@ def test_blobs_are_bytes(tmp_path: Path) -> None:
     ds = lk.write_dataset(pa.table([lk.blob_array([b"abc", None])], schema), tmp_path / "in.lance")
     ds.export(tmp_path / "x.parquet")
     assert pq.read_table(tmp_path / "x.parquet")["b"].to_pylist() == [b"abc", None]
+
+
+def test_few_large_blobs_are_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "_BLOB_BYTES", 20)
+    monkeypatch.setattr(export, "_GROUP_BYTES", 1)
+    values = [b"0123456789", b"abc", None, b""] * 3
+    old = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    for name, column in (
+        ("new", pa.table([lk.blob_array(values)], pa.schema([lk.blob_field("b")]))),
+        ("old", pa.table([pa.array(values, old.type)], pa.schema([old]))),
+    ):
+        ds = lk.write_dataset(column, tmp_path / name)
+        ds.export(tmp_path / f"{name}.parquet", filter="b IS NULL OR true")
+        file = pq.ParquetFile(tmp_path / f"{name}.parquet")
+        assert file.read()["b"].to_pylist() == values
+        assert file.num_row_groups == 6  # of two rows
 
 
 @given(st.data())

@@ -133,6 +133,7 @@ def world(folder: Path) -> dict[str, object]:
     df = frame[15:].assign(id=range(18, 23))
     frame[:10].to_parquet(folder / "in.parquet")
     frame[:10].to_csv(folder / "in.csv", index=False)
+    frame[:10].to_parquet(folder / "in.parquet")
     rows = pa.Table.from_pandas(df, preserve_index=False)
     return {"lk": lk, "pd": pd, "pl": pl, "pa": pa, "np": np, "duckdb": duckdb, "folder": folder} | {
         "uri": uri, "ds": ds, "df": df, "rows": rows,
