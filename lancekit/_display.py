@@ -9,12 +9,15 @@ Errors have cards, too: a notebook shows a short card, everything else the trace
 from __future__ import annotations
 
 import traceback
+from typing import ClassVar
 
 from lancekit._hooks import hooks
 from lancekit._legible import clean
 
 TEXT = "text/plain"
 HTML = "text/html"
+#: the first line of a card, for objects whose `repr` is one line
+LINE = "text/x-line"
 
 
 def render_failure(error: BaseException) -> list[str]:
@@ -34,6 +37,8 @@ class Displayed:
     """Object with a card: text for `repr`, HTML for notebooks."""
 
     __slots__ = ()
+    #: True for what calls have done: the `repr` is one line
+    _in_line: ClassVar[bool] = False
 
     def _plain(self) -> str:
         """Return a one-line text that needs no reads, because they may fail."""
@@ -50,7 +55,10 @@ class Displayed:
             return {TEXT: f"{clean(self._plain())}\n(its card could not be drawn: {why})"}
 
     def __repr__(self) -> str:
-        return self._drawn(TEXT)[TEXT]
+        if not self._in_line:
+            return self._drawn(TEXT)[TEXT]
+        drawn = self._drawn(LINE)
+        return drawn.get(LINE) or drawn[TEXT]  # the error, if the card could not be drawn
 
     def _repr_html_(self) -> str | None:
         return self._drawn(HTML).get(HTML)  # without HTML, the text with the error is shown

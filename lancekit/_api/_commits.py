@@ -18,6 +18,7 @@ from lancekit._legible import warn
 from lancekit._versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.constraints import Constraints
     from lancekit._api.pylance_session import Session
     from lancekit._file.file_session import LanceFileSession
@@ -222,10 +223,10 @@ class Settings(Handle):
 
         return LanceFileSession(self._uri, self._location.storage_options)
 
-    def _configure(self, operation: UpdateConfig) -> None:
+    def _configure(self, operation: UpdateConfig) -> Answer:
         from lancekit._operations.settings import update_settings
 
-        self._move(lambda snapshot: (update_settings(snapshot, operation), None))
+        return self._done("settings", lambda snapshot: update_settings(snapshot, operation))
 
     def update_config(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the table's config, move the handle, and return the new config.
@@ -275,9 +276,9 @@ class Settings(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"delay": [3, -5]}, "memory://constraints-example")
-        >>> ds.constraints.add("delays are plausible", "delay >= -120")
+        >>> _ = ds.constraints.add("delays are plausible", "delay >= -120")
         >>> try:
-        ...     ds.insert({"delay": [-500]})
+        ...     _ = ds.insert({"delay": [-500]})
         ... except lk.errors.ConstraintViolationError as error:
         ...     print(error.context["sample"])
         [{'delay': -500}]
@@ -352,7 +353,7 @@ class Settings(Handle):
 
     def update_field_metadata(
         self, field_updates: Mapping[str | int, Changes], *, replace: bool = False
-    ) -> None:
+    ) -> Answer:
         """Change the metadata of fields, and move the handle.
 
         Parameters
@@ -362,6 +363,11 @@ class Settings(Handle):
             values by key.  ``None`` removes the key.
         replace
             Whether to remove all other keys of these fields.
+
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
 
         Raises
         ------
@@ -374,7 +380,7 @@ class Settings(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://field-metadata-example")
-        >>> ds.update_field_metadata({"x": {"unit": "m"}})
+        >>> _ = ds.update_field_metadata({"x": {"unit": "m"}})
         >>> ds.schema.field("x").metadata
         {b'unit': b'm'}
         """
@@ -382,7 +388,7 @@ class Settings(Handle):
         from lancekit._operations.settings import field_updates as _by_id
 
         updates = _by_id(self._snapshot.manifest.schema, field_updates, replace=replace)
-        self._configure(UpdateConfig(field_metadata_updates=updates))
+        return self._configure(UpdateConfig(field_metadata_updates=updates))
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Replace the schema's metadata; deprecated, as in pylance."""
@@ -408,7 +414,7 @@ class Settings(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://replace-metadata-example")
-        >>> ds.update_field_metadata({"x": {"unit": "m"}}, replace=True)  # instead of this method
+        >>> _ = ds.update_field_metadata({"x": {"unit": "m"}}, replace=True)
         """
         _deprecated(
             "replace_field_metadata", "update_field_metadata({field: metadata}, replace=True)"

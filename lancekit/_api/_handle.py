@@ -14,6 +14,7 @@ from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, ReadOnlyError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.lance_schema import LanceSchema
     from lancekit._api.listed import Listed
     from lancekit._operations.index.describe import IndexDescription
@@ -70,6 +71,14 @@ class Handle:
         self._check_movable()
         self._snapshot, result = change(self._snapshot)
         return result
+
+    def _done(self, call: str, change: Callable[[Snapshot], Snapshot], **given: object) -> Answer:
+        """Run a change, move the handle, and return the answer of the call."""
+        from lancekit._api.answer import answer
+
+        before = self._snapshot
+        self._move(lambda snapshot: (change(snapshot), None))
+        return answer(call, before, self._snapshot, **given)
 
     def _check_movable(self) -> None:
         if self._read_only:
@@ -185,7 +194,7 @@ class Handle:
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://describe-example")
-        >>> ds.create_scalar_index("x", "BITMAP")
+        >>> _ = ds.create_scalar_index("x", "BITMAP")
         >>> found = ds.describe_indices()[0]
         >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
         ('x_idx', 'Bitmap', ('x',), 2)

@@ -18,6 +18,7 @@ from lancekit._legible import shown
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.index_models import IvfModel
     from lancekit._api.index_requests import IndexConfig
     from lancekit._api.lance_operation import Index
@@ -37,7 +38,7 @@ class Indices(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": range(1000)}, "memory://indices-property-example")
-        >>> ds.create_scalar_index("id", "BTREE")
+        >>> _ = ds.create_scalar_index("id", "BTREE")
         >>> ds.indices["id_idx"].share
         1.0
         """
@@ -59,7 +60,7 @@ class Indices(Handle):
         format_version: object = None,
         document_granularity: object = None,
         **kwargs: object,
-    ) -> None:
+    ) -> Answer:
         """Create an index of a column for filters or full-text search; the handle moves.
 
         Parameters
@@ -89,6 +90,11 @@ class Indices(Handle):
             For ``"INVERTED"``: ``with_position=True`` for phrases, and tokenizer settings (see
             ``docs/search.md``).  ``memory_limit`` and ``num_workers`` change nothing.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         ColumnNotFoundError
@@ -105,9 +111,11 @@ class Indices(Handle):
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [3, 1, 2]}, "memory://scalar-index-example")
         >>> ds.create_scalar_index("id", "BTREE")
+        indexed id (BTree) as id_idx, 3 rows · main:2; ds.drop_index('id_idx') takes it back
         >>> ds.index_columns
         {'id_idx': ('id',)}
         """
+        from lancekit._api.answer import answer
         from lancekit._api.index_requests import no_fragments, scalar_request
         from lancekit._index.kinds import INVERTED
         from lancekit._operations.common.retry import RetryPolicy
@@ -134,8 +142,12 @@ class Indices(Handle):
                 stage_part(
                     self._snapshot, request.column, fragment_ids, request.parameters, request.uuid
                 )
-            return
-        self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
+            return answer(
+                "create_scalar_index", self._snapshot, self._snapshot, fragments=fragment_ids
+            )
+        return self._done(
+            "create_scalar_index", lambda snapshot: create_index(snapshot, request, RetryPolicy())
+        )
 
     def create_index_uncommitted(
         self,
@@ -245,7 +257,7 @@ class Indices(Handle):
         >>> from uuid import uuid4
         >>> ds = lk.write_dataset({"t": ["late snow", "snow"]}, "memory://staged-example")
         >>> uuid = str(uuid4())
-        >>> ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
+        >>> _ = ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
         >>> ds.merge_index_metadata(uuid, "INVERTED")
         >>> index = lk.Index(uuid, "t_idx", [0], ds.version, [0], 2)
         >>> made = lk.LanceOperation.CreateIndex([index], [])
@@ -347,7 +359,7 @@ class Indices(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": range(9)}, "memory://prewarm-example")
-        >>> ds.create_scalar_index("id", "BTREE")
+        >>> _ = ds.create_scalar_index("id", "BTREE")
         >>> ds.prewarm_index("id_idx")
         """
         from lancekit._api.index_requests import parsed_uuid
@@ -358,7 +370,7 @@ class Indices(Handle):
             uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
         prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
 
-    def drop_index(self, name: str) -> None:
+    def drop_index(self, name: str) -> Answer:
         """Drop an index; the handle moves.  The files stay for older versions.
 
         Raises
@@ -370,15 +382,16 @@ class Indices(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [3, 1, 2]}, "memory://drop-index-example")
-        >>> ds.create_scalar_index("id", "BTREE")
+        >>> _ = ds.create_scalar_index("id", "BTREE")
         >>> ds.drop_index("id_idx")
-        >>> ds.has_index
-        False
+        dropped index id_idx · main:3; ds.undo() takes it back
         """
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.index.create import drop_index
 
-        self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))
+        return self._done(
+            "drop_index", lambda snapshot: drop_index(snapshot, name, RetryPolicy()), name=name
+        )
 
     @takes(VectorIndexArguments)
     def create_index(self, arguments: VectorIndexArguments) -> Self:

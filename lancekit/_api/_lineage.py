@@ -125,7 +125,7 @@ class Lineage(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://changes-example", primary_key="id")
-        >>> ds.insert({"id": [2]})
+        >>> _ = ds.insert({"id": [2]})
         >>> ds.changes(1).to_table().select(["_change", "id", "_commit_version"]).to_pylist()
         [{'_change': 'insert', 'id': 2, '_commit_version': 2}]
         """
@@ -164,7 +164,7 @@ class Lineage(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://delta-example", enable_stable_row_ids=True)
-        >>> ds.insert({"x": [2]})
+        >>> _ = ds.insert({"x": [2]})
         >>> ds.delta(1).get_inserted_rows().read_all()["x"].to_pylist()
         [2]
         """
@@ -235,9 +235,9 @@ class Lineage(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"delay": [5, 7]}, "memory://bisect-example")
-        >>> ds.insert({"delay": [3]})
-        >>> ds.insert({"delay": [-999]})
-        >>> ds.insert({"delay": [4]})
+        >>> _ = ds.insert({"delay": [3]})
+        >>> _ = ds.insert({"delay": [-999]})
+        >>> _ = ds.insert({"delay": [4]})
         >>> found = ds.bisect("delay >= -120")
         >>> found.version, found.operation, found.diff.counts.inserted
         (3, 'Append', 1)

@@ -20,6 +20,7 @@ from lancekit._versions.branch_location import open_location
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.fragment import LanceFragment
     from lancekit._api.lance_stats import LanceStats
     from lancekit._api.listed import Listed
@@ -133,7 +134,7 @@ class Maintenance(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://cleanup-example")
-        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> _ = ds.insert({"x": [2]}, mode="overwrite")
         >>> ds.cleanup_old_versions(retain_versions=1).old_versions
         1
         """
@@ -183,7 +184,7 @@ class Maintenance(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://plan-cleanup-example")
-        >>> ds.insert({"x": [2]})
+        >>> _ = ds.insert({"x": [2]})
         >>> ds.explain_cleanup_old_versions(retain_versions=1).stats.old_versions
         1
         """
@@ -277,7 +278,7 @@ class Maintenance(Handle):
         --------
         >>> import lancekit as lk, pyarrow as pa
         >>> ds = lk.write_dataset({"x": range(4)}, "memory://moved-example", max_rows_per_file=2)
-        >>> ds.create_scalar_index("x", "BTREE")
+        >>> _ = ds.create_scalar_index("x", "BTREE")
         >>> done = ds.optimize.compact_files(defer_index_remap=True)
         >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
         [8589934594]
@@ -336,7 +337,7 @@ class Maintenance(Handle):
         batches = tracked_files(self._location, first, progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
 
-    def validate(self, *, deep: bool = False, sources: bool = False) -> None:
+    def validate(self, *, deep: bool = False, sources: bool = False) -> Answer:
         """Check this version, and raise an error for damage.
 
         Parameters
@@ -349,6 +350,11 @@ class Maintenance(Handle):
             source and in base paths.  The error names all places with missing files.  Warns if the
             source version of a clone was cleaned up.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         CorruptFileError
@@ -359,12 +365,15 @@ class Maintenance(Handle):
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
         >>> ds.validate(deep=True)
+        no damage in 1 data file: every value was read · main:1
         """
+        from lancekit._api.answer import answer
         from lancekit._operations.maintenance.validate import validate_sources, validate_version
 
         if check_flag("sources", sources):
             validate_sources(self._snapshot)
         validate_version(self._snapshot, deep=check_flag("deep", deep))
+        return answer("validate", self._snapshot, self._snapshot, deep=deep)
 
     def deepen(self) -> DeepenResult:
         """Copy the table's files in other places into its own folder; the handle moves.

@@ -146,7 +146,7 @@ class MemWalUpkeep(Handle):
         >>> ds = lk.write_dataset({"id": [1], "v": [5]}, "memory://set-aside", primary_key="id")
         >>> ds.mem_wal_upsert({"id": [2, 3], "v": [-1, 7]}, flush=True)  # doctest: +ELLIPSIS
         {...}
-        >>> ds.constraints.add("positive", "v > 0")
+        >>> _ = ds.constraints.add("positive", "v > 0")
         >>> ds.merge_mem_wal(on_error="quarantine")["num_quarantined_rows"]
         1
         >>> quarantine = ds.mem_wal_quarantine()

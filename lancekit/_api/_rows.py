@@ -15,6 +15,7 @@ from lancekit._defaults import CONFLICT_RETRIES, RETRY_TIMEOUT
 from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.merge_builder import MergeInsertBuilder
     from lancekit._arguments.record import AlterColumn
     from lancekit._operations.common.results import DeleteResult, UpdateResult
@@ -123,12 +124,12 @@ class Rows(Handle):
             lambda snapshot: update_columns(snapshot, changes, condition, policy, version)
         )
 
-    def truncate_table(self) -> None:
+    def truncate_table(self) -> DeleteResult:
         """Delete all rows, and move the handle; the schema stays."""
         from lancekit._operations.common.retry import RetryPolicy
         from lancekit._operations.delete import delete_rows
 
-        self._move(lambda snapshot: delete_rows(snapshot, "true", RetryPolicy()))
+        return self._move(lambda snapshot: delete_rows(snapshot, "true", RetryPolicy()))
 
     def merge_insert(
         self,
@@ -202,7 +203,7 @@ class Columns(Handle):
         *,
         on: str | None = None,
         num_threads: int = 1,
-    ) -> None:
+    ) -> Answer:
         """Add columns, and move the handle; existing files are not rewritten.
 
         Parameters
@@ -226,6 +227,11 @@ class Columns(Handle):
             this method, one after the other.  With more threads, calls overlap, so the function
             must be safe to call from several threads.  Spark tasks call it in their own processes.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         InvalidArgumentError
@@ -238,15 +244,15 @@ class Columns(Handle):
         >>> import lancekit as lk, pyarrow as pa
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://add-columns-example")
         >>> ds.add_columns({"double": "x * 2"})
-        >>> ds.add_columns(pa.field("note", pa.string()))
+        added column double · main:2; ds.undo() takes it back
+        >>> _ = ds.add_columns(pa.field("note", pa.string()))
         >>> ds.to_table().to_pylist()
         [{'x': 1, 'double': 2, 'note': None}, {'x': 2, 'double': 4, 'note': None}]
         """
         from lancekit._operations.add_columns import NewColumns, add_columns
 
         if on is not None:
-            self.merge(transforms, on, schema=reader_schema)
-            return
+            return self.merge(transforms, on, schema=reader_schema)
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
             transforms=transforms,
@@ -255,7 +261,7 @@ class Columns(Handle):
             batch_size=rows,
             num_threads=check_count("num_threads", num_threads, least=1),
         )
-        self._move(lambda snapshot: (add_columns(snapshot, new), None))
+        return self._done("add_columns", lambda snapshot: add_columns(snapshot, new))
 
     def merge(
         self,
@@ -263,7 +269,7 @@ class Columns(Handle):
         left_on: str,
         right_on: str | None = None,
         schema: pa.Schema | None = None,
-    ) -> None:
+    ) -> Answer:
         """Add the columns of another table, joined by a key, and move the handle.
 
         Rows without a match get nulls; a null key matches no row.  Spark joins and writes if the
@@ -283,6 +289,11 @@ class Columns(Handle):
         schema
             The columns of the rows and their types, as in `write_dataset`.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         ColumnNotFoundError
@@ -296,14 +307,14 @@ class Columns(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://merge-columns-example")
-        >>> ds.merge({"id": [2], "name": ["bob"]}, "id")
+        >>> _ = ds.merge({"id": [2], "name": ["bob"]}, "id")
         >>> ds.to_table().to_pylist()
         [{'id': 1, 'name': None}, {'id': 2, 'name': 'bob'}]
         """
         from lancekit._operations.add_columns import merge_rows
 
-        self._move(
-            lambda snapshot: (merge_rows(snapshot, data_obj, schema, left_on, right_on), None)
+        return self._done(
+            "merge", lambda snapshot: merge_rows(snapshot, data_obj, schema, left_on, right_on)
         )
 
     def replace_columns(
@@ -380,7 +391,7 @@ class Columns(Handle):
         policy = RetryPolicy(conflict_retries, retry_timeout)
         return self._move(lambda snapshot: replace_columns(snapshot, new, policy))
 
-    def drop_columns(self, columns: str | list[str]) -> None:
+    def drop_columns(self, columns: str | list[str]) -> Answer:
         """Remove columns from the schema, and move the handle; the files are not changed.
 
         Parameters
@@ -398,9 +409,11 @@ class Columns(Handle):
         from lancekit._operations.alter_columns import drop_columns
 
         names = [columns] if isinstance(columns, str) else columns
-        self._move(lambda snapshot: (drop_columns(snapshot, names), None))
+        return self._done(
+            "drop_columns", lambda snapshot: drop_columns(snapshot, names), columns=names
+        )
 
-    def alter_columns(self, *alterations: AlterColumn) -> None:
+    def alter_columns(self, *alterations: AlterColumn) -> Answer:
         """Rename or cast columns, or change their nullability; the handle moves.
 
         Parameters
@@ -424,10 +437,13 @@ class Columns(Handle):
         >>> import lancekit as lk, pyarrow as pa
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://alter-example")
         >>> ds.alter_columns({"path": "x", "name": "n", "data_type": pa.int8()})
+        altered 1 column: x (name n, type int8) · main:2; ds.undo() takes it back
         >>> ds.schema.field("n").type
         DataType(int8)
         """
         from lancekit._operations.alter_columns import alter_columns, check_alterations
 
         checked = check_alterations(alterations)
-        self._move(lambda snapshot: (alter_columns(snapshot, checked), None))
+        return self._done(
+            "alter_columns", lambda snapshot: alter_columns(snapshot, checked), changes=checked
+        )

@@ -20,6 +20,7 @@ from lancekit._versions.snapshot import load_snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.branches import Branches
     from lancekit._api.history import History, Version
     from lancekit._api.tags import Tags
@@ -148,7 +149,7 @@ class Versions(Handle):
             return self._other(snapshot_as_of(self._location, asof), read_only=True)
         return self._other(snapshot_at(self._location, when), read_only=True)
 
-    def restore(self, version: int | None = None) -> None:
+    def restore(self, version: int | None = None) -> Answer:
         """Commit a version of the branch again, as the newest version; the handle moves there.
 
         Parameters
@@ -164,9 +165,9 @@ class Versions(Handle):
         from lancekit._operations.settings import restore_version
 
         old = self._snapshot if version is None else snapshot_at(self._location, version)
-        self._move(lambda _: (restore_version(old), None))
+        return self._done("restore", lambda _: restore_version(old), version=old.version)
 
-    def undo(self) -> None:
+    def undo(self) -> Answer:
         """Undo the newest change: the previous version is committed again, as the newest.
 
         Nothing is lost: the undone version stays in the history, and can be restored.  The handle
@@ -188,15 +189,15 @@ class Versions(Handle):
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://undo-example")
         >>> _ = ds.delete("true")
         >>> ds.undo()
-        >>> ds.count_rows()
-        2
+        took back main:2 (delete): now 2 rows · main:3; ds.restore(2) brings it back
         """
         from lancekit._operations.settings import took_back, undo_version
 
         undone = self._snapshot
-        self._move(lambda snapshot: (undo_version(snapshot), None))
+        answer = self._done("undo", undo_version)
         if text := took_back(undone, self._snapshot):
             warn(text)
+        return answer
 
     def revert(
         self,
@@ -359,7 +360,7 @@ class Versions(Handle):
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://create-branch-example")
         >>> trial = ds.create_branch("trial")
-        >>> trial.insert({"x": [2]})
+        >>> _ = trial.insert({"x": [2]})
         >>> trial.count_rows(), ds.count_rows()
         (2, 1)
         """

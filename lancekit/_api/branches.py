@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
+from lancekit._api.answer import Answer
 from lancekit._api.branch_comparison import BranchComparison
 from lancekit._api.hinting import hinting_operators
 from lancekit._api.tags import NamesAndRefs, Pairs, Refs, check_name, ordered, refs_frame
@@ -139,7 +140,7 @@ class Branches(Refs, Generic[H_co]):
         names = ordered(found, order, lambda branch: branch.parent_version)
         return [(name, _branch_dict(found[name])) for name in names]
 
-    def delete(self, branch: str) -> None:
+    def delete(self, branch: str) -> Answer:
         """Delete a branch and its own files.
 
         The folder of the branch is kept if it has no versions of the branch, or is behind a link.
@@ -154,6 +155,9 @@ class Branches(Refs, Generic[H_co]):
             after ``merge(..., files="reference")``.
         """
         refs.delete_branch(self._location(), check_name(branch, "branch"))
+        version, given = self._handle.version, {"branch": branch}
+        own = self._location().name
+        return Answer(call="branches.delete", version=version, branch=own, _given=given)
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
         """Replace the key-value metadata of a branch.

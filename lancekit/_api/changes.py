@@ -151,7 +151,7 @@ class ChangeFeed(Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://feed-batches-example")
-        >>> ds.insert({"id": [2, 3]})
+        >>> _ = ds.insert({"id": [2, 3]})
         >>> [batch["id"].to_pylist() for batch in ds.changes(1).to_batches()]
         [[2, 3]]
         """

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
+from lancekit._api.answer import Answer
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -113,8 +114,8 @@ class Constraints(Displayed):
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"id": [1, 2], "delay": [3, None]}, "memory://constrained-example")
-    >>> ds.constraints.add("delays are plausible", "delay >= -120")
-    >>> ds.constraints.add("one row a flight", "count(DISTINCT id) = count(*)", on_fail="warn")
+    >>> _ = ds.constraints.add("delays are plausible", "delay >= -120")
+    >>> _ = ds.constraints.add("one row a flight", "count(DISTINCT id) = count(*)", on_fail="warn")
     >>> [constraint.name for constraint in ds.constraints.list()]
     ['delays are plausible', 'one row a flight']
     >>> ds.constraints.run().holds
@@ -130,7 +131,7 @@ class Constraints(Displayed):
 
     def add(
         self, name: str, condition: str, on_fail: OnFail = "refuse", existing: Existing = "refuse"
-    ) -> None:
+    ) -> Answer:
         """Add a constraint, and move the handle.
 
         From the new version on, every commit of lancekit checks the constraint.  A row condition is
@@ -149,6 +150,11 @@ class Constraints(Displayed):
             ``"refuse"``: a violation by existing rows is an error.  ``"allow"``: they are not
             checked.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         ConstraintViolationError
@@ -164,7 +170,7 @@ class Constraints(Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://add-constraint-example")
-        >>> ds.constraints.add("positive", "x > 0")
+        >>> _ = ds.constraints.add("positive", "x > 0")
         >>> ds.insert({"x": [-1]})
         Traceback (most recent call last):
         lancekit.errors.ConstraintViolationError: 1 row breaks 'positive' (x > 0).
@@ -188,9 +194,9 @@ class Constraints(Displayed):
             )
         added = Constraint(name=name, condition=condition, on_fail=on_fail, existing=existing)
         condition_of(self._snapshot, condition)
-        self._configure({added.key: added.encoded()})
+        return self._configure("added", {added.key: added.encoded()}, name, condition)
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> Answer:
         """Remove a constraint, even if this release cannot read it, and move the handle.
 
         Raises
@@ -198,7 +204,7 @@ class Constraints(Displayed):
         NotFoundError
             There is no constraint of this name.
         """
-        known = [constraint.name for constraint in self.list()]
+        known = {constraint.name: constraint.condition for constraint in self.list()}
         if name not in known:
             hint = (
                 f"The constraints are {', '.join(map(repr, known))}."
@@ -210,7 +216,7 @@ class Constraints(Displayed):
                 hint=hint,
                 constraint=name,
             )
-        self._configure({PREFIX + name: None})
+        return self._configure("dropped", {PREFIX + name: None}, name, known[name])
 
     def run(self, ref: int | str | tuple[str | None, int | None] | None = None) -> ConstraintRun:
         """Check the constraints of the handle's version on all rows.
@@ -240,9 +246,14 @@ class Constraints(Displayed):
     def _snapshot(self) -> Snapshot:
         return self._handle._snapshot
 
-    def _configure(self, changes: dict[str, str | None]) -> None:
+    def _configure(
+        self, done: str, changes: dict[str, str | None], name: str, condition: str
+    ) -> Answer:
         operation = UpdateConfig(config_updates=UpdateMap(changes))
-        self._handle._move(lambda snapshot: (update_settings(snapshot, operation), None))
+        given = {"done": done, "name": name, "condition": condition}
+        return self._handle._done(
+            "constraints", lambda snapshot: update_settings(snapshot, operation), **given
+        )
 
     def _plain(self) -> str:
         return f"Constraints({[constraint.name for constraint in self.list()]})"

@@ -196,7 +196,7 @@ class DatasetDiff(Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://diff-batches-example", primary_key="id")
-        >>> ds.insert({"id": [2]})
+        >>> _ = ds.insert({"id": [2]})
         >>> [batch.to_pylist() for batch in ds.diff(1).to_batches()]
         [[{'_change': 'insert', 'id': 2}]]
         """

@@ -147,7 +147,7 @@ class IndexConfig:
     >>> import lancekit as lk
     >>> from lancekit.indices import IndexConfig
     >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-config-example")
-    >>> ds.create_scalar_index("x", IndexConfig("zonemap", {"rows_per_zone": 1000}))
+    >>> _ = ds.create_scalar_index("x", IndexConfig("zonemap", {"rows_per_zone": 1000}))
     >>> ds.list_indices()[0]["type"]
     'ZoneMap'
     """

@@ -37,6 +37,7 @@ from lancekit._versions.references import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.column import DatasetColumn
     from lancekit._api.explainer import Explainer
     from lancekit._api.plots import Plots
@@ -248,8 +249,13 @@ class LanceDataset(
     # ---- changing rows
 
     @takes(InsertArguments)
-    def insert(self, arguments: InsertArguments) -> None:
+    def insert(self, arguments: InsertArguments) -> Answer:
         """Write rows, and move the handle.
+
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
 
         Raises
         ------
@@ -263,13 +269,14 @@ class LanceDataset(
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://insert-example")
         >>> ds.insert({"x": [2, 3]})
-        >>> ds.count_rows()
-        3
+        inserted 2 rows into 1 fragment · main:2; ds.undo() takes it back
         """
+        from lancekit._api.answer import answer
         from lancekit._api.write_settings import write_to
 
-        self._check_movable()
-        self._snapshot = write_to(self, arguments.data, arguments.schema, arguments.mode, arguments)
+        before, data, mode = self._snapshot, arguments.data, arguments.mode
+        names = self._move(lambda _: write_to(self, data, arguments.schema, mode, arguments))
+        return answer("insert", before, self._snapshot, names=names)
 
 
 # ---- the functions that return a handle: open, write and unpack
@@ -363,7 +370,7 @@ def write_dataset(arguments: WriteArguments) -> LanceDataset:
 
     data, uri, mode = arguments.data_obj, arguments.uri, arguments.mode
     if isinstance(uri, LanceDataset):
-        return uri._other(write_to(uri, data, arguments.schema, mode, arguments))
+        return uri._other(write_to(uri, data, arguments.schema, mode, arguments)[0])
     settings = settings_of(arguments, mode)
     place = check_place(uri)
     location = open_location(

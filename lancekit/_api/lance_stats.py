@@ -46,7 +46,7 @@ class LanceStats(Displayed, Hinting):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-stats-example")
-        >>> ds.create_scalar_index("x", "BTREE")
+        >>> _ = ds.create_scalar_index("x", "BTREE")
         >>> found = ds.stats.index_stats("x_idx")
         >>> found["num_indexed_rows"], found["segments"]
         (2, [{'min': '1', 'max': '2', 'num_pages': 1}])

@@ -155,7 +155,7 @@ class LsmScanner(Displayed):
         >>> import lancekit as lk
         >>> rows = {"id": [1, 2], "t": ["late snow", "rain"]}
         >>> ds = lk.write_dataset(rows, "memory://lsm-words", primary_key="id")
-        >>> ds.create_scalar_index("t", "INVERTED")
+        >>> _ = ds.create_scalar_index("t", "INVERTED")
         >>> ds.lsm_scanner().full_text_search("snow").to_table()["id"].to_pylist()
         [1]
         """

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from lancekit._api._handle import Handle
+from lancekit._api.answer import Answer
 from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.index_requests import optimize_request
 from lancekit._arguments.checks import check_items, refuse_more
@@ -142,7 +143,7 @@ class DatasetOptimizer(Hinting):
         index_names: list[str] | None = None,
         retrain: bool | None = None,
         **kwargs: object,
-    ) -> None:
+    ) -> Answer:
         """Add rows that no index covers yet to the indices; the handle moves.
 
         Without such rows no version is created.  New vectors are added to the existing partitions,
@@ -161,6 +162,11 @@ class DatasetOptimizer(Hinting):
         retrain
             Whether to rebuild the indices from all rows.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         IndexNotFoundError
@@ -172,20 +178,20 @@ class DatasetOptimizer(Hinting):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://optimize-indices-example")
-        >>> ds.create_scalar_index("x", "BTREE")
-        >>> ds.insert({"x": [3]})
-        >>> ds.optimize.optimize_indices()
+        >>> _ = ds.create_scalar_index("x", "BTREE")
+        >>> _ = ds.insert({"x": [3]})
+        >>> _ = ds.optimize.optimize_indices()
         >>> list(ds.list_indices()[0]["fragment_ids"])
         [0, 1]
         """
         request = optimize_request(num_indices_to_merge, index_names, retrain, kwargs)
-        self._dataset._move(
-            lambda snapshot: (optimize_indices(snapshot, request, RetryPolicy()), None)
+        return self._dataset._done(
+            "optimize_indices", lambda snapshot: optimize_indices(snapshot, request, RetryPolicy())
         )
 
     def enable_auto_cleanup(
         self, auto_cleanup_config: Mapping[str, object], **kwargs: object
-    ) -> None:
+    ) -> Answer:
         """Remove old versions automatically after every ``interval`` versions; the handle moves.
 
         The previous version, tagged versions and fork points of branches always stay.  If a cleanup
@@ -201,6 +207,11 @@ class DatasetOptimizer(Hinting):
             of versions to remove.  ``retain_versions`` (only in lancekit): the number of newest
             versions to keep.  At least one of the latter two is required.
 
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
+
         Raises
         ------
         InvalidArgumentError
@@ -210,21 +221,21 @@ class DatasetOptimizer(Hinting):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://auto-cleanup-example")
-        >>> ds.optimize.enable_auto_cleanup({"interval": 4, "older_than_seconds": 0})
+        >>> _ = ds.optimize.enable_auto_cleanup({"interval": 4, "older_than_seconds": 0})
         >>> for _ in range(2):
-        ...     ds.insert({"x": [2]})
+        ...     _ = ds.insert({"x": [2]})
         >>> [version.version for version in ds.versions()]
         [3, 4]
         """
         refuse_more("enable_auto_cleanup", kwargs)
         settings = auto_cleanup_settings(auto_cleanup_config)
-        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
+        return self._dataset._done("settings", lambda at: _configured(at, settings))
 
-    def disable_auto_cleanup(self, **kwargs: object) -> None:
+    def disable_auto_cleanup(self, **kwargs: object) -> Answer:
         """Remove all settings of automatic cleanup from the table's config; the handle moves."""
         refuse_more("disable_auto_cleanup", kwargs)
         settings = dict.fromkeys(SETTINGS)
-        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
+        return self._dataset._done("settings", lambda at: _configured(at, settings))
 
 
 @checked_methods

@@ -83,7 +83,7 @@ class Plots:
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://plot-history-example")
-        >>> ds.insert({"x": [2, 3]})
+        >>> _ = ds.insert({"x": [2, 3]})
         >>> ds.plot.history(show=["rows"]).alt
         'History of plot-history-example. main: 2 versions, 1 to 3 rows.'
         """
@@ -116,7 +116,7 @@ class Plots:
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://plot-graph-example")
         >>> for x in range(2, 12):
-        ...     ds.insert({"x": [x]})
+        ...     _ = ds.insert({"x": [x]})
         >>> print(ds.plot.graph())
         1 branch, 11 versions of plot-graph-example; newest first
         ● main:11  head, open here, append
@@ -283,7 +283,7 @@ def plot_history(dataset: Handle, *, limit: int = 50) -> Picture:
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"x": [1]}, "memory://plot-example")
-    >>> ds.tags.create("first", 1)
+    >>> _ = ds.tags.create("first", 1)
     >>> lk.plot_history(lk.write_dataset({"x": [2, 3]}, ds, mode="append")).alt
     'History of plot-example. main: 2 versions, 1 to 3 rows; tag first at 1.'
     """

@@ -25,7 +25,7 @@ class TableIndices(Displayed, Mapping[str, IndexCoverage]):
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"id": range(1000)}, "memory://table-indices-example")
-    >>> ds.create_scalar_index("id", "BTREE")
+    >>> _ = ds.create_scalar_index("id", "BTREE")
     >>> _ = ds.insert({"id": [1000, 1001]})
     >>> found = ds.indices["id_idx"]
     >>> [(part.operation, part.version, part.num_rows) for part in found.uncovered]

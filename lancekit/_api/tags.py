@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from lancekit._api.answer import Answer
 from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._api.listed import frame_of
 from lancekit._checked import checked_methods
@@ -114,6 +115,7 @@ class Tags(Refs, Generic[A_co]):
     >>> import lancekit as lk, pyarrow as pa
     >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://tags-example")
     >>> ds.tags.create("first", 1)
+    tag first created on main:1; ds.tags.delete('first') takes it back
     >>> ds.tags.get_version("first"), list(ds.tags), ds.tags["first"].count_rows()
     (1, ['first'], 1)
     """
@@ -161,7 +163,7 @@ class Tags(Refs, Generic[A_co]):
 
     def create(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
-    ) -> None:
+    ) -> Answer:
         """Create a tag on a version.
 
         Parameters
@@ -171,6 +173,11 @@ class Tags(Refs, Generic[A_co]):
         reference
             A version of this branch, a tag, or a pair of branch and version; the handle's by
             default.
+
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
 
         Raises
         ------
@@ -185,16 +192,17 @@ class Tags(Refs, Generic[A_co]):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-create-example")
-        >>> ds.tags.create("jan")
+        >>> _ = ds.tags.create("jan")
         >>> ds.tags.get_version("jan")
         1
         """
         target = self._handle.version if reference is None else reference
-        refs.create_tag(self._location(), check_name(tag, "tag"), target)
+        made = refs.create_tag(self._location(), check_name(tag, "tag"), target)
+        return self._answer("tags.create", tag, made)
 
     def update(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
-    ) -> None:
+    ) -> Answer:
         """Point an existing tag to another version.
 
         Parameters
@@ -203,6 +211,11 @@ class Tags(Refs, Generic[A_co]):
             The name of the tag.
         reference
             As in `create`.
+
+        Returns
+        -------
+        Answer
+            What was done, and the call that takes it back.
 
         Raises
         ------
@@ -215,18 +228,25 @@ class Tags(Refs, Generic[A_co]):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-update-example")
-        >>> ds.tags.create("good")
-        >>> ds.insert({"x": [2]})
-        >>> ds.tags.update("good", 2)
+        >>> _ = ds.tags.create("good")
+        >>> _ = ds.insert({"x": [2]})
+        >>> _ = ds.tags.update("good", 2)
         >>> ds.tags.get_version("good")
         2
         """
         target = self._handle.version if reference is None else reference
-        refs.update_tag(self._location(), check_name(tag, "tag"), target)
+        old, new = refs.update_tag(self._location(), check_name(tag, "tag"), target)
+        return self._answer("tags.update", tag, new, old)
 
-    def delete(self, tag: str) -> None:
+    def delete(self, tag: str) -> Answer:
         """Delete a tag; the version stays."""
-        refs.delete_tag(self._location().root, check_name(tag, "tag"))
+        old = refs.delete_tag(self._location().root, check_name(tag, "tag"))
+        return self._answer("tags.delete", tag, None, old)
+
+    def _answer(self, call: str, name: str, new: Tag | None, old: Tag | None = None) -> Answer:
+        version, here = self._handle.version, self._location()
+        given = {"name": name, "new": new, "old": old, "here": here.branch}
+        return Answer(call=call, version=version, branch=here.name, _given=given)
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
         """Replace the key-value metadata of a tag.
@@ -247,7 +267,7 @@ class Tags(Refs, Generic[A_co]):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-metadata-example")
-        >>> ds.tags.create("jan")
+        >>> _ = ds.tags.create("jan")
         >>> ds.tags.replace_metadata("jan", {"owner": "ada"})
         >>> ds.tags.list()["jan"]["metadata"]
         {'owner': 'ada'}

@@ -30,15 +30,19 @@ _CHECKS: tuple[KeyCheck, ...] = get_args(KeyCheck)
 
 def write_to(
     handle: Handle, data: object, schema: pa.Schema | None, mode: str, arguments: WriteOptions
-) -> Snapshot:
-    """Write rows on top of a handle's version, and return the new one; the handle does not move."""
+) -> tuple[Snapshot, tuple[str, ...]]:
+    """Write rows on top of a handle's version, which does not move.
+
+    Return the new version, and the names of the rows' columns.
+    """
     settings = settings_of(arguments, mode)
     handle._check_movable()
     check_same_place(
         handle._location, arguments.storage_options, arguments.manifest_store, arguments.commit_lock
     )
     source, target = open_rows(data, schema, handle._snapshot, settings.mode)
-    return write_rows(source, target, settings)
+    names = tuple(source.schema.names)
+    return write_rows(source, target, settings), names
 
 
 def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:

@@ -65,8 +65,8 @@ def _tag_of(location: BranchLocation, value: object) -> Tag:
     )
 
 
-def create_tag(location: BranchLocation, name: str, reference: object) -> None:
-    """Create a tag; never replace an existing one.
+def create_tag(location: BranchLocation, name: str, reference: object) -> Tag:
+    """Create a tag, and return it; never replace an existing one.
 
     Raises InvalidArgumentError: the name cannot be used.
     Raises RefConflictError: the tag exists.
@@ -82,10 +82,11 @@ def create_tag(location: BranchLocation, name: str, reference: object) -> None:
                 hint="Move it with tags.update(), or delete it first.",
                 tag=name,
             )
+    return tag
 
 
-def update_tag(location: BranchLocation, name: str, reference: object) -> None:
-    """Point an existing tag to another version."""
+def update_tag(location: BranchLocation, name: str, reference: object) -> tuple[Tag, Tag]:
+    """Point an existing tag to another version; return the tag before and after."""
     old = get_tag(location.root, name)
     tag = replace(
         _tag_of(location, reference),
@@ -95,6 +96,7 @@ def update_tag(location: BranchLocation, name: str, reference: object) -> None:
     )
     with _attempting("tag", name, "moved", lambda: _has_tag(location.root, name, tag)):
         location.root.put(tag_file(name), tag.to_json())
+    return old, tag
 
 
 def _has_tag(root: Store, name: str, tag: Tag) -> bool:
@@ -113,12 +115,14 @@ def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) ->
     root.put(tag_file(name), tag.to_json())
 
 
-def delete_tag(root: Store, name: str) -> None:
-    """Delete a tag, even a damaged one; the version stays."""
+def delete_tag(root: Store, name: str) -> Tag | None:
+    """Delete a tag, even a damaged one, and return it; the version stays."""
+    tag = None
     with suppress(CorruptFileError):
-        get_tag(root, name)
+        tag = get_tag(root, name)
     with _attempting("tag", name, "deleted", lambda: not root.exists(tag_file(name))):
         root.delete(tag_file(name))
+    return tag
 
 
 # ---- branches and clones

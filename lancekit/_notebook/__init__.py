@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from lancekit._display import HTML, TEXT
+from lancekit._display import HTML, LINE, TEXT
 from lancekit._notebook.cards import card
-from lancekit._notebook.render.html import render_html, render_text
+from lancekit._notebook.render.html import render_html, render_line, render_text
 from lancekit._notebook.render.models import Card
 
-_RENDERERS: dict[str, Callable[[Card], str]] = {TEXT: render_text, HTML: render_html}
+_RENDERERS: dict[str, Callable[[Card], str]] = {
+    TEXT: render_text,
+    HTML: render_html,
+    LINE: render_line,
+}
 
 
 def show(value: object, *kinds: str, now: datetime | None = None) -> dict[str, str]:

@@ -278,7 +278,7 @@ def batch_udf(
     ... def twice(batch):
     ...     return {"twice": pa.array([2 * x.as_py() for x in batch["x"]])}
     >>> ds = lk.write_dataset(pa.table({"x": [1, 2]}), "memory://udf-example")
-    >>> ds.add_columns(twice)
+    >>> _ = ds.add_columns(twice)
     >>> ds.to_table()["twice"].to_pylist()
     [2, 4]
     """

@@ -168,7 +168,7 @@ class SqliteManifestStore:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     decided = lk.SqliteManifestStore(f"{folder}/commits.sqlite")
     ...     ds = lk.write_dataset(pa.table({"x": [1]}), f"{folder}/d", manifest_store=decided)
-    ...     ds.insert(pa.table({"x": [2]}))
+    ...     _ = ds.insert(pa.table({"x": [2]}))
     ...     lk.dataset(f"{folder}/d", manifest_store=decided).version
     2
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -133,6 +134,44 @@ def mem_wal():
     }
 
 
+def answers():
+    """Yield names of calls that return nothing in pylance, and their answers."""
+    made = lk.write_dataset(rows(1, 2), "answers.lance", primary_key="id")
+    made.create_branch("togo")
+    inserted = made.insert({"id": [3]})
+    yield "insert", inserted
+    yield "overwrite", made.insert(rows(1, 2), mode="overwrite")
+    yield "add columns", made.add_columns({"twice": "id * 2", "<b>thrice</b>": "id * 3"})
+    yield "merge columns", made.merge({"id": [1], "note": ["x"]}, "id")
+    yield "drop columns", made.drop_columns(["<b>thrice</b>"])
+    yield "rename", made.alter_columns({"path": "note", "name": "remark"})
+    yield (
+        "alter",
+        made.alter_columns(
+            {"path": "twice", "data_type": pa.int32()}, {"path": "twice", "nullable": True}
+        ),
+    )
+    yield "tag created", made.tags.create("first", 1)
+    yield "tag moved", made.tags.update("first")
+    yield "undo", made.undo()
+    yield "tag deleted", made.tags.delete("first")
+    yield "restore", made.restore(2)
+    yield "branch deleted", made.branches.delete("togo")
+    yield "constraint added", made.constraints.add("<i>positive</i>", "id > 0")
+    yield "constraint dropped", made.constraints.drop("<i>positive</i>")
+    yield "indexed", made.create_scalar_index("id", "BTREE")
+    yield "indexed again", made.create_scalar_index("id", "BTREE")
+    yield "nothing to index", made.optimize.optimize_indices()
+    yield "rows", made.insert(rows(9))
+    yield "indices optimized", made.optimize.optimize_indices()
+    yield "index dropped", made.drop_index("id_idx")
+    yield "field metadata", made.update_field_metadata({"id": {"unit": "m"}})
+    yield "auto cleanup", made.optimize.enable_auto_cleanup({"interval": 99, "retain_versions": 9})
+    yield "no auto cleanup", made.optimize.disable_auto_cleanup()
+    yield "valid", made.validate(deep=True)
+    yield "sent", pickle.loads(pickle.dumps(inserted))
+
+
 @pytest.fixture
 def shown(ds):
     """Every kind of object that has a card, by a name."""
@@ -189,4 +228,5 @@ def shown(ds):
         "no cache": CacheInfo(limit=0),
         "shard writer": shard_writer(),
         "connect": SessionInfo(state="active", connect=True, spark_version="4.3.0"),
+        **dict(answers()),
     }

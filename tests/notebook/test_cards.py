@@ -282,7 +282,7 @@ def test_merge_result(ds):
     first = lines(result)[0]
     assert first.startswith("merged into main:5 · 2 inserted · 1 updated · 0 deleted · ")
     assert fact(result, "key filter").startswith("Bloom: concurrent merges that insert the same")
-    assert fact(result, "undo") == "ds.checkout_version(4).restore()"
+    assert fact(result, "undo") == "ds.undo()"
     assert fact(result, "engine") == "this process"
     assert dict(result) == {
         "num_inserted_rows": 2,
@@ -301,8 +301,10 @@ def test_merge_result(ds):
 
 def test_the_undo_line_works(ds):
     before = ds.to_table()
-    undo = fact(ds.delete("id > 1"), "undo")
-    exec(undo, {"ds": ds})
+    deleted = ds.delete("id > 1")
+    exec(fact(deleted, "undo"), {"ds": ds})
+    assert ds.to_table() == before
+    exec(fact(deleted, "undo"), {"ds": ds})  # now it names the version
     ds.checkout_latest()
     assert ds.to_table() == before
 
@@ -388,7 +390,7 @@ def test_the_reproduce_line_is_relative_only_where_the_input_was(tmp_path, monke
 
 def test_delete_result(shown):
     assert lines(shown["delete"])[0].startswith("deleted 2 rows · trial/one:3 · ")
-    assert fact(shown["delete"], "undo") == "ds.checkout_version(('trial/one', 2)).restore()"
+    assert fact(shown["delete"], "undo") == "ds.undo()"
 
 
 def test_conflict(shown):

@@ -74,6 +74,17 @@ merge.preview(rows)""",
         ),
         ("A delete", """ds.delete("dest = 'LEX'")"""),
         ("An explanation", """ds.explain.delete("origin = 'JFK'")"""),
+        (
+            "An insert",
+            """\
+some = lk.write_dataset(january.head(100), "some.lance")
+some.insert(february[["id", "month", "carrier"]].head(9))""",
+        ),
+        ("New columns", """some.add_columns({"late": "dep_delay > 15", "gap": "dep_delay * 2"})"""),
+        ("An index", """some.create_scalar_index("carrier", "BITMAP")"""),
+        ("A tag", """some.tags.create("indexed")"""),
+        ("An undo", """some.undo()"""),
+        ("A constraint", """some.constraints.add("plausible", "dep_delay >= -120")"""),
     ),
     "History and diffs": (
         ("A diff", """ds.diff("winter")"""),

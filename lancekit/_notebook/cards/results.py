@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -10,15 +9,13 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit._api.branch_comparison import BranchComparison
-from lancekit._api.history import History, Version
 from lancekit._legible import python_value
+from lancekit._notebook.cards.answers import undo_facts
 from lancekit._notebook.cards.common import (
     ENGINES,
     NAMES,
     changed_rows,
-    checkout,
     facts,
-    operation,
     ref,
 )
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
@@ -330,35 +327,10 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
     )
 
 
-def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
-    """Return the call that undoes a change, and the later versions that it would undo, too."""
-    # the version before the result, not its read version: others can have committed in between
-    before = result.version - 1
-    line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
-    if result.location is None:
-        return (line, Fact("also undone", "all later commits"))
-    history = History(result.location)
-    if before not in history.numbers:
-        return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)
-    newer, names = named_versions(history, result.version)
-    return (line, Fact("also undone", names)) if newer else (line,)
-
-
-def named_versions(history: History, after: int) -> tuple[int, str]:
-    """Return the number of versions after ``after``, and their names in words."""
-    place = bisect_right(history.numbers, after)
-    newer = len(history) - place
-    named = listing(map(_named, history[place : place + NAMES]), NAMES)
-    more = f", and {count(newer - NAMES)} more" if newer > NAMES else ""
-    return newer, f"{plural(newer, 'newer version')}: {named}{more}"
-
-
-def _named(version: Version) -> str:
-    message = f": {version.message}" if version.message else ""
-    return (
-        f"{version.version} ({operation(version)} by "
-        f"{version.writer or 'an unnamed writer'}{message})"
-    )
+def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> list[Fact]:
+    # a merge or a rebase can be of another branch than the handle's
+    here = getattr(result, "doing", "") not in {"merge", "rebase"}
+    return undo_facts(result.location, result.branch, result.version, here=here)
 
 
 # ---- the card of a query result

@@ -217,7 +217,7 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
         facts=facts(
             ("message", clean(transaction.transaction_properties.get(COMMIT_MESSAGE, ""))),
             ("origin", str(transaction.provenance or "")),
-            *_parts(transaction.operation),
+            *operation_facts(transaction.operation),
             ("properties", _pairs(properties)),
             ("uuid", clean(transaction.uuid)),
         ),
@@ -251,7 +251,7 @@ def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
 def _commit(version: int, transaction: Transaction | None) -> Row:
     if transaction is None:
         return Row((str(version), "not recorded", "", ""))
-    what = "; ".join(f"{label} {text}" for label, text in _parts(transaction.operation))
+    what = "; ".join(f"{label} {text}" for label, text in operation_facts(transaction.operation))
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
     cells = (str(version), _word(transaction), what, clean(message))
     return Row(cells, quiet=is_quiet(type(transaction.operation).__name__))
@@ -264,7 +264,7 @@ def _word(transaction: Transaction) -> str:
     return operation_word(type(operation).__name__, first=transaction.read_version == 0)
 
 
-def _parts(operation: Operation) -> list[tuple[str, str]]:
+def operation_facts(operation: Operation) -> list[tuple[str, str]]:
     """Return a label and words for each field of an operation that is not empty."""
     if isinstance(operation, UpdateConfig):
         operation = operation.normalised()

@@ -187,6 +187,22 @@ def render_text(card: Card) -> str:
     return "\n".join(lines)
 
 
+def render_line(card: Card) -> str:
+    """Render a card as one line: its first line, important facts, and how to take it back."""
+    facts = [f"{fact.label} {fact.value}" for fact in card.facts if fact.label in _IN_LINE]
+    back = [f"{f.value} {_BACK[f.label]}" for f in card.facts if f.code and f.label in _BACK]
+    return "; ".join((" · ".join((card.title, *card.headline)), *facts, *back))
+
+
+#: by label of a fact: what its call does, in a line
+_BACK = {"undo": "takes it back", "redo": "brings it back"}
+#: the labels of facts that a line has, too
+_IN_LINE = {
+    *("skipped", "kept", "not removed", "conflicts", "changed cells", "note"),
+    *("added columns", "dropped columns", "renamed columns", "cast columns", "altered columns"),
+}
+
+
 def _text_table(table: Table) -> list[str]:
     lines = [f"  {table.caption}"]
     if table.rows:

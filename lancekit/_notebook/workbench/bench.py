@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 from lancekit._api.history import History
 from lancekit._display import Displayed
 from lancekit._notebook.cards import card
+from lancekit._notebook.cards.answers import named_versions
 from lancekit._notebook.cards.common import checkout
-from lancekit._notebook.cards.results import named_versions
 from lancekit._notebook.render.controls import Interactive, Latest, as_html, button, markup, panel
 from lancekit._notebook.render.html import render_code, render_note
 from lancekit._notebook.workbench.steps import Event, Result, State

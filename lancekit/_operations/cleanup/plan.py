@@ -140,6 +140,7 @@ class CleanupStats(Displayed):
     such as links.  A cleanup neither follows nor removes them.
     """
 
+    _in_line = True
     bytes_removed: int = 0
     old_versions: int = 0
     data_files_removed: int = 0

@@ -73,7 +73,7 @@ class CleanupExplanation(Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://apply-cleanup-example")
-        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> _ = ds.insert({"x": [2]}, mode="overwrite")
         >>> plan = ds.explain_cleanup_old_versions(retain_versions=1)
         >>> plan.stats.old_versions, plan.apply().old_versions
         (1, 1)

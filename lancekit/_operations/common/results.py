@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 from uuid import UUID
 
-from lancekit._display import Displayed
+from lancekit._display import TEXT, Displayed
 from lancekit._lazy import cached_property
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import EngineName
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lancekit._pipeline.merge_strategy import MatchPlan
 
 
+class _Printer(Protocol):
+    def text(self, obj: str) -> object: ...
+
+
 class Counts(Displayed, dict[str, int]):
     """Result that is pylance's dictionary of counts, with more attributes."""
 
@@ -24,6 +28,11 @@ class Counts(Displayed, dict[str, int]):
 
     def __post_init__(self) -> None:
         self.update({key: int(getattr(self, key)) for key in self._keys})
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Show the whole card in IPython, which otherwise takes the `repr` of a dictionary."""
+        del cycle
+        printer.text(self._drawn(TEXT)[TEXT])
 
     def _plain(self) -> str:
         return f"{type(self).__name__}({dict(self)})"
@@ -68,6 +77,7 @@ class CountsOfCells(Counts):
 class _Landed(Counts):
     """Result with the version that an operation committed."""
 
+    _in_line = True
     version: int
     branch: str | None = None
     attempts: int = 1
@@ -193,6 +203,7 @@ class ApplyResult(MergedChanges):
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+    _in_line = True
     version: int
     read_version: int
     branch: str | None = None
@@ -210,6 +221,7 @@ class CompactionMetrics(Displayed):
     them.  If there was nothing to do, `version` equals `read_version`.
     """
 
+    _in_line = True
     fragments_removed: int
     fragments_added: int
     files_removed: int

@@ -1,0 +1,35 @@
+"""`Answer`: what a call has done, for calls that return ``None`` in pylance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lancekit._display import Displayed
+from lancekit._versions.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Answer(Displayed):
+    """What a call has done: a card in notebooks, and one line as `repr`.
+
+    The card is made when it is shown, from what the commit knows.  `call` is the name of the call,
+    such as ``"insert"``; `version` and `branch` are those of the handle after it.
+    """
+
+    _in_line = True
+    call: str
+    version: int
+    branch: str
+    #: arguments of the call, and the handle's versions before and after it
+    _given: Mapping[str, object] = field(default_factory=dict)
+    _moved: tuple[Snapshot, ...] = ()
+
+    def _plain(self) -> str:
+        return f"{self.branch}:{self.version}: {self.call}()"
+
+
+def answer(call: str, before: Snapshot, after: Snapshot, **given: object) -> Answer:
+    """Return the answer of a call that found a handle at one version, and left it at another."""
+    branch, moved = after.location.name, (before, after)
+    return Answer(call=call, version=after.version, branch=branch, _given=given, _moved=moved)
