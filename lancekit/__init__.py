@@ -82,6 +82,8 @@ if _TYPE_CHECKING:
         LsmVectorSearchPlanner,
     )
     from lancekit._pylance.scanner_builder import ScannerBuilder
+    from lancekit._scan.expressions.objects import Expression
+    from lancekit._scan.expressions.texts import col, lit, source, target
     from lancekit._scan.order_by import ColumnOrdering
     from lancekit._scan.statistics import ScanStatistics
     from lancekit._statements.run import sql
@@ -115,6 +117,7 @@ __all__ = [
     "DeleteResult",
     "ExecutionPlan",
     "Explanation",
+    "Expression",
     "FieldStatistics",
     "FragmentMetadata",
     "FragmentWriteProgress",
@@ -153,11 +156,13 @@ __all__ = [
     "blob_field",
     "cache_info",
     "clear_cache",
+    "col",
     "dataset",
     "diff",
     "errors",
     "evaluate_sharding_spec",
     "json_to_schema",
+    "lit",
     "mem_wal_sink",
     "optimize",
     "options",
@@ -170,10 +175,12 @@ __all__ = [
     "schema_to_json",
     "session_info",
     "set_logger",
+    "source",
     "spark_session",
     "sql",
     "stop_spark",
     "stream_sink",
+    "target",
     "tokenize",
     "unpack",
     "warm_up",
@@ -220,6 +227,8 @@ _HOMES = {
     "_operations.lineage.conflicts": "ConflictedRow Conflicts Sides",
     "_operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "_operations.explain.merge": "CellChange MergePlan",
+    "_scan.expressions.objects": "Expression",
+    "_scan.expressions.texts": "col lit source target",
     "_scan.order_by": "ColumnOrdering",
     "_scan.statistics": "ScanStatistics",
     "_statements.run": "sql",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit._api._handle import Handle
 from lancekit._api.lance_schema import LanceSchema
-from lancekit._api.planned_scan import OneFragment
+from lancekit._api.planned_scan import OneFragment, output_columns
 from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.record import Columns, takes
@@ -200,7 +200,8 @@ class ReadingFragment(OneFragment):
         rows = self.metadata.num_rows
         positions = parse_positions(indices, rows)
         alone, ends = replace(self.source, first_row=0), np.array([rows])
-        return resolved(take_rows([alone], ends, columns, positions, schema))
+        wanted = output_columns(columns)
+        return resolved(take_rows([alone], ends, wanted, positions, schema))
 
     def open_session(
         self,

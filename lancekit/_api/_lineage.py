@@ -18,12 +18,12 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from lancekit import _arrow_compute as pc
     from lancekit._api.bisect import Bisection
     from lancekit._api.changes import ChangeFeed, DatasetDelta
     from lancekit._api.constraints import Duplicates
     from lancekit._api.diff import DatasetDiff
     from lancekit._api.histories import ColumnHistory, RowHistory
+    from lancekit._scan.expressions.objects import Expression, Filter
 
 
 @checked_methods
@@ -36,7 +36,7 @@ class Lineage(Handle):
         new: Ref | datetime | timedelta | Handle | None = None,
         *,
         on: str | Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: Filter | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> DatasetDiff:
         """Compare two versions: the rows that were inserted, deleted and updated, and how.
@@ -95,7 +95,7 @@ class Lineage(Handle):
         until: Ref | datetime | timedelta | Handle | None = None,
         *,
         on: str | Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: Filter | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> ChangeFeed:
         """Return the row changes of each commit, in commit order.
@@ -188,7 +188,7 @@ class Lineage(Handle):
 
     def bisect(
         self,
-        condition: str | Callable[[Self], object],
+        condition: str | Expression | Callable[[Self], object],
         good: Ref | datetime | timedelta | Handle | None = None,
         bad: Ref | datetime | timedelta | Handle | None = None,
         *,
@@ -246,8 +246,11 @@ class Lineage(Handle):
         """
         from lancekit._api.bisect import bisect_versions
         from lancekit._operations.checks.constraints import condition_of
+        from lancekit._scan.expressions.texts import as_sql
 
         last = self._snapshot if bad is None else snapshot_at(self._location, bad)
+        if not callable(condition):
+            condition = as_sql(condition)
         if isinstance(condition, str):
             condition_of(last, condition)  # report an invalid condition before the search
         first = None if good is None else snapshot_at(self._location, good)
@@ -288,7 +291,7 @@ class Lineage(Handle):
 
         return duplicates_of(self._snapshot, [on] if isinstance(on, str) else on)
 
-    def row_history(self, rows: Mapping[str, object] | str | pc.Expression | int) -> RowHistory:
+    def row_history(self, rows: Mapping[str, object] | Filter | int) -> RowHistory:
         """Return each version up to the handle's that created, changed or deleted a row.
 
         The manifest of each version is read.  Rows are only read where their files have changed.
@@ -332,7 +335,7 @@ class Lineage(Handle):
 
     def blame(
         self,
-        filter: str | pc.Expression | None = None,  # noqa: A002
+        filter: Filter | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Return rows, each with the version that last changed it.

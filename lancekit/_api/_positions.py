@@ -17,6 +17,7 @@ from lancekit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lancekit._api.blob_values import BlobFile
+    from lancekit._arguments.record import Columns
     from lancekit._scan.fragments.blobs import BlobPlace
     from lancekit._scan.fragments.source import FragmentSources
     from lancekit._scan.take import Numbers
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 class Positions(Handle):
     """Random access to rows of the handle's version."""
 
-    def take(
-        self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
-    ) -> pa.Table:
+    def take(self, indices: list[int] | pa.Array, columns: Columns = None) -> pa.Table:
         """Read the rows at the given positions, in the given order.
 
         Parameters
@@ -64,7 +63,7 @@ class Positions(Handle):
     def _take_rows(
         self,
         row_ids: list[int] | pa.Array,
-        columns: list[str] | dict[str, str] | None = None,
+        columns: Columns = None,
         *,
         ignore_deletions: bool = False,
         with_row_id: bool = False,
@@ -103,8 +102,9 @@ class Positions(Handle):
     def _take(
         self,
         positions: Callable[[FragmentSources], npt.NDArray[np.int64]],
-        columns: list[str] | dict[str, str] | None,
+        columns: Columns,
     ) -> pa.Table:
+        from lancekit._api.planned_scan import output_columns
         from lancekit._format.extensions import resolved
         from lancekit._scan.fragments.blobs import blob_view
         from lancekit._scan.fragments.source import fragment_sources
@@ -112,7 +112,8 @@ class Positions(Handle):
 
         schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
-        table = take_rows(sources, sources.ends, columns, positions(sources), schema)
+        outputs = output_columns(columns)
+        table = take_rows(sources, sources.ends, outputs, positions(sources), schema)
         if not table.num_columns:
             return table
         metadata = dict(self._snapshot.manifest.schema.metadata)
@@ -121,7 +122,7 @@ class Positions(Handle):
     def sample(
         self,
         num_rows: int,
-        columns: list[str] | dict[str, str] | None = None,
+        columns: Columns = None,
         randomize_order: bool = True,
         **kwargs: object,
     ) -> pa.Table:

@@ -191,9 +191,7 @@ class Scans(Handle):
         rows = check_count("num_rows", num_rows)
         return self._scan(scan_arguments({**kwargs, "limit": rows})).to_table()
 
-    def slice(
-        self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
-    ) -> pa.Table:
+    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
         """Read the rows between two positions.
 
         Parameters

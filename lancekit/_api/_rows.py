@@ -17,8 +17,9 @@ from lancekit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from lancekit._api.answer import Answer
     from lancekit._api.merge_builder import MergeInsertBuilder
-    from lancekit._arguments.record import AlterColumn
+    from lancekit._arguments.record import AlterColumn, Values
     from lancekit._operations.common.results import DeleteResult, UpdateResult
+    from lancekit._scan.expressions.objects import Filter
 
 
 @checked_methods
@@ -27,7 +28,7 @@ class Rows(Handle):
 
     def delete(
         self,
-        predicate: object,
+        predicate: Filter,
         *,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
@@ -37,7 +38,8 @@ class Rows(Handle):
         Parameters
         ----------
         predicate
-            SQL text or a pyarrow expression; rows where it is null stay.
+            SQL text, an expression (``lk.col("x") > 3``) or a pyarrow expression; rows where it is
+            null stay.
         conflict_retries, retry_timeout
             How often and how long to retry while other writers change the same rows.
 
@@ -68,8 +70,8 @@ class Rows(Handle):
 
     def update(
         self,
-        updates: dict[str, str],
-        where: object = None,
+        updates: Values,
+        where: Filter | None = None,
         conflict_retries: int = CONFLICT_RETRIES,
         retry_timeout: timedelta = RETRY_TIMEOUT,
         data_storage_version: str | None = None,
@@ -81,10 +83,11 @@ class Rows(Handle):
         Parameters
         ----------
         updates
-            An SQL expression for each column to change.  All expressions use the old values of the
-            row, so ``{"a": "b", "b": "a"}`` swaps two columns.
+            The new value of each column: SQL text, an expression of `col` or `lit`, or a constant
+            that is not text (``{"price": 0, "note": lk.lit("closed")}``).  All expressions use the
+            old values of the row, so ``{"a": "b", "b": "a"}`` swaps two columns.
         where
-            SQL text or a pyarrow expression; all rows by default.  Rows where it is null stay.
+            A condition as in `delete`; all rows by default.  Rows where it is null stay.
         conflict_retries, retry_timeout
             How often and how long to retry while other writers change the same rows.
         data_storage_version
@@ -209,10 +212,10 @@ class Columns(Handle):
         Parameters
         ----------
         transforms
-            SQL expressions by the names of new columns.  Or a function from record batches of live
-            rows to new columns with as many rows, as a batch, a table or a data frame.  Or rows in
-            the dataset's order (Arrow, pandas, a reader).  Or an Arrow field, fields or schema, for
-            columns of nulls.
+            SQL expressions or constants by the names of new columns, as in `update`.  Or a function
+            from record batches of live rows to new columns with as many rows, as a batch, a table
+            or a data frame.  Or rows in the dataset's order (Arrow, pandas, a reader).  Or an Arrow
+            field, fields or schema, for columns of nulls.
         read_columns
             The columns that a function receives, also hidden ones; all by default.
         reader_schema

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit import _arrow_compute as pc
 from lancekit._api._handle import Handle
 from lancekit._api.diff import DatasetDiff, diff_of
 from lancekit._api.scanner import scan_of
@@ -26,6 +25,7 @@ from lancekit._format.fragment_columns import parsed_fragment
 from lancekit._format.transaction import Transaction
 from lancekit._lazy import cached_property
 from lancekit._pipeline.frames import exact_frame
+from lancekit._scan.expressions.objects import Filter
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.listing import list_versions
@@ -77,7 +77,7 @@ class ChangeFeed(Displayed):
         since: Snapshot,
         until: Snapshot,
         on: str | Sequence[str] | None,
-        condition: str | pc.Expression | None,
+        condition: Filter | None,
         columns: Sequence[str] | None,
     ) -> None:
         if since.location != until.location or since.version > until.version:

@@ -38,6 +38,8 @@ from lancekit._pipeline.frames import exact_frame
 from lancekit._pipeline.hashed_keys import Hashes, known_rows
 from lancekit._pipeline.key_counter import KeyCounter, key_words
 from lancekit._pipeline.source_keys import key_columns
+from lancekit._scan.expressions.objects import Expression
+from lancekit._scan.expressions.texts import as_sql
 from lancekit._scan.fragments.rebatch import taken
 from lancekit._scan.order_by import parse_orderings, sorted_table
 from lancekit._versions.references import parse_reference, resolve
@@ -130,7 +132,11 @@ class Constraints(Displayed):
         return tuple(stored_constraints(self._snapshot.manifest.config).values())
 
     def add(
-        self, name: str, condition: str, on_fail: OnFail = "refuse", existing: Existing = "refuse"
+        self,
+        name: str,
+        condition: str | Expression,
+        on_fail: OnFail = "refuse",
+        existing: Existing = "refuse",
     ) -> Answer:
         """Add a constraint, and move the handle.
 
@@ -143,7 +149,8 @@ class Constraints(Displayed):
         name
             The name of the constraint, unique in the table.
         condition
-            SQL text, such as ``"delay >= -120"`` or ``"count(DISTINCT id) = count(*)"``.
+            SQL text, such as ``"delay >= -120"`` or ``"count(DISTINCT id) = count(*)"``, or an
+            expression over a row, such as ``lk.col("delay") >= -120``.
         on_fail
             ``"refuse"``: a violating commit raises.  ``"warn"``: it warns and is committed.
         existing
@@ -192,9 +199,10 @@ class Constraints(Displayed):
                 hint=f"Drop it first, ds.constraints.drop({name!r}), or choose another name.",
                 constraint=name,
             )
-        added = Constraint(name=name, condition=condition, on_fail=on_fail, existing=existing)
-        condition_of(self._snapshot, condition)
-        return self._configure("added", {added.key: added.encoded()}, name, condition)
+        text = as_sql(condition)
+        condition_of(self._snapshot, text)
+        added = Constraint(name=name, condition=text, on_fail=on_fail, existing=existing)
+        return self._configure("added", {added.key: added.encoded()}, name, text)
 
     def drop(self, name: str) -> Answer:
         """Remove a constraint, even if this release cannot read it, and move the handle.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from lancekit import _arrow_compute as pc
 from lancekit._api._handle import Handle
 from lancekit._api.diff_rows import ChangedRow, DiffRows, labels_of
 from lancekit._api.scanner import scan_of
@@ -29,6 +28,7 @@ from lancekit._pipeline.diff.fragments import ColumnPair
 from lancekit._pipeline.diff.row_values import read_changed
 from lancekit._pipeline.engine import choose_engine, spark_engine
 from lancekit._pipeline.frames import exact_frame
+from lancekit._scan.expressions.objects import Filter
 from lancekit._scan.fragment_rows import default_batch_rows
 from lancekit._scan.fragments.rebatch import combined
 from lancekit._versions.snapshot import Snapshot
@@ -332,7 +332,7 @@ def diff(
     new: Handle,
     *,
     on: str | Sequence[str] | None = None,
-    filter: str | pc.Expression | None = None,  # noqa: A002
+    filter: Filter | None = None,  # noqa: A002
     columns: Sequence[str] | None = None,
 ) -> DatasetDiff:
     """Compare the versions of two handles, of one dataset or of two.
@@ -370,7 +370,7 @@ def diff_of(
     new: Snapshot,
     *,
     on: str | Sequence[str] | None,
-    condition: str | pc.Expression | None,
+    condition: Filter | None,
     columns: Sequence[str] | None,
 ) -> DatasetDiff:
     """Compare two versions, with the options of `LanceDataset.diff`."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 import numpy as np
 import pyarrow as pa
 
-from lancekit import _arrow_compute as pc
 from lancekit._api.history import describe_version
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.scan import ScanArguments
@@ -22,6 +21,7 @@ from lancekit._legible import plural
 from lancekit._operations.lineage.row_history import Entry, history_of
 from lancekit._operations.lineage.trace import ColumnEntry, ColumnKind, column_entries, last_changes
 from lancekit._pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit._scan.expressions.objects import Filter
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 
@@ -122,9 +122,7 @@ class RowHistory(ChangesOf[RowChange]):
         return f"RowHistory({plural(len(self), 'change')} of {self.branch})"
 
 
-def row_history_of(
-    snapshot: Snapshot, rows: Mapping[str, object] | str | pc.Expression | int
-) -> RowHistory:
+def row_history_of(snapshot: Snapshot, rows: Mapping[str, object] | Filter | int) -> RowHistory:
     """Return the history of rows; see `LanceDataset.row_history`."""
     found = reversed(history_of(snapshot, rows))
     return RowHistory(snapshot.location.name, [_change(entry) for entry in found])
@@ -163,7 +161,7 @@ def _origin(commit: TransactionSummary) -> str | None:
 
 
 def blame_of(
-    snapshot: Snapshot, condition: str | pc.Expression | None, columns: Sequence[str] | None
+    snapshot: Snapshot, condition: Filter | None, columns: Sequence[str] | None
 ) -> pa.Table:
     """Return rows, each with the version that last changed it; see `LanceDataset.blame`."""
     schema = snapshot.manifest.schema

@@ -24,6 +24,7 @@ from lancekit._operations.common.retry import RetryPolicy
 from lancekit._operations.merge_insert import check_clauses, merge_rows, merge_uncommitted
 from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source_keys import Kept
+from lancekit._scan.expressions.objects import Expression
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
@@ -74,11 +75,14 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
 
     # ---- clauses
 
-    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
+    def when_matched_update_all(
+        self, condition: str | Expression | None = None
+    ) -> MergeInsertBuilder:
         """Replace matched rows by source rows.
 
-        ``condition`` is SQL over ``source.`` and ``target.`` columns.  Matched rows where it is
-        not true are not changed, and their source rows are not inserted.
+        ``condition`` is SQL over ``source.`` and ``target.`` columns, or an expression such as
+        ``lk.source("rev") > lk.target("rev")``.  Matched rows where it is not true are not changed,
+        and their source rows are not inserted.
         """
         return self._with(matched="update", condition=_sql("condition", condition))
 
@@ -94,7 +98,9 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
         """Insert source rows without a match."""
         return self._with(insert=True)
 
-    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
+    def when_not_matched_by_source_delete(
+        self, expr: str | Expression | None = None
+    ) -> MergeInsertBuilder:
         """Delete target rows without a match; with ``expr``, only those where it is true."""
         return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
@@ -366,10 +372,12 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
 
 
 def _sql(name: str, value: object) -> Unbound | None:
+    if isinstance(value, Expression):
+        return value.sql
     if value is not None and not isinstance(value, str):
         raise InvalidTypeError(
-            f"{name} of a merge-insert must be SQL text, got {shown(value)}.",
-            hint="For example 'source.version > target.version'.",
+            f"{name} of a merge-insert must be SQL text or an expression, got {shown(value)}.",
+            hint="For example 'source.rev > target.rev', or lk.source('rev') > lk.target('rev').",
             argument=name,
         )
     if value is not None and not value.strip():

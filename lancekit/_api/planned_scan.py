@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,10 +23,10 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
+    from lancekit._arguments.record import Columns
     from lancekit._arguments.scan import ScanArguments
     from lancekit._operations.mem_wal.reader.sources import ReadSet
+    from lancekit._scan.expressions.objects import Filter
     from lancekit._scan.expressions.predicate import Predicate
     from lancekit._scan.search.nearest import NearestSearch
     from lancekit._scan.search.text_search import FullTextSearch
@@ -109,12 +109,7 @@ def planned_over(of: ReadSet, arguments: ScanArguments) -> Scan:
 def planned(snapshot: Snapshot, arguments: ScanArguments) -> Scan:
     """Plan a scan of a version: check names and types, without reading rows."""
     schema = blob_view(snapshot.manifest.schema, arguments.blob_handling)
-    columns = arguments.columns
-    if isinstance(columns, str):
-        raise InvalidTypeError(
-            f"columns must be a list, got the string {shown(columns)}.",
-            hint=f"Pass a list: [{shown(columns)}].",
-        )
+    columns = output_columns(arguments.columns)
     hidden = [
         name
         for name, wanted in (
@@ -210,9 +205,31 @@ def _search(snapshot: Snapshot, arguments: ScanArguments) -> NearestSearch | Ful
     return None
 
 
-def _parsed(condition: str | pc.Expression, known: pa.Schema) -> Predicate:
+def output_columns(columns: Columns) -> Sequence[str] | dict[str, str] | None:
+    """Return output columns with SQL text instead of expressions.
+
+    Raises InvalidTypeError: the columns are one string.
+    """
+    if isinstance(columns, str):
+        raise InvalidTypeError(
+            f"columns must be a list, got the string {shown(columns)}.",
+            hint=f"Pass a list: [{shown(columns)}].",
+        )
+    values = columns.values() if isinstance(columns, dict) else columns
+    if not isinstance(columns, list | tuple | dict) or {*map(type, values or ())} <= {str}:
+        return cast("Sequence[str] | dict[str, str] | None", columns)
+    from lancekit._scan.expressions.texts import outputs_sql  # not needed for names
+
+    return outputs_sql(columns)
+
+
+def _parsed(condition: Filter, known: pa.Schema) -> Predicate:
     from lancekit._scan.expressions.predicate import Predicate  # not needed without a filter
 
+    if not isinstance(condition, str):
+        from lancekit._scan.expressions.texts import as_sql  # not needed for text
+
+        condition = as_sql(condition)
     return Predicate.parse(condition, known)
 
 

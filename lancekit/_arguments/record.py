@@ -37,6 +37,7 @@ from lancekit._checked import checks_of
 
 if TYPE_CHECKING:
     from lancekit._checked import Passed
+    from lancekit._scan.expressions.objects import Expression
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -274,8 +275,18 @@ def _section(record: type) -> str:
 
 # ---- types for annotations: dictionaries as in pylance, and protocols of handles for lower rooms
 
-#: the columns of a read: names, or a dictionary from result names to SQL expressions
-Columns: TypeAlias = list[str] | dict[str, str] | None
+#: new values by column: SQL text, expressions, or constants that are not text
+Values: TypeAlias = Mapping[str, object]
+#: the columns of a read: names and expressions, or a dictionary from result names to SQL
+Columns: TypeAlias = (
+    list[str]
+    | list["Expression"]
+    | list["str | Expression"]
+    | dict[str, str]
+    | dict[str, "Expression"]
+    | dict[str, "str | Expression"]
+    | None
+)
 
 
 class DatasetLike(Protocol):

@@ -37,8 +37,8 @@ from lancekit._pipeline.write_columns import (
     Streamed,
     returned_rows,
 )
-from lancekit._scan.expressions.assignment import is_cast_null
-from lancekit._scan.expressions.predicate import compile_expression
+from lancekit._scan.expressions.assignment import compile_value, is_cast_null
+from lancekit._scan.expressions.texts import value_sql
 from lancekit._scan.fragment_rows import BATCH_ROWS
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.reader import META_COLUMNS, FragmentReader
@@ -246,17 +246,27 @@ def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
     return replace(old, children=tuple(children.values()))
 
 
-def _computed(current: Snapshot, given: Mapping[str, str]) -> Addition:
-    if not all(isinstance(part, str) for pair in given.items() for part in pair):
+def _computed(current: Snapshot, given: Mapping[str, object]) -> Addition:
+    if not all(isinstance(name, str) and not callable(one) for name, one in given.items()):
         raise InvalidTypeError(
             f"New columns must be a dict of names and SQL expressions, got {shown(dict(given))}.",
             hint="Pass a dict such as {'double': 'x * 2'}, or a function itself, not in a dict: it "
             "receives a pyarrow.RecordBatch, and returns the new columns.",
         )
-    for name in given:
+    for name, value in given.items():
         check_column_name(name)
+        if value is None:
+            raise InvalidTypeError(
+                f"None is no value for the new column {name!r}: it has no type.",
+                hint=f"Pass a field for a column of nulls: pa.field({name!r}, pa.string()).",
+                column=name,
+            )
     arrow = blob_view(current.manifest.schema).to_arrow()
-    expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
+    values = [value_sql(value, name) for name, value in given.items()]
+    expressions = tuple(
+        compile_value(sql, arrow, name, "add_columns")
+        for name, sql in zip(given, values, strict=True)
+    )
     # a copied column keeps its own type, although expressions compute with another one
     fields = [
         (converted(one, arrow) or pa.field(name, one.type)).with_name(name)

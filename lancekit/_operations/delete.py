@@ -19,7 +19,9 @@ from lancekit._operations.common.results import DeleteResult
 from lancekit._operations.common.retry import RetryPolicy, retried_writing
 from lancekit._pipeline.delete_rows import DeletedRows, find_rows_together, mark_tasks
 from lancekit._pipeline.engine import Choice, Runner, choose_engine, runner_of
+from lancekit._scan.expressions.objects import Expression
 from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.texts import as_sql
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, reading
@@ -70,20 +72,20 @@ def plan_delete(snapshot: Snapshot, predicate: object) -> DeletePlan:
     Raises InvalidTypeError: the predicate is not SQL text or an expression.
     Raises PredicateError: the predicate does not parse, or does not fit the schema.
     """
-    if not isinstance(predicate, str | pc.Expression):
+    if not isinstance(predicate, str | Expression | pc.Expression):
         from lancekit._guesses import rows_by  # needed only for errors
 
         schema = snapshot.manifest.schema
         key = [field.name for field in schema.primary_key or schema.fields[:1]]
         found = rows_by(key, predicate)
         raise InvalidTypeError(
-            f"The predicate must be SQL text or a pyarrow expression, got {shown(predicate)}.",
+            f"The predicate must be SQL text or an expression, got {shown(predicate)}.",
             hint=f"Use ds.delete({found!r})."
             if found
-            else 'Pass SQL text such as "x > 3", or a pyarrow expression.',
+            else "Pass SQL text such as \"x > 3\", or lk.col('x') > 3.",
         )
     schema = blob_view(snapshot.manifest.schema)
-    parsed = Predicate.parse(predicate, schema.to_arrow())
+    parsed = Predicate.parse(as_sql(predicate), schema.to_arrow())
     return DeletePlan(snapshot, parsed, reading(snapshot, parsed, schema))
 
 

@@ -28,6 +28,7 @@ from lancekit._pipeline.key_counter import check_new_keys
 from lancekit._pipeline.update_rows import UpdateTask, update_rows
 from lancekit._scan.expressions.assignment import Assignment, compile_assignment
 from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.texts import as_sql, value_sql
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import FragmentSource
 from lancekit._scan.read import Read, reading
@@ -38,30 +39,29 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 def check_updates(updates: object) -> dict[str, str]:
     """Return a user's updates, SQL expressions by column, after a check of their types.
 
-    Raises InvalidTypeError: the updates are not a dictionary of strings.
+    Raises InvalidTypeError: the updates are not a dictionary of column names and values.
     Raises InvalidArgumentError: the dictionary is empty.
     """
-    if not isinstance(updates, Mapping) or not all(
-        isinstance(part, str) for pair in updates.items() for part in pair
-    ):
+    if not isinstance(updates, Mapping) or not all(isinstance(name, str) for name in updates):
+        name = updates if isinstance(updates, str) else "price"
         raise InvalidTypeError(
-            f"Updates must be a dict of columns and SQL expressions, got {shown(updates)}.",
-            hint="Pass SQL, such as {'price': 'price * 2'}; a text constant has its own quotes: "
-            "{'name': \"'new'\"}.",
+            f"updates must be a dict of columns and new values, got {shown(updates)}.",
+            hint=f"For example ds.update({{{name!r}: '0'}}): SQL text, lk.col('x') * 2, or a "
+            "constant. A text constant has its own quotes, or is lk.lit('new').",
         )
     if not updates:
         raise InvalidArgumentError("No updates were given.", hint="Pass at least one column.")
-    return dict(updates)
+    return {name: value_sql(value, name) for name, value in updates.items()}
 
 
 def check_where(where: object) -> object:
     """Return a condition; raise ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(
-            f"The condition must be SQL text or a pyarrow expression, got {shown(where)}.",
-            hint='For example "x > 3".',
+            f"The condition must be SQL text or an expression, got {shown(where)}.",
+            hint="For example \"x > 3\" or lk.col('x') > 3.",
         )
-    return where
+    return as_sql(where)
 
 
 @dataclass(frozen=True)

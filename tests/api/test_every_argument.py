@@ -59,6 +59,7 @@ MORE: list[Any] = [
 
 #: which users do not construct themselves
 MADE_BY_OTHERS = {
+    lk.Expression,
     lk.BlobFile,
     lk.BranchComparison,
     lk.Branches,

@@ -176,9 +176,11 @@ def test_row_ids_and_versions_move_along(tmp_path: Path) -> None:
 def test_arguments(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("x", pa.int64())])
     ds = lk.write_dataset(pa.table({"k": [1], "x": [None]}, schema=schema), tmp_path / "d")
-    for wrong in ({"x": 5}, {1: "2"}, [("x", "1")], None):
+    for wrong in ({1: "2"}, [("x", "1")], None):
         with pytest.raises(InvalidTypeError, match="updates"):
             ds.update(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match="column 'x'"):
+        ds.update({"x": object()})
     with pytest.raises(InvalidArgumentError, match="No updates"):
         ds.update({})
     with pytest.raises(ColumnNotFoundError, match="X"):

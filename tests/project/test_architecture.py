@@ -251,7 +251,8 @@ GATES = """
     _operations.explain.scans  _operations.mem_wal.reader.merge_on_read
     _operations.unmerged.audit  _operations.unmerged.counts  _operations.write  _pipeline.source
     _scan.expressions.bind  _scan.expressions.columns  _scan.expressions.condition
-    _scan.expressions.evaluate  _scan.expressions.predicate
+    _scan.expressions.constants  _scan.expressions.evaluate  _scan.expressions.objects
+    _scan.expressions.predicate
     _scan.fragments.joint_reader  _scan.fragments.reader  _scan.index_lookup
     _scan.index_queries  _scan.read  _spark.datasource.datasource  _spark.session.preflight
     _statements.relations  _statements.run  _storage.places  _versions.branch_location

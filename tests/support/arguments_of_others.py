@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import tempfile
 from collections.abc import Callable
@@ -307,6 +308,16 @@ _TAKES = "test_a_fragments_session_takes_its_columns"
 #: what starts and ends sessions, of which one process has one; what draws at random; loggers
 _EXPORTS, _FILES = "tests/api/test_exports.py", "tests/operations"
 SHOWN_IN: dict[tuple[str, str], str] = {
+    **{
+        (call, name): "tests/scan/test_objects.py::test_each_operator_and_method_has_a_text"
+        for call, function in {
+            **{one: getattr(lk, one) for one in ("col", "lit", "source", "target")},
+            **{f"Expression.{one}": made for one, made in vars(lk.Expression).items()},
+        }.items()
+        if "._" not in call and callable(function)
+        for name in inspect.signature(function).parameters
+        if name != "self"
+    },
     ("spark_session", "master"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "remote"): "tests/spark/test_session.py::test_bad_arguments_start_nothing",
     ("spark_session", "memory"): "tests/spark/test_session.py::test_what_a_caller_asks_for",

@@ -40,6 +40,7 @@ from lancekit._pipeline.diff.row_values import (
 from lancekit._pipeline.diff.values import Digests, Seeds
 from lancekit._pipeline.engine import Runner
 from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.texts import as_sql
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import VersionNotFoundError
 
@@ -118,7 +119,7 @@ def read_sides(
 def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
     if plan.condition is None:
         return None
-    return Predicate.parse(plan.condition, seen(version).to_arrow())
+    return Predicate.parse(as_sql(plan.condition), seen(version).to_arrow())
 
 
 class _Search:

@@ -13,12 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-from lancekit import _arrow_compute as pc
 from lancekit._format.paths import parse_path
 from lancekit._operations.lineage.columns import fragments_apart, pairs_since
 from lancekit._pipeline.diff.fragments import ColumnPair, Shared, shared
 from lancekit._pipeline.diff.row_values import seen
+from lancekit._scan.expressions.objects import Filter
 from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.texts import as_sql
 from lancekit._scan.fragments.source import SomeSources, fragment_sources
 from lancekit._versions.ancestor import common_ancestor
 from lancekit._versions.commit_graph import CommitGraph
@@ -54,7 +55,7 @@ class DiffPlan:
     shared: Shared
     matched_by: Matching
     key: tuple[str, ...]
-    condition: str | pc.Expression | None
+    condition: Filter | None
     #: whether all columns are compared
     whole: bool
 
@@ -91,7 +92,7 @@ def plan_diff(
     new: Snapshot,
     *,
     on: Sequence[str] | None = None,
-    condition: str | pc.Expression | None = None,
+    condition: Filter | None = None,
     columns: Sequence[str] | None = None,
     apart: bool = False,
     pairs: Sequence[ColumnPair] | None = None,
@@ -184,7 +185,7 @@ def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(names) if top.issuperset(names) else ()
 
 
-def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
+def _filtered(condition: Filter, new: Snapshot) -> set[str]:
     """Return the columns that a filter reads: if their values differ, so may the selected rows."""
-    predicate = Predicate.parse(condition, seen(new).to_arrow())
+    predicate = Predicate.parse(as_sql(condition), seen(new).to_arrow())
     return {parse_path(path)[0] for path in predicate.columns}

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._checked import is_whole
 from lancekit._format import row_address
@@ -28,7 +27,9 @@ from lancekit._operations.lineage.trace import (
 from lancekit._pipeline.diff.match import contained_in
 from lancekit._pipeline.diff.row_values import Addresses, Side, read_rows, row_values, seen
 from lancekit._pipeline.diff.values import Digests, Seeds, differing, digests, plain_values
+from lancekit._scan.expressions.objects import Filter
 from lancekit._scan.expressions.predicate import Predicate
+from lancekit._scan.expressions.texts import as_sql
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
 from lancekit._scan.fragments.source import FragmentSource, fragment_sources, sources_for
 from lancekit._versions.snapshot import Snapshot
@@ -63,7 +64,7 @@ class Entry:
     cells: Cells
 
 
-def history_of(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> list[Entry]:
+def history_of(snapshot: Snapshot, rows: Key | Filter | int) -> list[Entry]:
     """Return the changes of rows up to a version, newest first.
 
     rows: key columns with their values, a filter that selects rows of the version, or a row id.
@@ -141,8 +142,8 @@ def _as_table(snapshot: Snapshot, key: Key) -> pa.Table:
     return pa.table(columns)
 
 
-def _selected(snapshot: Snapshot, rows: str | pc.Expression, columns: Sequence[str]) -> pa.Table:
-    predicate = Predicate.parse(rows, seen(snapshot).to_arrow())
+def _selected(snapshot: Snapshot, rows: Filter, columns: Sequence[str]) -> pa.Table:
+    predicate = Predicate.parse(as_sql(rows), seen(snapshot).to_arrow())
     sources = sources_for(fragment_sources(snapshot, seen(snapshot)), predicate)
     parts, count = [], 0
     for source in sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -9,12 +10,17 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit import _arrow_kernels as ak
-from lancekit._format.arrow_parts import with_leaves
+from lancekit._format.arrow_parts import unit_and_zone, unit_of, with_leaves
+from lancekit._scan.expressions.constants import Constant
 from lancekit._scan.expressions.kernels.casts import cast
+from lancekit._scan.expressions.kernels.operators import family
 from lancekit._scan.expressions.literals import exact_decimal
 from lancekit._scan.expressions.nodes import Call, FieldRef, Literal, walk
 from lancekit._scan.expressions.predicate import ComputedColumn, Unbound, compile_expression
 from lancekit.errors import PredicateError, SchemaMismatchError
+
+#: text that was probably meant as the value itself
+_WORDS = re.compile(r"[^\W\d][\w .,:;!?-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,17 @@ class Assignment:
         return values
 
 
+def compile_value(sql: str, schema: pa.Schema, name: str, call: str = "update") -> ComputedColumn:
+    """Bind the values of a column; errors say how to write a text that was probably meant."""
+    try:
+        return compile_expression(sql, schema)
+    except PredicateError as error:
+        if _WORDS.fullmatch(sql) is not None:  # no column has this name
+            quoted = f"ds.{call}({{{name!r}: \"'{sql}'\"}}), or pass lk.lit({sql!r})."
+            error.hint = f"{error.hint} For the text itself, add quotes: {quoted}".lstrip()
+        raise
+
+
 def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignment:
     """Bind the expression of a column's new values to a schema.
 
@@ -60,12 +77,7 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     >>> text.evaluate(pa.table({"x": [1, 2], "y": ["a", "b"]}, schema=schema)).to_pylist()
     ['2', '3']
     """
-    try:
-        assignment = Assignment(field=field, expression=compile_expression(sql, schema))
-    except PredicateError as error:
-        if sql.isidentifier() and not error.hint:  # no column has this name
-            error.hint = f"For the text itself, add quotes: {{{field.name!r}: \"'{sql}'\"}}."
-        raise
+    assignment = Assignment(field=field, expression=compile_value(sql, schema, field.name))
     if pt.is_integer(field.type) and _computes_fractions_of_integers(assignment.expression):
         raise PredicateError(
             f"{sql!r} gives fractions, which column {field.name!r} of type {field.type} would "
@@ -78,8 +90,37 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     constant = not assignment.expression.columns
     _cast(pa.nulls(0, assignment.expression.type), field, sql)
     if constant:
-        assignment.evaluate(pa.table({"_": pa.nulls(1)}))
+        row = pa.table({"_": pa.nulls(1)})
+        stored = assignment.evaluate(row)
+        if isinstance(sql, Constant):
+            _check_exact(assignment, stored, assignment.expression.evaluate(row))
     return assignment
+
+
+def _check_exact(assignment: Assignment, stored: pa.Array, given: pa.Array) -> None:
+    """Raise an error if a constant of Python is rounded or cut off in the column's type."""
+    field, sql, number = assignment.field, assignment.expression.sql, assignment.expression.number
+    compared = given.type
+    if pt.is_timestamp(compared) and pt.is_timestamp(field.type):
+        compared = pa.timestamp(unit_of(compared), unit_and_zone(field.type)[1])
+    if pt.is_decimal(field.type) and number is not None:
+        same = stored[0].as_py() == number
+    elif family(field.type) not in _EXACT or pt.is_null(compared):
+        same = True
+    else:
+        same = cast(stored, compared).equals(cast(given, compared))
+        same |= pt.is_floating(field.type) and not pt.is_integer(compared)
+    if not same:
+        raise PredicateError(
+            f"{sql} would become {stored[0]} in column {field.name!r} of type {field.type}.",
+            hint=f"Pass such a value, or SQL text, which is cast: {{{field.name!r}: {sql!r}}}.",
+            column=field.name,
+            type=str(field.type),
+        )
+
+
+#: families of types whose constants must be held as they are
+_EXACT = ("number", "moment", "time", "duration")
 
 
 def _digits(number: int | Decimal, field: pa.Field, sql: str) -> pa.Scalar:

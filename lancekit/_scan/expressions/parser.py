@@ -112,6 +112,22 @@ def parse(sql: str, *, aggregates: bool = False) -> Syntax:
     return tree
 
 
+def type_name(text: str) -> TypeName | None:
+    """Return the name of an SQL type; ``None`` if the text is none.
+
+    Examples
+    --------
+    >>> type_name("decimal(5, 2)"), type_name("float32")
+    (TypeName(name='decimal', sizes=('5', '2'), text='decimal(5, 2)'), None)
+    """
+    parser = _Parser(text, aggregates=False)
+    if parser.next.kind != "word":
+        return None
+    found = parser.type_name()
+    whole = parser.next.kind == "end" and found.name.removesuffix(" unsigned") in _KNOWN_TYPES
+    return found if whole else None
+
+
 class _Parser:
     """A recursive parser: a position in the tokens of a text."""
 

@@ -291,6 +291,41 @@ def arrow_type(text: str) -> pa.DataType | None:
     return None
 
 
+def arrow_name(kind: pa.DataType) -> str:
+    """Return the name that `arrow_type` reads; Arrow's own text for types without one.
+
+    Examples
+    --------
+    >>> arrow_name(pa.timestamp("s", "UTC")), arrow_name(pa.list_(pa.int8()))
+    ('Timestamp(Second, Some("UTC"))', 'List(Int8)')
+    """
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if pt.is_timestamp(kind):
+        unit, zone = unit_and_zone(kind)
+        return f"Timestamp({_UNIT_NAMES[unit]}, " + (f'Some("{zone}"))' if zone else "None)")
+    if pt.is_decimal(kind):
+        precision, scale = decimal_size(kind)
+        return f"Decimal{128 if pt.is_decimal128(kind) else 256}({precision}, {scale})"
+    if pt.is_fixed_size_binary(kind):
+        return f"FixedSizeBinary({kind.byte_width})"
+    if pt.is_fixed_size_list(kind):
+        return f"FixedSizeList({kind.list_size}, {arrow_name(item_field(kind).type)})"
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        name = "List" if pt.is_list(kind) else "LargeList"
+        return f"{name}({arrow_name(item_field(kind).type)})"
+    return str(kind)
+
+
+_UNIT_NAMES = {unit: name for name, unit in _UNITS.items()}
+_NAMES = {
+    **{kind: name for name, kind in reversed(_PLAIN.items())},
+    **{pa.duration(unit): f"Duration({name})" for name, unit in _UNITS.items()},
+    **{pa.time32(unit): f"Time32({_UNIT_NAMES[unit]})" for unit in ("s", "ms")},
+    **{pa.time64(unit): f"Time64({_UNIT_NAMES[unit]})" for unit in ("us", "ns")},
+}
+
+
 # ---- casts to text: values as Lance readers write them
 
 #: from here on, numbers are written with an exponent, by Arrow and in the language
