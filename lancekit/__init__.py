@@ -6,6 +6,7 @@ clones, deletes and merge-inserts, in this process or on Spark.  Names follow py
 """
 
 from importlib import import_module as _import_module
+from sys import modules as _imported
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lancekit import errors
@@ -249,18 +250,22 @@ _connect()
 # imported and removed first, so that `lancekit.dataset` stays the function.
 _import_module("lancekit.dataset")
 globals().pop("dataset", None)  # missing when a notebook reloads the extension
+if "IPython" in _imported:
+    from lancekit._ipython import at_import as _at_import
+
+    _at_import()
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Add ``%%lance``, ``%lance`` and error cards to a notebook: ``%load_ext lancekit``."""
-    from lancekit._notebook.extension import load
+    """Register with IPython again: ``%load_ext lancekit``.  Importing lancekit does it, too."""
+    from lancekit._ipython import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Undo `load_ipython_extension`: ``%unload_ext lancekit``."""
-    from lancekit._notebook.extension import unload
+    """Remove magics, completion, cards of errors and tables: ``%unload_ext lancekit``."""
+    from lancekit._ipython import unload
 
     unload(shell)
 

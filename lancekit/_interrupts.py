@@ -294,8 +294,11 @@ class Shell(Protocol):
     Completer: _Completer
     compile: _Compiler
     custom_exceptions: tuple[type[BaseException], ...]
+    display_formatter: _Formatters
     display_pub: _Publisher
+    events: _Events
     execution_count: int
+    extension_manager: _Extensions
     history_manager: _Inputs
     magics_manager: _Magics
     user_ns: dict[str, object]
@@ -314,6 +317,27 @@ class _Compiler(Protocol):
 
 class _Publisher(Protocol):
     def publish(self, data: dict[str, str]) -> None: ...
+
+
+class _Formatters(Protocol):
+    formatters: dict[str, Formatter]
+
+
+class Formatter(Protocol):
+    """Part of IPython's formatter of a MIME type that lancekit uses."""
+
+    type_printers: dict[type, Callable[..., object]]
+    for_type: Callable[[type, Callable[..., object]], object]
+    pop: Callable[[type], object]
+
+
+class _Events(Protocol):
+    register: Callable[[str, Callable[..., object]], None]
+    unregister: Callable[[str, Callable[..., object]], None]
+
+
+class _Extensions(Protocol):
+    loaded: set[str]
 
 
 class _Inputs(Protocol):

@@ -63,12 +63,17 @@ def _count_or_none(name: str, value: object) -> int | None:
     return None if value is None else _count(name, value)
 
 
-def _one_of(*choices: str) -> Check:
-    def check(name: str, value: object) -> str:
-        check_choice(f"option {name!r}", value, choices, option=name)
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    choices: tuple[str, ...]
+
+    def __call__(self, name: str, value: object) -> str:
+        check_choice(f"option {name!r}", value, self.choices, option=name)
         return str(value)
 
-    return check
+
+def _one_of(*choices: str) -> Check:
+    return _OneOf(choices)
 
 
 def _progress(name: str, value: object) -> object:
@@ -204,6 +209,9 @@ class Options:
     )
     display_rows: int = _option(10, _count, "Most rows that a table shows.")
     display_columns: int = _option(20, _count, "Most columns that a schema or table shows.")
+    show_tables: bool = _option(
+        True, _flag, "In IPython, show the first rows of a pyarrow.Table as a table."
+    )
 
 
 _FIELDS = {option.name: option for option in fields(Options)}
@@ -267,6 +275,11 @@ class _Current:
     def for_the_process(self, name: str) -> Any:
         """Return a value outside of all ``with`` blocks."""
         return getattr(self._process, name)
+
+    def choices_of(self, name: str) -> tuple[str, ...]:
+        """Return the texts that an option takes; none if it takes others, or does not exist."""
+        check = _FIELDS[name].metadata["check"] if name in _FIELDS else None
+        return check.choices if isinstance(check, _OneOf) else ()
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS:

@@ -60,6 +60,7 @@ def test_a_block_ends_after_an_error():
         ("display_rows", -1, InvalidArgumentError),
         ("display_rows", True, InvalidTypeError),
         ("display_columns", "20", InvalidTypeError),
+        ("show_tables", 1, InvalidTypeError),
         ("trusted_bases", "s3://bucket", InvalidTypeError),
         ("trusted_bases", [""], InvalidTypeError),
     ],

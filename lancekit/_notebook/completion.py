@@ -1,4 +1,4 @@
-"""Tab completion of columns, tags, branches, versions and indices in strings, calls and brackets.
+"""Tab completion in strings, calls and brackets: columns, references, indices, argument values.
 
 `complete` uses the text before the cursor and the handles among the user's variables.  It evaluates
 no code and reads no data.  Columns and indices come from the handle's version.  A thread lists
@@ -10,17 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING
 
 from lancekit._api.lance_dataset import LanceDataset
-from lancekit._interrupts import Shell
-from lancekit._notebook.magics import FLAGS, SUBCOMMANDS
+from lancekit._lazy import loaded
 from lancekit._notebook.offers import (
     BRANCHES,
     COLUMNS,
-    MOST,
+    POSITIONS,
     REFS,
     TAGS,
+    VALUES,
+    VALUES_OF,
     VERSIONS,
     Completions,
     cached_listing,
@@ -29,14 +31,12 @@ from lancekit._notebook.offers import (
     offer,
     sql_columns,
 )
-from lancekit._scan.expressions.syntax_text import quoted
-from lancekit._statements.select import SqlResult
-from lancekit._statements.tables import Names
+from lancekit.options import options
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-__all__ = ["Completions", "complete", "register", "unregister"]
+__all__ = ["Completions", "complete", "matches"]
 
 #: limits of a scan from the cursor back: characters, open brackets, characters of a callee
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
@@ -44,13 +44,14 @@ _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
 # further kinds of completion
 SQL, SIDES, INDICES = "sql", "sides", "indices"
 
-#: kind of an argument by its name, for any method
+#: kind of an argument by its name, or its method and name
 _BY_NAME = {
     **dict.fromkeys(
         ("columns", "column", "on", "read_columns", "primary_key", "dedupe_by"), COLUMNS
     ),
     **dict.fromkeys(("filter", "where", "predicate", "condition", "expr"), SQL),
     **dict.fromkeys(("version", "old", "new", "reference", "ref", "against"), REFS),
+    "dedupe.by": COLUMNS,
     **dict.fromkeys(("index_names", "index_name"), INDICES),
     "tag": TAGS,
     "branch": BRANCHES,
@@ -76,6 +77,8 @@ _VALUES = dict.fromkeys(("add_columns", "update", "columns"), SQL)
 #: kind of a key in brackets, by the attribute of the handle; ``""`` is the handle itself
 _BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
+#: an assignment to an option, in an open quote: ``lk.options.engine = "``
+_OPTION = re.compile(r"([^\W\d]\w*)(?:\.options)?\.(\w+)\s*=\s*(['\"])([^'\"]*)\Z")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
@@ -94,12 +97,30 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
     """
     text = text[-_TEXT:]
     if magic := re.match(r"\s*%(%?)lance\b(.*)", text, re.DOTALL):
-        return _complete_magic(magic[2], variables, rest[:_TEXT], cell=bool(magic[1]))
+        found: Completions | None = loaded("_notebook.sql_completion.complete_magic")(
+            magic[2], variables, rest[:_TEXT], cell=bool(magic[1])
+        )
+        return found
+    if (option := _OPTION.search(text)) and _is_own(variables.get(option[1])):
+        return offer(option[4], options.choices_of(option[2]), option[3], VALUES)
     place = _place(text)
     handle = variables.get(place.root) if place else None
-    if place is None or not isinstance(handle, LanceDataset):
+    if place is None or not _is_own(handle):
         return None
-    return _of_kind(place.kind, place.text, place.quote, handle)
+    if isinstance(handle, LanceDataset) and place.kind not in VALUES_OF:
+        return _of_kind(place.kind, place.text, place.quote, handle)
+    values = VALUES_OF.get(place.kind) or options.choices_of(place.kind)
+    return offer(place.text, values, place.quote, VALUES) if place.quote else None
+
+
+def _is_own(value: object) -> bool:
+    """Return True if a user's variable is lancekit, or an object or function of it."""
+    module = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+    return module.partition(".")[0] == "lancekit"
+
+
+def _module_of(value: object) -> str:
+    return str((value if isinstance(value, FunctionType) else type(value)).__module__)
 
 
 # ---- position of the cursor
@@ -138,10 +159,12 @@ def _place(text: str) -> _Place | None:
         if text[bracket] == "[":
             kind = _BY_KEY.get(".".join(methods), "") if quote else ""
             return _Place(callee[1], kind, quote, typed) if kind else None
-        if text[bracket] != "(" or not methods:
+        if text[bracket] != "(":
             return None
-        first = not _has_comma(text[bracket + 1 : inner])
-        kind = _kind(methods, named, first)
+        methods = methods or [callee[1]]
+        position = _commas(text[bracket + 1 : inner])
+        first = not position
+        kind = _kind(methods, named, position)
         if valued:
             kind = _VALUES.get(named or (methods[-1] if first else ""), kind)
         # a reference can be a tuple of a branch and a version
@@ -190,19 +213,24 @@ def _keyword(before: str, typed: str) -> str:
     return found[1] if found else ""
 
 
-def _has_comma(text: str) -> bool:
-    """Return True if a text of arguments has a comma outside of strings and brackets."""
-    return "," in re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text)
+def _commas(text: str) -> int:
+    """Return the number of commas outside of strings and brackets in a text of arguments."""
+    return re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text).count(",")
 
 
-def _kind(methods: list[str], named: str, first: bool) -> str:
+def _kind(methods: list[str], named: str, position: int) -> str:
+    method = methods[-1]
     if named:
-        return _BY_NAME.get(named, "")
-    if not first:
+        for key in (f"{method}.{named}", named):
+            if key in VALUES_OF or key in _BY_NAME:
+                return _BY_NAME.get(key, key)
+        return named if method == "options" else ""
+    if (method, position) in POSITIONS:
+        return POSITIONS[method, position]
+    if position:
         return ""
     owned = methods[-2:-1] in (["tags"], ["branches"], ["plot"])
-    qualified = ".".join(methods[-2:]) if owned else methods[-1]
-    return _FIRST.get(qualified, "")
+    return _FIRST.get(".".join(methods[-2:]) if owned else method, "")
 
 
 # ---- completions
@@ -242,150 +270,22 @@ def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Completions | 
 # ---- IPython
 
 
-def register(shell: Shell) -> None:
-    """Register the completions with a shell of IPython 8.6 or newer, once."""
+def matches(context: CompletionContext, variables: Mapping[str, object]) -> SimpleMatcherResult:
+    """Return the completions of a cell to IPython."""
+    from IPython.core.completer import SimpleCompletion
+
+    lines = context.full_text.split("\n")
+    before = lines[: context.cursor_line]
+    text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
     try:
-        from IPython.core.completer import SimpleCompletion, context_matcher
-    except ImportError:
-        return
-
-    def matcher(context: CompletionContext) -> SimpleMatcherResult:
-        lines = context.full_text.split("\n")
-        before = lines[: context.cursor_line]
-        text = "\n".join([*before, lines[context.cursor_line][: context.cursor_position]])
-        try:
-            found = complete(text, shell.user_ns, context.full_text[len(text) :])
-        except Exception:  # pressing Tab must not raise
-            found = None
-        if found is None:
-            return {"completions": []}
-        return {
-            "completions": [SimpleCompletion(text=name, type=found.kind) for name in found.names],
-            "matched_fragment": found.fragment,
-            "suppress": True,
-            "ordered": True,
-        }
-
-    unregister(shell)
-    shell.Completer.custom_matchers.append(context_matcher(identifier="lancekit")(matcher))
-
-
-def unregister(shell: Shell) -> None:
-    """Remove the completions from a shell."""
-    own = shell.Completer.custom_matchers
-    own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]
-
-
-# ---- completions after `%lance` and in SQL cells: subcommands, tables, columns and references
-
-_WORD = re.compile(r"[\w./-]*\Z")
-_NAME = re.compile(r"[^\W\d]\w*\Z")
-_TABLE = r"(?:([^\W\d]\w*)|`([^`]+)`)"
-_AT_BRANCH = re.compile(_TABLE + r"@(`[^`]*|[\w.-]*)\Z")
-_AT_VERSION = re.compile(
-    _TABLE + r"(@\S+)?\s+(?:TO\s+)?(?:FOR\s+)?VERSION\s+AS\s+OF\s+('?)([\w./-]*)\Z", re.IGNORECASE
-)
-_AFTER_TABLE = re.compile(
-    r"\b(from|join|into|update|using|table|history|describe|restore|optimize)\s+[^\s(]*\Z",
-    re.IGNORECASE,
-)
-#: by package: the class of data frames whose column names are in this process
-_FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
-
-
-def _complete_magic(
-    rest: str, variables: Mapping[str, object], after: str, *, cell: bool
-) -> Completions | None:
-    """Return the completions after ``%lance`` or ``%%lance``; `after` follows the cursor."""
-    if cell:
-        line, newline, sql = rest.partition("\n")
-        if newline:
-            return _in_sql_cell(sql, variables, after)
-        return offer(line.rpartition(" ")[2], FLAGS, '"', "flag", quoted=True)
-    word, blank, arguments = rest.lstrip().partition(" ")
-    if not blank:
-        return offer(word, SUBCOMMANDS, '"', "word") if rest[:1] == " " else None
-    if word not in SUBCOMMANDS:
-        return _in_sql_cell(rest, variables, after)
-    name, blank, more = arguments.lstrip().partition(" ")
-    handle = Names({}, variables).find(name.partition("@")[0])
-    if not blank:
-        _, at, typed = name.partition("@")
-        if at and isinstance(handle, LanceDataset):
-            return offer(typed, cached_listing(handle, BRANCHES), "'", BRANCHES)
-        return offer(name, Names({}, variables).known(), "'", "table")
-    if not isinstance(handle, LanceDataset):
-        return None
-    if word == "diff":
-        return offer(more.rpartition(" ")[2], cached_listing(handle, TAGS), "'", TAGS)
-    if word not in ("blame", "explain"):
-        return None
-    return offer(identifier(more), sql_columns(handle), "'", COLUMNS)
-
-
-def _in_sql_cell(sql: str, variables: Mapping[str, object], after: str) -> Completions | None:
-    """Return branches, tags, tables, or the columns of the tables that the statement names."""
-    names = Names({}, variables)
-    if at := _AT_BRANCH.search(sql):
-        branches = _listing_of(names.find(at[1] or at[2]), BRANCHES)
-        matching = [name for name in branches if name.startswith(at[3].strip("`"))]
-        return offer(at[3], map(_quoted, matching), "\0", BRANCHES, anywhere=True)
-    if at := _AT_VERSION.search(sql):
-        return _versions(at, names.find(at[1] or at[2]))
-    found = _WORD.search(sql)
-    fragment = (found[0] if found else "").rpartition(".")[2]
-    if sql.count("`") % 2:  # inside of an open backtick
-        fragment = sql[sql.rindex("`") :]
-    frames = (name for name, value in list(variables.items()) if _is_frame(name, value))
-    known = sorted({*names.known(), *frames})
-    if _AFTER_TABLE.search(sql):
-        return offer(fragment, known, "\0", "table")
-    words = {word.lower() for word in re.findall(r"\w+", sql + " " + after.partition(";")[0])}
-    tables = [names.find(name) for name in known if name.lower() in words]
-    columns = dict.fromkeys(column for table in tables for column in _columns_of(table))
-    return offer(fragment, [*columns, *known], "\0", COLUMNS)
-
-
-def _listing_of(handle: object, what: str) -> list[Any]:
-    return cached_listing(handle, what) if isinstance(handle, LanceDataset) else []
-
-
-def _versions(at: re.Match[str], handle: object) -> Completions | None:
-    """Return tags inside a quote; without a quote the versions of the handle's branch, and tags."""
-    branch, quote, typed = at.groups()[2:]
-    tags = _listing_of(handle, TAGS)
-    if quote:
-        return offer(typed, tags, quote, TAGS)
-    numbers = [] if branch else [str(n) for n in reversed(_listing_of(handle, VERSIONS))]
-    quoted = [f"'{tag}'" for tag in tags] if not typed else []
-    return offer(typed, [*numbers[:20], *quoted], quote or "\0", REFS, quoted=True)
-
-
-def _is_frame(name: str, value: object) -> bool:
-    """Return True if a user's variable is a data frame or result that SQL can use as a table."""
-    package = _package(value)
-    shown = not name.startswith("_")  # the shell's own variables: outputs of earlier cells
-    is_frame = type(value).__name__ == _FRAMES.get(package, "DataFrame" * (package == "pyspark"))
-    return shown and (is_frame or isinstance(value, SqlResult))
-
-
-def _columns_of(table: Any) -> Iterable[str]:
-    """Return column names in SQL spelling; none for Spark frames, which could need a request."""
-    if isinstance(table, LanceDataset):
-        return sql_columns(table)
-    if isinstance(table, SqlResult):
-        return map(_quoted, table.schema.names)
-    package = _package(table)
-    if package not in _FRAMES:
-        return ()
-    names = table.column_names if package == "pyarrow" else table.columns
-    return (_quoted(name) for name in list(names[:MOST]) if isinstance(name, str))
-
-
-def _package(value: object) -> str:
-    return str(type(value).__module__).partition(".")[0]
-
-
-def _quoted(name: str) -> str:
-    """Return a plain name unchanged and any other in backticks; a dot is part of the name."""
-    return name if _NAME.match(name) else quoted(name)
+        found = complete(text, variables, context.full_text[len(text) :])
+    except Exception:  # pressing Tab must not raise
+        found = None
+    if found is None:
+        return {"completions": []}
+    return {
+        "completions": [SimpleCompletion(text=name, type=found.kind) for name in found.names],
+        "matched_fragment": found.fragment,
+        "suppress": True,
+        "ordered": True,
+    }

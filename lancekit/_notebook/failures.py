@@ -41,9 +41,6 @@ _JVM = re.compile(r"^\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Caused by: )", re.MULTI
 
 Frame = tuple[str, int]
 
-#: exceptions with a card instead of a traceback; an interrupt is still raised as KeyboardInterrupt
-_KINDS = (LancekitError, KeyboardInterrupt)
-
 #: the error whose card was just published as HTML, while IPython prints it
 _published: list[BaseException] = []
 
@@ -64,19 +61,7 @@ def publish(shell: object, error: BaseException) -> None:
     show({TEXT: _text(error, made), HTML: render_html(made)}, raw=True)
 
 
-def install(shell: Shell) -> None:
-    """Show errors of lancekit as HTML in a notebook, unless another handler is installed."""
-    if hasattr(shell, "kernel") and not shell.custom_exceptions:
-        shell.set_custom_exc(_KINDS, _handle)
-
-
-def uninstall(shell: Shell) -> None:
-    """Remove the exception handler, unless another one has replaced it."""
-    if shell.custom_exceptions == _KINDS:
-        shell.set_custom_exc((), None)
-
-
-def _handle(
+def handle(
     shell: Shell,
     kind: type[BaseException],
     error: BaseException,

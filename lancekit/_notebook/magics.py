@@ -59,19 +59,6 @@ class _Flags:
     include_mem_wal: bool = False
 
 
-def register_magics(shell: Shell) -> None:
-    """Register the magics with an IPython shell."""
-    shell.register_magic_function(
-        lambda line, cell=None: lance(shell, line, cell), "line_cell", "lance"
-    )
-
-
-def unregister_magics(shell: Shell) -> None:
-    """Remove the magics from a shell."""
-    for known in shell.magics_manager.magics.values():
-        known.pop("lance", None)
-
-
 def lance(shell: Shell, line: str, cell: str | None = None) -> object:
     """Run a ``%lance`` subcommand or statement, or the SQL of a ``%%lance`` cell.
 

@@ -1,4 +1,4 @@
-"""Names that Tab completion offers for a handle: columns, and references listed by a thread."""
+"""Names that Tab completion offers: columns, values of arguments, references listed by a thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,46 @@ from lancekit._api.lance_dataset import LanceDataset
 from lancekit._format.paths import parse_path, paths_by_id
 
 COLUMNS, REFS, TAGS, BRANCHES, VERSIONS = "columns", "refs", "tags", "branches", "versions"
+VALUES = "value"
 #: the largest number of completions
 MOST = 200
 #: how long completion waits for the listing thread, and how long a cached listing is valid
 _WAIT_SECONDS, _KEEP_SECONDS = 0.1, 2.0
+_SIDES, _MERGES = ("fail", "ours", "theirs"), ("apply", "cherry_pick", "merge", "rebase", "revert")
+_WRITES = ("create", "append", "overwrite")
+_INDICES = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED", "FTS")
+#: by argument, or method and argument: the texts that it takes
+VALUES_OF: Mapping[str, tuple[str, ...]] = {
+    "blob_handling": ("all_binary", "blobs_descriptions", "all_descriptions"),
+    "blob_mode": ("lazy", "bytes", "descriptions"),
+    **{f"{method}.by": ("cell", "row") for method in _MERGES},
+    "conflicts": _SIDES,
+    "create_index.index_type": ("IVF_FLAT", "IVF_PQ", "IVF_SQ"),
+    "create_scalar_index.index_type": _INDICES,
+    "data_storage_version": ("stable", "2.0", "2.1", "2.2"),
+    "default": _SIDES,
+    "existing": ("refuse", "allow"),
+    "files": ("link", "reference"),
+    "keep": ("first", "last"),
+    "measure": ("psi", "ks"),
+    "metric": ("L2", "cosine", "dot", "hamming"),
+    "mode": _WRITES,
+    "names": ("lance", "delta"),
+    "merge_mem_wal.on_error": ("raise", "quarantine"),
+    "on_fail": ("refuse", "warn"),
+    "over": ("version", "time"),
+    "primary_key_check": ("warn", "error", "ignore"),
+    "stream_sink.mode": ("append", "merge"),
+    "write_mode": ("auto", "rewrite_rows", "rewrite_columns"),
+}
+#: by method and position of an argument: the argument
+POSITIONS = {
+    ("create_index", 1): "create_index.index_type",
+    ("create_scalar_index", 1): "create_scalar_index.index_type",
+    ("dedupe", 0): "keep",
+    ("write_dataset", 2): "mode",
+    ("write_mode", 0): "write_mode",
+}
 _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
 _PLAIN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 

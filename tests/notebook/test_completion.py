@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from IPython.core.completer import provisionalcompleter
 import lancekit as lk
 from lancekit._notebook import offers
 from lancekit._notebook.completion import complete
+from lancekit._notebook.offers import VALUES_OF
 from tests.support.faults import Call, Faults, injected
 from tests.support.shells import ipython
 
@@ -79,6 +80,27 @@ PLACES: dict[str, tuple[str, ...] | None] = {
     'ds.branches.delete("': ("try/out",),
     'ds.drop_index("': ("day_idx",),
     'ds.optimize.optimize_indices(index_names=["': ("day_idx",),
+    'ds.create_scalar_index("day", "B': ("BTREE", "BITMAP", "BLOOMFILTER"),
+    'ds.create_scalar_index("day", index_type="z': ("ZONEMAP",),
+    'ds.create_index("v", "IVF_P': ("IVF_PQ",),
+    'ds.create_index("v", metric="c': ("cosine",),
+    'ds.branches.merge("try/out", conflicts="': ("fail", "ours", "theirs"),
+    'ds.branches.merge("try/out", by="': ("cell", "row"),
+    'ds.branches.merge("try/out", on="': NAMES,
+    'ds.merge_insert("day").dedupe("': ("first", "last"),
+    'ds.merge_insert("day").dedupe(by="da': ("day",),
+    'ds.insert(rows, mode="': ("create", "append", "overwrite"),
+    'ds.diff(1).to_table(names="': ("lance", "delta"),
+    'lk.write_dataset(rows, "x", mode="a': ("append",),
+    'lk.write_dataset(rows, "x", "o': ("overwrite",),
+    'write_dataset(rows, "x", mode="a': ("append",),
+    'lk.stream_sink(ds, mode="': ("append", "merge"),
+    "lk.options.engine = '": ("auto", "local", "spark"),
+    'lk.options.optimize_for="s': ("scan", "size"),
+    'lk.options.nosuch = "': None,
+    'with lk.options(provenance="n': ("names",),
+    'other.write_dataset(rows, mode="': None,
+    'open("x", mode="': None,
     "%lance hi": ("history",),
     "%lance history ": ("ds",),
     "%lance branches ds@t": ("try/out",),
@@ -132,6 +154,9 @@ FRAMES = {
 }
 
 
+OWN = {"lk": lk, "write_dataset": lk.write_dataset}
+
+
 @pytest.fixture
 def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(offers, "_cache", {})
@@ -147,7 +172,7 @@ def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_every_place(ds: Any) -> None:
     for text, names in PLACES.items():
-        found = complete(text, {"ds": ds, "other": 1, **FRAMES})
+        found = complete(text, {"ds": ds, "other": 1, **OWN, **FRAMES})
         if text == "%%lance\nSELECT d\n":
             assert found is None or "ds" in found.names
         else:
@@ -177,7 +202,7 @@ def test_keys_without_the_extension(ds: Any) -> None:
 
 def test_ipython_offers_it(ds: Any) -> None:
     with ipython() as shell:
-        shell.user_ns["ds"] = ds
+        shell.user_ns |= {"ds": ds, **OWN}
         for _ in range(2):
             shell.run_line_magic("load_ext", "lancekit")
         assert len(shell.Completer.custom_matchers) == 1
@@ -186,12 +211,58 @@ def test_ipython_offers_it(ds: Any) -> None:
                 with provisionalcompleter():
                     found = list(shell.Completer.completions(text, len(text)))
                 made = [text[: one.start] + one.text for one in found]
-                fragment = complete(text, {"ds": ds}).fragment  # type: ignore[union-attr]
+                fragment = complete(text, {"ds": ds, **OWN}).fragment  # type: ignore[union-attr]
                 base = text[: len(text) - len(fragment)]
                 assert made == [base + name for name in names], text
         shell.user_ns["ds"] = object()
         with provisionalcompleter():
             list(shell.Completer.completions('ds.to_table(filter="', 20))
+
+
+#: by argument of `VALUES_OF`: a call that is given each of its texts
+CALLS: dict[str, Callable[[Any, str], object]] = {
+    "blob_handling": lambda ds, text: ds.scanner(blob_handling=text),
+    "blob_mode": lambda ds, text: ds.to_pandas(blob_mode=text),
+    "apply.by": lambda ds, text: ds.diff(1).apply(ds, by=text),
+    "cherry_pick.by": lambda ds, text: ds.branches.cherry_pick("try/out", 1, by=text),
+    "merge.by": lambda ds, text: ds.branches.merge("try/out", by=text),
+    "rebase.by": lambda ds, text: ds.branches.rebase("try/out", by=text),
+    "revert.by": lambda ds, text: ds.revert(1, by=text),
+    "conflicts": lambda ds, text: ds.branches.merge("try/out", conflicts=text),
+    "create_index.index_type": lambda ds, text: ds.create_index("v", text),
+    "create_scalar_index.index_type": lambda ds, text: ds.create_scalar_index("day", text),
+    "data_storage_version": lambda _, text: lk.write_dataset(
+        {"x": [1]}, f"memory://v{text}", data_storage_version=text
+    ),
+    "default": lambda _, text: lk.Sides(default=text),  # type: ignore[arg-type]
+    "existing": lambda ds, text: ds.constraints.add("c" + text, "day > 0", existing=text),
+    "files": lambda ds, text: ds.branches.merge("try/out", files=text),
+    "keep": lambda ds, text: ds.merge_insert("day").dedupe(keep=text),
+    "measure": lambda ds, text: ds.plot.columns(1, measure=text),
+    "metric": lambda ds, text: ds.create_index("v", "IVF_PQ", metric=text),
+    "mode": lambda ds, text: ds.insert({"day": [1]}, mode=text),
+    "names": lambda ds, text: ds.diff(1).to_table(names=text),
+    "merge_mem_wal.on_error": lambda ds, text: ds.merge_mem_wal(on_error=text),
+    "on_fail": lambda ds, text: ds.constraints.add("d" + text, "day > 0", on_fail=text),
+    "over": lambda ds, text: ds.plot.history(over=text),
+    "primary_key_check": lambda _, text: lk.write_dataset(
+        {"x": [1]}, f"memory://k{text}", primary_key_check=text, primary_key="x"
+    ),
+    "stream_sink.mode": lambda ds, text: lk.stream_sink(ds.uri, "n", mode=text, on="day"),
+    "write_mode": lambda ds, text: ds.merge_insert("day").write_mode(text),
+}
+
+
+@pytest.mark.parametrize("argument", VALUES_OF)
+def test_values_of_arguments_are_accepted(ds: Any, argument: str) -> None:
+    """A call can fail for another reason; an unknown text is an error that names the text."""
+    for text in (*VALUES_OF[argument], "nosuch"):
+        try:
+            CALLS[argument](ds, text)
+            refused = False
+        except Exception as error:
+            refused = f"{text!r}" in str(error)
+        assert refused == (text == "nosuch"), text
 
 
 def test_odd_names_inside_of_structs_are_quoted_alone() -> None:

@@ -58,7 +58,7 @@ def test_a_preview_is_of_one_change(shell: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("nosuch", "no table 'nosuch'"), ("low", "'low' is not a dataset"), ("%", "parse")],
+    [("nosuch", "no table 'nosuch'"), ("low", "no table 'low'"), ("%", "parse")],
 )
 def test_a_name_that_is_no_dataset_is_shown_in_its_line(shell: Any, name: str, said: str) -> None:
     shell.user_ns["low"] = 3

@@ -22,7 +22,7 @@ SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 FLOORS = """
     __main__
     __init__
-    _wiring
+    _ipython  _wiring
     _notebook
     _notebook/explorer  _notebook/pictures  _notebook/workbench
     _notebook/cards
@@ -119,7 +119,9 @@ DOORS = (
 #: modules that load others, or functions of others, by a table of names; what all names begin with
 TABLES = {
     "lancekit._index.search.registry": "",
+    "lancekit._ipython": "lancekit.",
     "lancekit._notebook.cards": "lancekit._notebook.cards.",
+    "lancekit._notebook.completion": "lancekit.",
     "lancekit._statements.statement": "lancekit._statements.",
     "lancekit._wiring": "lancekit.",
 }

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from lancekit._api.branch_comparison import BranchComparison
-from lancekit._legible import python_value
 from lancekit._notebook.cards.answers import undo_facts
 from lancekit._notebook.cards.common import (
     ENGINES,
@@ -18,8 +16,9 @@ from lancekit._notebook.cards.common import (
     facts,
     ref,
 )
-from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
-from lancekit._notebook.render.words import cell, clean, count, cut, listing, plural, size
+from lancekit._notebook.cards.rows import rows_table
+from lancekit._notebook.render.models import Card, Fact, Table
+from lancekit._notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit._operations.cleanup.plan import CleanupStats
 from lancekit._operations.cleanup.run import CleanupExplanation
 from lancekit._operations.common.new_file import WrittenFiles
@@ -335,8 +334,8 @@ def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> li
 
 # ---- the card of a query result
 
-#: the largest number of characters of a value, and of a filter
-_VALUE, _FILTER = 80, 200
+#: the largest number of characters of a filter
+_FILTER = 200
 
 
 def sql_card(result: SqlResult, _now: datetime) -> Card:
@@ -379,24 +378,5 @@ def _of_shards(part: Part) -> str:
 
 
 def _rows(rows: pa.Table, total: int | None) -> Table:
-    width = min(options.display_columns, rows.num_columns)
-    shown = rows.slice(0, options.display_rows)
-    columns = [list(map(python_value, shown.column(at))) for at in range(width)]
-    more = rows.num_columns - width
-    hidden = f"; {plural(more, 'more column')}" if more > 0 else ""
-    of = "first" if total is None else f"{count(shown.num_rows)} of"
-    many = shown.num_rows if total is None else total
-    return Table(
-        caption="Rows",
-        columns=tuple(
-            Column(
-                clean(field.name), numeric=pt.is_integer(field.type) or pt.is_floating(field.type)
-            )
-            for field in list(rows.schema)[:width]
-        ),
-        rows=tuple(
-            Row(tuple(cell(column[at], _VALUE) for column in columns))
-            for at in range(shown.num_rows)
-        ),
-        note=f"{of} {plural(many, 'row')}{hidden}",
-    )
+    most_rows, most_columns = options.display_rows, options.display_columns
+    return rows_table(rows, total, most_rows=most_rows, most_columns=most_columns)

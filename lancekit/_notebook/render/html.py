@@ -84,7 +84,7 @@ def _facts(facts: tuple[Fact, ...]) -> Markup:
 
 def _section(table: Table, most: int, hover: bool) -> Markup:
     note = element("p", table.note, class_="note") if table.note else Markup()
-    if not table.rows:
+    if not (table.rows or any(column.detail for column in table.columns)):
         return joined(element("p", table.caption, class_="note"), note)
     if not table.folded:
         return joined(_table(table, most, hover), note)
@@ -92,7 +92,10 @@ def _section(table: Table, most: int, hover: bool) -> Markup:
 
 
 def _table(table: Table, most: int, hover: bool) -> Markup:
-    head = (element("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
+    head = (
+        element("th", cut(c.title, most), _detail(c), scope="col", class_=_class(c))
+        for c in table.columns
+    )
     body = (_row(row, table.columns, most, hover) for row in table.rows)
     grid = element(
         "table",
@@ -123,6 +126,10 @@ def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> Markup
         class_=" ".join(filter(None, (class_, "long" if len(shown) > _WRAPPED else ""))),
         title=text if hover and shown != text else "",
     )
+
+
+def _detail(column: Column) -> Markup:
+    return element("small", column.detail) if column.detail else Markup()
 
 
 def _class(column: Column, marked: bool = False) -> str:
@@ -203,13 +210,23 @@ _IN_LINE = {
 }
 
 
+def text_widths(table: Table) -> list[int]:
+    """Return the widths of a table's columns in text."""
+    return [max(map(len, cells)) for cells in zip(*_text_rows(table), strict=True)]
+
+
+def _text_rows(table: Table) -> list[tuple[str, ...]]:
+    details = tuple(column.detail for column in table.columns)
+    head = [tuple(cut(column.title, _CELL) for column in table.columns)]
+    head += [details] if any(details) else []
+    return head + [tuple(cut(cell, _CELL) for cell in row.cells) for row in table.rows]
+
+
 def _text_table(table: Table) -> list[str]:
     lines = [f"  {table.caption}"]
-    if table.rows:
-        rows = [tuple(column.title for column in table.columns)]
-        rows += [tuple(cut(cell, _CELL) for cell in row.cells) for row in table.rows]
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        lines += [_line(cells, widths, table.columns) for cells in rows]
+    if table.rows or any(column.detail for column in table.columns):
+        widths = text_widths(table)
+        lines += [_line(cells, widths, table.columns) for cells in _text_rows(table)]
     if table.note:
         lines.append(f"    {table.note}")
     return lines

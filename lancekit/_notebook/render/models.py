@@ -20,10 +20,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numeric columns are aligned right."""
+    """A column of a table; numeric columns are aligned right.  `detail` is below the title."""
 
     title: str
     numeric: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
