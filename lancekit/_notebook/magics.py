@@ -101,12 +101,27 @@ def _cell(shell: Shell, text: str, flags: _Flags) -> object:
         limit=flags.limit,
         at=flags.at,
         include_mem_wal=flags.include_mem_wal,
+        tell=_show,
     )
-    if isinstance(found, SqlResult):
-        found.head(options.display_rows)  # a Spark job can run now: the user executed the cell
+    _read(found)
     if name := named[1] if named else flags.name:
         shell.user_ns[name] = found
     return found
+
+
+def _show(found: object) -> None:
+    """Display the result of a statement before the last one."""
+    from IPython.display import display
+
+    if found is not None:
+        _read(found)
+        show: Callable[..., object] = display
+        show(found)
+
+
+def _read(found: object) -> None:
+    if isinstance(found, SqlResult):
+        found.head(options.display_rows)  # a Spark job can run now: the user executed the cell
 
 
 def _flags(line: str) -> _Flags:

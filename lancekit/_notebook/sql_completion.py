@@ -23,7 +23,7 @@ from lancekit._notebook.offers import (
 )
 from lancekit._scan.expressions.syntax_text import quoted
 from lancekit._statements.select import SqlResult
-from lancekit._statements.tables import Names
+from lancekit._statements.tables import Names, is_frame
 
 _WORD = re.compile(r"[\w./-]*\Z")
 _NAME = re.compile(r"[^\W\d]\w*\Z")
@@ -33,11 +33,9 @@ _AT_VERSION = re.compile(
     _TABLE + r"(@\S+)?\s+(?:TO\s+)?(?:FOR\s+)?VERSION\s+AS\s+OF\s+('?)([\w./-]*)\Z", re.IGNORECASE
 )
 _AFTER_TABLE = re.compile(
-    r"\b(from|join|into|update|using|table|history|describe|restore|optimize)\s+[^\s(]*\Z",
+    r"\b(from|show\s+\w+\s+in|join|into|update|using|table|history|describe|restore|optimize|vacuum)\s+[^\s(]*\Z",
     re.IGNORECASE,
 )
-#: by package: the class of data frames whose column names are in this process
-_FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
 
 
 def complete_magic(
@@ -83,8 +81,7 @@ def _in_sql_cell(sql: str, variables: Mapping[str, object], after: str) -> Compl
     fragment = (found[0] if found else "").rpartition(".")[2]
     if sql.count("`") % 2:  # inside of an open backtick
         fragment = sql[sql.rindex("`") :]
-    frames = (name for name, value in list(variables.items()) if _is_frame(name, value))
-    known = sorted({*names.known(), *frames})
+    known = sorted({*names.known(), *(name for name, _ in names.tables())})
     if _AFTER_TABLE.search(sql):
         return offer(fragment, known, "\0", "table")
     words = {word.lower() for word in re.findall(r"\w+", sql + " " + after.partition(";")[0])}
@@ -108,14 +105,6 @@ def _versions(at: re.Match[str], handle: object) -> Completions | None:
     return offer(typed, [*numbers[:20], *quoted], quote or "\0", REFS, quoted=True)
 
 
-def _is_frame(name: str, value: object) -> bool:
-    """Return True if a user's variable is a data frame or result that SQL can use as a table."""
-    package = _package(value)
-    shown = not name.startswith("_")  # the shell's own variables: outputs of earlier cells
-    is_frame = type(value).__name__ == _FRAMES.get(package, "DataFrame" * (package == "pyspark"))
-    return shown and (is_frame or isinstance(value, SqlResult))
-
-
 def _columns_of(table: Any) -> Iterable[str]:
     """Return column names in SQL spelling; none for Spark frames, which could need a request."""
     if isinstance(table, LanceDataset):
@@ -123,7 +112,7 @@ def _columns_of(table: Any) -> Iterable[str]:
     if isinstance(table, SqlResult):
         return map(_quoted, table.schema.names)
     package = _package(table)
-    if package not in _FRAMES:
+    if not is_frame(table) or package == "pyspark":
         return ()
     names = table.column_names if package == "pyarrow" else table.columns
     return (_quoted(name) for name in list(names[:MOST]) if isinstance(name, str))

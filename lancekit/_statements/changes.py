@@ -278,7 +278,7 @@ def _retype(query: Select, columns: Sequence[Column]) -> None:
     query.outputs = (*found, *query.outputs[len(found) :])
 
 
-# ---- ALTER TABLE, RESTORE, OPTIMIZE, DESCRIBE HISTORY
+# ---- ALTER TABLE, RESTORE, OPTIMIZE
 
 Done = tuple[str, tuple[object, ...]]
 
@@ -382,18 +382,15 @@ def _at(handle: LanceDataset, table: object, scope: Scope) -> LanceDataset:
 
 def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     """Compact small fragments and add rows to indices, or explain the compaction."""
+    if order := tree.args.get("order"):
+        hint = (
+            "Write sorted rows: lk.write_dataset(lk.sql('SELECT * FROM t ORDER BY ...'), ds, "
+            "mode='overwrite'). Or index a column: ds.create_scalar_index(column, 'BTREE')."
+        )
+        raise scope.text.fail(order[0], "OPTIMIZE does not sort rows by ZORDER BY:", hint)
     handle = handle_of(tree.this, scope)
     if preview:
         return handle.explain.compact_files()
     found = handle.optimize.compact_files()
     handle.optimize.optimize_indices()
     return found
-
-
-def history(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
-    """Return the versions of a dataset or branch."""
-    del preview  # nothing changes
-    scope.text.only(tree, "this", "style")
-    if str(tree.args.get("style") or "").upper() != "HISTORY":
-        raise scope.text.fail(tree, "only DESCRIBE HISTORY is supported:")
-    return handle_of(tree.this, scope).versions()

@@ -1,4 +1,4 @@
-"""The dialect of statements: sqlglot's Spark, with branches, RESTORE and OPTIMIZE.
+"""The dialect of statements: sqlglot's Spark, with branches, and statements of lakehouse formats.
 
 Imported only when a statement is parsed, because sqlglot takes a tenth of a second to load.  As in
 filters, text is in single quotes, with doubled quotes and no backslashes.  Names are in backticks.
@@ -22,11 +22,28 @@ from lancekit._statements.scope import mark_starts, misplaced, unclosed
 #: the hint for an unknown statement
 STATEMENTS = (
     "Supported statements are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, "
-    "RESTORE, OPTIMIZE and DESCRIBE HISTORY."
+    "CREATE TABLE, CREATE and DROP BRANCH or TAG, RESTORE, OPTIMIZE, VACUUM, EXPLAIN, SHOW and "
+    "DESCRIBE."
 )
+#: by first word of a statement that there is not: what to do instead
+_INSTEAD = {
+    "CALL": "Iceberg's procedures are methods: ds.restore(version), ds.optimize.compact_files().",
+    "REFRESH": "ds.checkout_latest() moves a handle to the newest version.",
+    "TRUNCATE": "DELETE FROM name removes all rows.",
+}
 #: the first words of statements
 BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
-BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
+BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC", "SHOW", "EXPLAIN"}
+BEGINNINGS |= {"CREATE", "DROP", "VACUUM"}
+#: by word behind SHOW: what it lists
+_LISTS = {
+    **dict.fromkeys(("TABLES",), "TABLES"),
+    **dict.fromkeys(("BRANCHES", "BRANCH"), "BRANCHES"),
+    **dict.fromkeys(("TAGS", "TAG"), "TAGS"),
+    **dict.fromkeys(("VERSIONS", "HISTORY"), "VERSIONS"),
+    **dict.fromkeys(("INDEXES", "INDEX", "INDICES"), "INDEXES"),
+    **dict.fromkeys(("COLUMNS",), "COLUMNS"),
+}
 _BRANCH, _PATH = "branch", "path"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -38,9 +55,42 @@ class Restore(exp.Expression):  # type: ignore[misc]  # sqlglot is untyped here
 
 
 class Optimize(exp.Expression):  # type: ignore[misc]  # as above
-    """``OPTIMIZE [TABLE] name``."""
+    """``OPTIMIZE [TABLE] name [ZORDER BY (...)]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "order": False}
+
+
+class Show(exp.Expression):  # type: ignore[misc]  # as above
+    """``SHOW what [FROM name]``, ``DESCRIBE [HISTORY | DETAIL] name [LIMIT n]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False, "what": True, "limit": False}
+
+
+class Explain(exp.Expression):  # type: ignore[misc]  # as above
+    """``EXPLAIN statement``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Vacuum(exp.Expression):  # type: ignore[misc]  # as above
+    """``VACUUM name [RETAIN n HOURS] [DRY RUN]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        **dict.fromkeys(("hours", "dry", "rest"), False),
+    }
+
+
+class Reference(exp.Expression):  # type: ignore[misc]  # as above
+    """``ALTER TABLE name CREATE BRANCH ref [AS OF VERSION n]``, and DROP, REPLACE and TAG.
+
+    As Iceberg, Spark 4.2 and Lance's Spark connector write it; or ``CREATE BRANCH ref IN name``.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        **dict.fromkeys(("this", "action", "what", "name"), True),
+        **dict.fromkeys(("if", "branch", "version", "tag", "rest"), False),
+    }
 
 
 def branch_of(table: exp.Expression) -> str | None:
@@ -66,7 +116,7 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
         KEYWORDS: ClassVar[dict[str, object]] = {
             word: kind
             for word, kind in Spark.Tokenizer.KEYWORDS.items()
-            if kind is not TokenType.COMMAND
+            if kind not in {TokenType.COMMAND, TokenType.SHOW}  # their rest would be one token
         }
 
     class Parser(Spark.Parser):  # type: ignore[misc]  # as above
@@ -94,8 +144,92 @@ class _Statements(Spark):  # type: ignore[misc]  # as above
                 return self.expression(Restore(this=table))
             if self._match_text_seq("OPTIMIZE"):
                 self._match(TokenType.TABLE)
-                return self.expression(Optimize(this=self._parse_table_parts()))
-            return super()._parse_statement()
+                table, order = self._parse_table_parts(), None
+                if self._match_text_seq("ZORDER", "BY"):
+                    order = self._parse_wrapped_csv(self._parse_column, optional=True)
+                return self.expression(Optimize(this=table, order=order))
+            if self._match_text_seq("SHOW"):
+                return self._show()
+            if self._match_text_seq("DESCRIBE") or self._match_text_seq("DESC"):
+                return self._describe()
+            if self._match_text_seq("EXPLAIN"):
+                return self.expression(Explain(this=self._parse_statement()))
+            if self._match_text_seq("VACUUM"):
+                return self._vacuum()
+            return self._reference() or super()._parse_statement()
+
+        def _show(self) -> exp.Expression:
+            word = self._curr.text.upper() if self._curr else ""
+            if word:
+                self._advance()
+            what = _LISTS.get(word, word)
+            near = self._one_of("FROM", "IN", "ON")
+            table = self._parse_table_parts() if near and what != "TABLES" else None
+            return self.expression(Show(this=table, what=what))
+
+        def _describe(self) -> exp.Expression:
+            what = {"HISTORY": "VERSIONS", "DETAIL": "DETAIL"}.get(
+                self._one_of("HISTORY", "DETAIL"), "COLUMNS"
+            )
+            self._match(TokenType.TABLE)
+            table = self._parse_table_parts()
+            limit = self._parse_primary() if self._match(TokenType.LIMIT) else None
+            return self.expression(Show(this=table, what=what, limit=limit))
+
+        def _vacuum(self) -> exp.Expression:
+            self._match(TokenType.TABLE)
+            table, hours = self._parse_table_parts(), None
+            if self._match_text_seq("RETAIN"):
+                hours = self._parse_primary()
+                if not self._one_of("HOURS", "HOUR"):
+                    self.raise_error("Expected HOURS")
+            dry = bool(self._match_text_seq("DRY", "RUN"))
+            return self.expression(Vacuum(this=table, hours=hours, dry=dry, rest=self._rest()))
+
+        def _reference(self) -> exp.Expression | None:
+            """Parse a statement on a branch or tag; ``None`` without progress for others."""
+            begin, table = self._index, None
+            if self._match_text_seq("ALTER", "TABLE"):
+                table = self._parse_table_parts()
+            action = self._one_of("CREATE", "REPLACE", "DROP")
+            action = "REPLACE" if self._match_text_seq("OR", "REPLACE") else action
+            what = self._one_of("BRANCH", "TAG") if action else ""
+            if not what:
+                self._retreat(begin)
+                return None
+            known = self._match_text_seq("IF", "NOT", "EXISTS") or self._match_text_seq(
+                "IF", "EXISTS"
+            )
+            found = {"action": action, "what": what, "if": bool(known), "name": self._ref()}
+            if table is None:
+                if not self._one_of("IN", "ON", "FROM", "OF"):
+                    self.raise_error("Expected IN and the name of a table")
+                table = self._parse_table_parts()
+            if self._match_text_seq("AS", "OF"):
+                if self._match_text_seq("TAG"):
+                    found["tag"] = self._ref()
+                elif self._match_text_seq("BRANCH"):
+                    found["branch"] = self._ref()
+                if not found.get("tag") and self._match_text_seq("VERSION"):
+                    found["version"] = self._parse_primary() or self._parse_placeholder()
+            return self.expression(Reference(this=table, rest=self._rest(), **found))
+
+        def _rest(self) -> int | None:
+            """Skip the rest of a statement; return its start in the text, ``None`` if empty."""
+            start = self._curr.start if self._curr else None
+            while self._curr:
+                self._advance()
+            return start
+
+        def _ref(self) -> str:
+            part = self._parse_id_var(any_token=True) or self._parse_string_as_identifier()
+            if part is None:
+                self.raise_error("Expected the name of a branch or tag")
+            return str(part.name)
+
+        def _one_of(self, *words: str) -> str:
+            """Consume one of some words; return it, or ``""``."""
+            return next((word for word in words if self._match_text_seq(word)), "")
 
         def _parse_parameter(self) -> object:
             begin = self._prev.start
@@ -147,7 +281,8 @@ def parse_statements(text: str) -> list[exp.Expression]:
         if begins and piece.token_type is not TokenType.SEMICOLON:
             word = piece.text.upper()
             if word not in BEGINNINGS:
-                raise failure(text, f"there is no statement {word!r}:", piece.start, STATEMENTS)
+                hint = _INSTEAD.get(word, STATEMENTS)
+                raise failure(text, f"there is no statement {word!r}:", piece.start, hint)
         begins = piece.token_type is TokenType.SEMICOLON
         if piece.token_type is TokenType.IDENTIFIER and text[piece.start] == '"':
             raise failure(

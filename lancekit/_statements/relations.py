@@ -54,7 +54,7 @@ def table_of(tree: exp.Expression, scope: Scope) -> Table:
     if with_shards and isinstance(source, LanceDataset):
         return Table.with_shards(tree.name, source, _read_set(source, scope))
     try:
-        return Table.of(tree.name, source)
+        return Table.of(tree.name or tree.this.name, source)
     except InvalidTypeError as error:
         raise scope.text.fail(tree, f"{tree.name!r} has no rows: {error.message}") from error
 
@@ -91,7 +91,7 @@ def version_of(source: LanceDataset, tree: exp.Expression, scope: Scope) -> Lanc
         source = source.checkout_version((branch, None))
     if version is None:
         return source if scope.text.at is None else source.at(scope.text.at)
-    value = _plain(version.expression, scope)
+    value = constant(version.expression, scope)
     if str(version.this).upper() == "TIMESTAMP":
         if not isinstance(value, str | dt.datetime | dt.timedelta):
             raise scope.text.fail(version, "TIMESTAMP AS OF needs a time:", _HINT)
@@ -101,7 +101,8 @@ def version_of(source: LanceDataset, tree: exp.Expression, scope: Scope) -> Lanc
     raise scope.text.fail(version, "VERSION AS OF needs a version or a tag:", _HINT)
 
 
-def _plain(tree: exp.Expression, scope: Scope) -> Any:
+def constant(tree: exp.Expression, scope: Scope) -> Any:
+    """Return the value of a number, a text or a parameter."""
     if isinstance(tree, exp.Parameter):
         return parameter(tree, scope)
     if isinstance(tree, exp.Literal):
@@ -115,6 +116,8 @@ def _source(tree: exp.Expression, scope: Scope) -> object:
     if is_path(tree):
         return dataset(tree.name)
     if not isinstance(tree.this, exp.Identifier):
+        if tree.this.name.lower() == "table_changes":
+            return _table_changes(tree.this, scope)
         raise scope.text.fail(tree, "table functions are not supported:")
     if tree.args.get("db"):
         raise scope.text.fail(
@@ -129,6 +132,21 @@ def _source(tree: exp.Expression, scope: Scope) -> object:
             more += f" Pass a view of Spark as a frame: {tree.name}=spark.table({tree.name!r})."
         raise scope.text.fail(tree, f"there is no table {tree.name!r}:", hint + more)
     return found if not _is_place(found) else dataset(found)
+
+
+def _table_changes(tree: exp.Expression, scope: Scope) -> pa.Table:
+    """Return the rows that versions changed, as Delta's ``table_changes(name, first [, last])``."""
+    hint = "Write table_changes('name', first, last), or pass ds.changes(since).to_table()."
+    name, *given = tree.expressions
+    bounds = [constant(one, scope) for one in given]
+    if not (1 <= len(bounds) <= 2 and all(map(is_whole, bounds)) and bounds[0] > 1):
+        raise scope.text.fail(tree, "table_changes needs numbers of versions from 2 on:", hint)
+    found = scope.text.names.find(name.name)
+    if found is None or _is_place(found):
+        found = dataset(name.name if found is None else found)
+    if not isinstance(found, LanceDataset):
+        raise scope.text.fail(tree, f"{name.name!r} is not a dataset:", hint)
+    return found.changes(bounds[0] - 1, *bounds[1:]).to_table(names="delta")
 
 
 def _is_place(value: object) -> TypeGuard[str | os.PathLike[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from lancekit._checked import checked
@@ -93,12 +93,14 @@ def run_statements(
     limit: int | None = None,
     at: int | str | None = None,
     include_mem_wal: bool | list[str] = False,
+    tell: Callable[[object], object] | None = None,
 ) -> object:
     """Run the statements of a text; return the result of the last one.
 
     limit: the maximal number of result rows of a query.
     at: the version or tag of datasets without a version in the text.
     include_mem_wal: as in `sql`.
+    tell: called with the result of each statement but the last one, as soon as it has run.
 
     Raises PredicateError: as `sql`.  Also if `limit`, `at` or `include_mem_wal` is given with a
         statement that is not a query, or `preview` with two changes.
@@ -112,6 +114,8 @@ def run_statements(
     if not trees:
         raise failure(text, "the text has no statement:", 0)
     requested = frozenset().union(*map(referenced_names, trees))
+    if any(tree.args.get("what") == "TABLES" for tree in trees):
+        requested |= {name.lower() for name in names.given}  # SHOW TABLES lists them
     if unused := sorted(name for name in names.given if name.lower() not in requested):
         raise InvalidArgumentError(
             f"Unused parameter: {', '.join(unused)}. The statements have no table or $parameter "
@@ -122,7 +126,9 @@ def run_statements(
     if preview:
         check_preview(trees, text)
     found = None
-    for tree in trees:
+    for place, tree in enumerate(trees):
+        if place and tell is not None:
+            tell(found)
         found = run_statement(
             tree, text, names, preview=preview, limit=limit, at=at, with_shards=with_shards
         )

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from lancekit._lazy import loaded
-from lancekit._statements.dialect import STATEMENTS, Optimize, Restore
+from lancekit._statements.dialect import (
+    STATEMENTS,
+    Explain,
+    Optimize,
+    Reference,
+    Restore,
+    Show,
+    Vacuum,
+)
 from lancekit._statements.filter_syntax import limited
 from lancekit._statements.queries import compile_query
 from lancekit._statements.scope import Scope, Text
@@ -21,7 +29,11 @@ _STATEMENTS: Mapping[type, str] = {
     exp.Insert: "changes.insert",
     exp.Merge: "merging.merge",
     exp.Alter: "changes.alter",
-    exp.Describe: "changes.history",
+    exp.Create: "catalog.create",
+    exp.Drop: "catalog.drop_table",
+    Show: "catalog.show",
+    Reference: "catalog.reference",
+    Vacuum: "catalog.vacuum",
     Restore: "changes.restore",
     Optimize: "changes.optimize",
 }
@@ -32,7 +44,7 @@ def check_preview(trees: Sequence[object], sql: str) -> None:
 
     Raises PredicateError: two of the statements are changes.
     """
-    changes = [tree for tree in trees if not isinstance(tree, exp.Query | exp.Describe)]
+    changes = [tree for tree in trees if not isinstance(tree, exp.Query | Show | Explain)]
     if len(changes) > 1:
         raise Text(sql, Names(), compile_query).fail(
             changes[1],
@@ -60,6 +72,8 @@ def run_statement(
     """
     text = Text(sql, names, compile_query, at=at, with_shards=with_shards)
     scope = Scope(text)
+    if isinstance(tree, Explain):
+        return _explained(tree.this, scope)
     if isinstance(tree, exp.Query):
         return run_query(limited(compile_query(tree, scope), limit), sql)  # also in a preview
     given = {
@@ -79,3 +93,14 @@ def run_statement(
     if run is None:
         raise text.fail(tree, "this statement is not supported:", STATEMENTS)
     return loaded(f"_statements.{run}")(tree, scope, preview=preview)
+
+
+def _explained(tree: exp.Expression, scope: Scope) -> object:
+    """Return the plan of a statement, which is not run."""
+    source = tree.expression if isinstance(tree, exp.Create) else tree
+    if isinstance(source, exp.Query):
+        return loaded("_statements.catalog.explain_query")(source, scope)
+    run = _STATEMENTS.get(type(source))
+    if run is None or isinstance(source, Show):
+        raise scope.text.fail(tree, "EXPLAIN needs a query or a change:", STATEMENTS)
+    return loaded(f"_statements.{run}")(source, scope, preview=True)

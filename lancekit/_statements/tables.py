@@ -29,6 +29,7 @@ from lancekit._spark.frames.types import READ_IT, arrow_schema, to_spark_batch, 
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 
 if TYPE_CHECKING:
+    from lancekit._operations.explain.explanation import Explanation
     from lancekit._operations.mem_wal.reader.sources import ReadSet
 
 #: the tables to read together with their shards: all, none, or a set of names
@@ -100,6 +101,26 @@ class Names:
         """Return the names that can be tables."""
         tables = {name for name, value in self.at_hand.items() if isinstance(value, LanceDataset)}
         return sorted({*self.given, *tables, *_registered})
+
+    def tables(self) -> Iterator[tuple[str, object]]:
+        """Yield the names and values of datasets and frames, sorted; not the shell's own names."""
+        variables = {
+            name: value
+            for name, value in self.at_hand.items()
+            if not name.startswith("_") and (isinstance(value, LanceDataset) or is_frame(value))
+        }
+        yield from sorted({**_registered, **variables, **self.given}.items())
+
+
+#: by package: the class of data frames
+FRAMES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table", "pyspark": "DataFrame"}
+
+
+def is_frame(value: object) -> bool:
+    """Return True if a value is a data frame, or a result of a statement."""
+    name = type(value).__name__
+    package = str(type(value).__module__).partition(".")[0]
+    return name == FRAMES.get(package) or (package == "lancekit" and name == "SqlResult")
 
 
 def _can_be_table(value: object) -> bool:
@@ -211,6 +232,17 @@ class Table:
             return self.source.select(*(f"`{n.replace('`', '``')}`" for n in names)), None
         kept = spark_engine().source(self.source.select(names), None)
         return kept.frame, kept
+
+    def explained(
+        self,
+        columns: Sequence[str],
+        filter: Unbound | None,  # noqa: A002  # as in scans
+        limit: int | None,
+    ) -> Explanation | None:
+        """Return the explanation of a scan of a dataset; ``None`` for other sources."""
+        if self.handle is None:
+            return None
+        return self._scanner(_options(columns, filter, limit)).explain()
 
     def _scanner(self, options: ScanArguments) -> LanceScanner:
         if self.read_set is None:

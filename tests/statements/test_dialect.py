@@ -72,7 +72,6 @@ MISTAKES = {
     "ALTER TABLE t DROP COLUMN ^nosuch": "no column",
     "ALTER TABLE t ADD COLUMN ^y array<int>": "needs a type",
     "RESTORE ^t TO nothing": "",
-    "DESCRIBE ^t": "only DESCRIBE HISTORY",
 }
 
 
