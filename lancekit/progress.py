@@ -110,12 +110,17 @@ class Progress:
     """Number of all rows to process, or ``None`` if unknown."""
     kept_rows: int = 0
     """Number of `rows` whose results are from an earlier attempt."""
+    stage: str = ""
+    """Description of the part that runs, such as ``"matching keys"``; empty if it has no parts."""
+    counted_seconds: float | None = None
+    """Seconds since the part began whose tasks and rows are counted; ``None`` for `seconds`."""
 
     @property
     def rows_per_second(self) -> float | None:
         """Rows processed per second, without `kept_rows`; ``None`` before the first row."""
         made = self.rows - self.kept_rows
-        return made / self.seconds if made > 0 and self.seconds > 0 else None
+        seconds = self.seconds if self.counted_seconds is None else self.counted_seconds
+        return made / seconds if made > 0 and seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -168,8 +173,8 @@ def known_rows(tasks: Iterable[object]) -> int | None:
 class Tracker:
     """Progress of a running operation, and its stop flag.
 
-    An operation within another one draws nothing.  It reports its rows to the outer operation, and
-    stops with it.
+    An operation within another one draws nothing.  It is a stage of the outer operation, reports
+    its rows to it, and stops with it.
     """
 
     def __init__(
@@ -189,6 +194,8 @@ class Tracker:
         self._total_rows = total_rows
         self._parent = parent
         self._outermost: Tracker = parent._outermost if parent and counts else self
+        self._stages = list[Tracker]()
+        self._rows_before = self._kept_before = 0
         self._thread = threading.get_ident()
         self._stopped = False
         self._started = monotonic()
@@ -203,6 +210,8 @@ class Tracker:
     @property
     def patient(self) -> bool:
         """True if nothing would be drawn yet, so that callers need not compute the progress."""
+        if self._outermost is not self:
+            return self._outermost.patient
         if self._show is not None:
             return False
         return not self._undecided or monotonic() - self._started < PATIENCE_SECONDS
@@ -283,6 +292,9 @@ class Tracker:
 
         Only the thread of a cell can write to the cell's output.
         """
+        if self._outermost is not self:
+            self._outermost.draw()
+            return
         now = monotonic()
         if self.patient or now - self._drawn < POLL_SECONDS:
             return
@@ -294,24 +306,44 @@ class Tracker:
         self._drawn = now
         self._tell(finished=False)
 
+    def begin(self) -> None:
+        """Become a stage of the outer operation, if there is one; thread-safe."""
+        if self._outermost is not self:
+            with self._outermost._lock:
+                self._rows_before = self._outermost._rows
+                self._kept_before = self._outermost._kept
+                self._outermost._stages.append(self)
+            self._outermost.draw()
+
     def finish(self) -> None:
-        """Show the final state."""
+        """Show the final state, or end the stage."""
+        if self._outermost is not self:
+            with self._outermost._lock:
+                self._outermost._stages.remove(self)
         self._tell(finished=True)
         self._show = None
 
     def _tell(self, *, finished: bool) -> None:
         if self._show is None:
             return
+        with self._lock:
+            stages = list(self._stages)
+        stage = stages[-1] if stages else self
+        # an operation that knows no numbers of its own shows those of its newest stage
+        counted = stage if self._total is None and self._total_rows is None else self
+        rows, most = self._rows - counted._rows_before, counted._total_rows
         progress = Progress(
             what=self._what,
-            done=self._done,
-            total=self._total,
+            done=counted._done,
+            total=counted._total,
             seconds=monotonic() - self._started,
             finished=finished,
             # rows of a fragment that has to be read a second time count once
-            rows=self._rows if self._total_rows is None else min(self._rows, self._total_rows),
-            total_rows=self._total_rows,
-            kept_rows=self._kept,
+            rows=rows if most is None else min(rows, most),
+            total_rows=most,
+            kept_rows=self._kept - counted._kept_before,
+            stage="" if stage._what == self._what else stage._what,
+            counted_seconds=None if counted is self else monotonic() - counted._started,
         )
         try:
             self._show(progress)
@@ -324,7 +356,7 @@ class Tracker:
 def tracking(
     what: str, total: int | None = None, *, total_rows: int | None = None
 ) -> Iterator[Tracker]:
-    """Track an operation; an operation within another shows no separate bar.
+    """Track an operation; an operation within another is a stage in the bar of the outer one.
 
     If the block raises, its work in other threads ends at the next `step`.
 
@@ -356,6 +388,7 @@ def tracking(
     """
     tracker = Tracker(what, total, total_rows=total_rows, parent=_current.get())
     token = _current.set(tracker)
+    tracker.begin()
     try:
         yield tracker
     except BaseException:

@@ -17,7 +17,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
-from lancekit._notebook.progress import make_bar
+from lancekit._notebook.progress import _text, make_bar
 from lancekit._pipeline import engine as runner
 from lancekit._pipeline.compact_rows import compact_rows
 from lancekit._pipeline.engine import LocalRunner
@@ -136,9 +136,71 @@ def work_a_while(monkeypatch, stream: io.StringIO, choice: object) -> str:
     return re.sub(r"\d+ s", "0 s", stream.getvalue())
 
 
-def test_a_line_on_a_terminal_is_wiped(monkeypatch) -> None:
+def test_a_line_at_a_prompt_is_wiped(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     said = work_a_while(monkeypatch, Terminal(), "auto")
     assert said == "\rmerging: 7 of 1,200 tasks, 0 s\x1b[K\r\x1b[K"
+
+
+def test_a_script_on_a_terminal_writes_a_line_every_ten_seconds(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    show = make_bar(False)
+    assert show is not None
+    for seconds in (1, 9, 10, 12, 19, 20, 23):
+        show(Progress(what="x", done=seconds, total=None, seconds=seconds, finished=seconds == 23))
+    lines = shown.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == ["10", "20", "23"]
+
+
+def test_a_short_script_writes_no_line(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    show = make_bar(False)
+    assert show is not None
+    for seconds in (1, 3):
+        show(Progress(what="x", done=1, total=None, seconds=seconds, finished=seconds == 3))
+    assert shown.getvalue() == ""
+
+
+def test_nested_operations_are_stages_of_one_bar(monkeypatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.0)
+    told: list[Progress] = []
+    with lk.options(progress=told.append), tracking("merging", total_rows=10):
+        with tracking("matching keys"):
+            progress.step(4)
+        with tracking("merging"):
+            progress.step(6)
+    stages = list(dict.fromkeys((p.stage, p.rows, p.total_rows) for p in told))
+    assert stages == [
+        ("matching keys", 0, 10),
+        ("matching keys", 4, 10),
+        ("", 4, 10),
+        ("", 10, 10),
+    ]
+    assert {p.what for p in told} == {"merging"}
+
+
+def test_a_line_names_the_stage_the_rate_and_the_time_left() -> None:
+    state = Progress(
+        what="merging", stage="matching keys", done=0, total=None, seconds=10, rows=5000,
+        total_rows=20_000,
+    )  # fmt: skip
+    text = "merging (matching keys): 5,000 of 20,000 rows, 500 rows/s, 30 s left"
+    assert _text(state) == text
+
+
+def test_a_merge_has_one_bar_with_the_numbers_of_its_stages(monkeypatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.0)
+    rows = {"id": range(1000)}
+    ds = lk.write_dataset(rows, "memory://stages", primary_key="id", max_rows_per_file=250)
+    told: list[Progress] = []
+    with lk.options(progress=told.append):
+        ds.merge_insert("id").when_matched_update_all().execute({"id": range(500)})
+    assert {p.what for p in told} == {"merging"}
+    assert [p.finished for p in told].count(True) == 1
+    matching = [p for p in told if p.stage == "matching keys"]
+    assert matching
+    assert {p.total_rows for p in told if p.total_rows} >= {500}
+    assert all(p.counted_seconds is not None for p in matching)
 
 
 def test_nothing_where_nobody_looks(monkeypatch) -> None:

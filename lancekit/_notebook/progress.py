@@ -1,4 +1,4 @@
-"""Progress display: a temporary bar in a notebook, an overwritten line on a terminal, log lines."""
+"""Progress display: a bar in a notebook, an overwritten line at a prompt, log lines in a script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from lancekit._interrupts import in_kernel
+from lancekit._interrupts import active_shell, in_kernel
 from lancekit._notebook.render.html import element, joined
 from lancekit._notebook.render.words import count, duration
 from lancekit.progress import Progress, Show
@@ -15,21 +15,28 @@ from lancekit.progress import Progress, Show
 MARK = {"lancekit": "progress"}
 """Output metadata that marks a progress bar, so that a tool can strip it from a saved notebook."""
 
-LINE_SECONDS = 5.0
-"""Seconds between two lines of a log, which cannot overwrite a line."""
+LINE_SECONDS = 10.0
+"""Seconds between two lines of a log: a script's own output would break a line to overwrite."""
 
 
 def make_bar(wanted: bool) -> Show | None:
-    """Return a progress display for a notebook, a terminal or a log; ``None`` for no display.
+    """Return a progress display for a notebook, a prompt, a script or a log; ``None`` for none.
 
     wanted: True if lines of text are to be written outside of notebooks and terminals.
     """
     display = _notebook_display()
     if display is not None:
         return _NotebookBar(display)
-    if sys.stderr is not None and sys.stderr.isatty():
-        return _terminal_line
-    return _LogLines() if wanted and sys.stderr is not None else None
+    if sys.stderr is None:
+        return None
+    if sys.stderr.isatty():
+        return _terminal_line if _at_prompt() else _LogLines(0.0 if wanted else LINE_SECONDS)
+    return _LogLines(0.0) if wanted else None
+
+
+def _at_prompt() -> bool:
+    """Return True if somebody types at Python's or IPython's prompt."""
+    return hasattr(sys, "ps1") or active_shell() is not None
 
 
 def _notebook_display() -> Callable[..., _Handle | None] | None:
@@ -50,7 +57,8 @@ def _text(progress: Progress) -> str:
     if rate is not None:
         parts.append(f"{count(round(rate)) if rate >= 10 else f'{rate:.1f}'} rows/s")
     parts.append(duration(progress.seconds) if left is None else f"{duration(left)} left")
-    return f"{progress.what}: {', '.join(parts)}"
+    stage = f" ({progress.stage})" if progress.stage else ""
+    return f"{progress.what}{stage}: {', '.join(parts)}"
 
 
 def _counts(progress: Progress) -> tuple[int, int | None]:
@@ -94,10 +102,12 @@ def _terminal_line(progress: Progress) -> None:
 
 
 class _LogLines:
-    def __init__(self) -> None:
-        self._next = 0.0
+    """Writes a line every ten seconds, and a last one after others; the first after `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._next, self._wrote = seconds, False
 
     def __call__(self, progress: Progress) -> None:
-        if progress.finished or progress.seconds >= self._next:
-            self._next = progress.seconds + LINE_SECONDS
+        if progress.seconds >= self._next or (progress.finished and self._wrote):
+            self._next, self._wrote = progress.seconds + LINE_SECONDS, True
             print(_text(progress), file=sys.stderr, flush=True)

@@ -47,6 +47,7 @@ from lancekit._scan.fragments.blobs import blob_view
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.progress import tracking
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
@@ -132,7 +133,10 @@ def merge_rows(
     started = time.monotonic()
     compute = _prepared(snapshot, source, clauses)
     request = _MergeRequest(clauses, properties or {}, mark)
-    done, attempts = retried(snapshot, lambda current: _attempt(current, compute, request), policy)
+    with tracking("merging"):
+        done, attempts = retried(
+            snapshot, lambda current: _attempt(current, compute, request), policy
+        )
     return done.landed, _result(snapshot, done, clauses, attempts, started, source.engine)
 
 
@@ -154,7 +158,8 @@ def merge_computed(
         with rows_of(current) as source:
             return _attempt(current, _prepared(current, source, clauses), request), source.engine
 
-    (done, engine), attempts = retried(snapshot, attempt, policy)
+    with tracking("merging"):
+        (done, engine), attempts = retried(snapshot, attempt, policy)
     return done.landed, _result(snapshot, done, clauses, attempts, started, engine)
 
 
