@@ -7,14 +7,14 @@ clones, deletes and merge-inserts, in this process or on Spark.  Names follow py
 
 from importlib import import_module as _import_module
 from sys import modules as _imported
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from lancekit import errors
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.options import options
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from lancekit import (  # noqa: F401
         arrow,
         blob,
@@ -274,7 +274,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _TYPE_CHECKING:  # type checkers report unknown names
+if not TYPE_CHECKING:  # type checkers report unknown names
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:

@@ -89,6 +89,7 @@ _PLACE = (_is_place, "a path")
 
 #: type in annotations -> (test, description for the hint)
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "ScalarKind": (_of(str), "text"),
     "None": (lambda value: value is None, "None"),
     "int": (is_whole, "an integer"),
     "str": (_of(str), "text"),
@@ -159,6 +160,7 @@ def _tests(annotation: object) -> Tests:
     if not isinstance(annotation, str):
         return []
     names = [name.strip() for name in annotation.split(" | ")]
+    names = ["str" if name.startswith("Literal[") else name for name in names]
     plain = [n if n in _KINDS else _CONTAINER.sub("", n) for n in names]
     return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
 

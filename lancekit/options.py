@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lancekit._choice import check_choice
 from lancekit._extras import install_hint
@@ -110,11 +110,17 @@ def check_goal(goal: str) -> str:
     return goal
 
 
+if TYPE_CHECKING:
+    from dataclasses import dataclass as _record  # `options` has the same names, and is mutable
+else:
+    _record = dataclass(frozen=True, slots=True, kw_only=True)
+
+
 def _option(default: object, check: Check, doc: str) -> Any:
     return field(default=default, metadata={"check": check, "doc": doc})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_record
 class Options:
     """Set of option values; read the current values through ``lancekit.options``."""
 
@@ -124,7 +130,7 @@ class Options:
     checksums: bool = _option(
         False, _flag, "Write checksums into data files. Only lancekit reads them."
     )
-    optimize_for: str = _option(
+    optimize_for: Literal["balance", "scan", "take", "size"] = _option(
         DEFAULT_GOAL,
         _one_of(*GOALS),
         "What text in data files is optimized for: full scans, random access, or little space.",
@@ -148,7 +154,7 @@ class Options:
         "Memory limit for decoding a page of a data file: this value, or 64 times the page's bytes "
         "if that is more.",
     )
-    oldest_reader: str = _option(
+    oldest_reader: Literal["4.0.0", "14.0.2"] = _option(
         "4.0.0",
         _one_of("4.0.0", "14.0.2"),
         "The oldest release of the reference that reads the data. Features that it reads wrongly "
@@ -163,13 +169,13 @@ class Options:
         "Limit of the cache in bytes; None for a tenth of the memory, 1 GiB at most, and 64 MiB "
         "in a Spark worker; 0 for no cache.",
     )
-    provenance: str = _option(
+    provenance: Literal["off", "names", "source"] = _option(
         "off",
         _one_of("off", "names", "source"),
         "The provenance that versions record: nothing, the names of cell, script and user, or "
         "also the cell's text.",
     )
-    engine: str = _option(
+    engine: Literal["auto", "local", "spark"] = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )
     spark_threshold_rows: int = _option(
@@ -177,7 +183,7 @@ class Options:
         _count,
         'With engine "auto" and an active session, work on this many rows or more runs on Spark.',
     )
-    merge_match: str = _option(
+    merge_match: Literal["auto", "driver", "closure", "file", "broadcast", "shuffle"] = _option(
         "auto",
         _one_of("auto", "driver", "closure", "file", "broadcast", "shuffle"),
         "The strategy that matches keys in a merge on Spark; normally chosen by size.",
@@ -202,7 +208,7 @@ class Options:
     shared_folders: tuple[str, ...] = _option(
         (), _uri_prefixes, "Local folders that all machines of a Spark cluster see at one path."
     )
-    progress: ProgressOption = _option(  # noqa: RUF009  # like the others; the alias hides the call
+    progress: ProgressOption = _option(  # like the others; the alias hides the call
         "auto",
         _progress,
         "Progress bars: in notebooks and terminals, always, never, or a function to call.",
@@ -312,7 +318,19 @@ class _Current:
         )
 
 
-options: _Current = _Current()
+if TYPE_CHECKING:
+
+    class _Typed(Options):
+        """The options, with their types."""
+
+        def __call__(self, **values: object) -> _Block: ...
+        def current(self) -> Options: ...
+        def for_the_process(self, name: str) -> Any: ...
+        def choices_of(self, name: str) -> tuple[str, ...]: ...
+
+    options: _Typed
+else:
+    options = _Current()
 
 
 def when_set(name: str, tell: Callable[[], object]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from lancekit._api.lance_operation import Index
     from lancekit._api.table_indices import TableIndices
     from lancekit.progress import IndexProgress
+
+
+#: the kinds of `create_scalar_index`, for editors; case does not matter
+ScalarKind: TypeAlias = Literal[
+    "BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED", "FTS"
+]
 
 
 @checked_methods
@@ -49,7 +55,7 @@ class Indices(Handle):
     def create_scalar_index(
         self,
         column: str | Sequence[str],
-        index_type: str | IndexConfig,
+        index_type: ScalarKind | IndexConfig,
         name: str | None = None,
         *,
         replace: bool = True,
@@ -152,7 +158,7 @@ class Indices(Handle):
     def create_index_uncommitted(
         self,
         column: str | Sequence[str],
-        index_type: str | IndexConfig,
+        index_type: ScalarKind | IndexConfig,
         name: str | None = None,
         *,
         fragment_ids: list[int] | None = None,

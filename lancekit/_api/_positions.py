@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -268,7 +268,7 @@ class Positions(Handle):
         blob_column: str,
         requests: Sequence[tuple[int, int, int]],
         *,
-        selector: str,
+        selector: Literal["ids", "addresses", "indices"],
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -138,7 +138,7 @@ class Rows(Handle):
         self,
         on: str | Iterable[str] | None = None,
         *,
-        dedupe: str | None = None,
+        dedupe: Literal["first", "last"] | None = None,
         dedupe_by: str | None = None,
     ) -> MergeInsertBuilder:
         """Set up a merge-insert; `MergeInsertBuilder.execute` runs it.

@@ -121,7 +121,7 @@ class Branches(Refs, Generic[H_co]):
         found = reference_files.list_branches(self._location().root)
         return {name: _branch_dict(branch) for name, branch in found.items()}
 
-    def list_ordered(self, order: str | None = None) -> Pairs:
+    def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
         """Return the branches by fork version, newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_branches(self._location().root), order)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -121,7 +121,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, Displayed, Hinting):
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
         progress: FragmentWriteProgress | None = None,
-        mode: str = "append",
+        mode: Literal["create", "append", "overwrite"] = "append",
         *,
         data_storage_version: str | None = None,
         use_legacy_format: bool | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -106,7 +106,9 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
 
     # ---- settings
 
-    def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
+    def dedupe(
+        self, keep: Literal["first", "last"] | None = None, *, by: str | None = None
+    ) -> MergeInsertBuilder:
         """Keep one of several source rows with the same key; otherwise they are an error.
 
         Parameters
@@ -147,7 +149,9 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
             (by,) = check_names("by", by) or (None,)
         return self._with(dedupe=kept, dedupe_by=by)
 
-    def write_mode(self, mode: str) -> MergeInsertBuilder:
+    def write_mode(
+        self, mode: Literal["auto", "rewrite_rows", "rewrite_columns"]
+    ) -> MergeInsertBuilder:
         """Set how updated rows are written.
 
         Parameters

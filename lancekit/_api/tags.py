@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from lancekit._api.answer import Answer
 from lancekit._api.hinting import Hinting, hinting_operators
@@ -138,7 +138,7 @@ class Tags(Refs, Generic[A_co]):
             for name, tag in reference_files.list_tags(self._location().root).items()
         }
 
-    def list_ordered(self, order: str | None = None) -> Pairs:
+    def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_tags(self._location().root), order)
 

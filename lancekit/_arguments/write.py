@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lancekit._arguments.checks import (
     REFUSED,
@@ -53,7 +53,7 @@ class _Sizes(Arguments):
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
     data_storage_version: str | None = None
-    optimize_for: str | None = None
+    optimize_for: Literal["balance", "scan", "take", "size"] | None = None
     storage_options: dict[str, str] | None = None
 
 
@@ -126,7 +126,7 @@ class FragmentsArguments(FileArguments):
     schema: pa.Schema | None = None
     _: KW_ONLY
     return_transaction: bool = False
-    mode: str = "append"
+    mode: Literal["create", "append", "overwrite"] = "append"
     enable_stable_row_ids: bool = hint(default=False, check=check_flag)
 
 
@@ -182,7 +182,7 @@ class WriteOptions(FileArguments, _CommitSettings):
     enable_v2_manifest_paths: bool = True
     auto_cleanup_options: AutoCleanupConfig | None = None
     primary_key: str | Iterable[str] | None = None
-    primary_key_check: str = "warn"
+    primary_key_check: Literal["warn", "error", "ignore"] = "warn"
     checksums: bool | None = None
     commit_lock: Any = None
     manifest_store: ManifestStore | None = None
@@ -212,7 +212,7 @@ class WriteArguments(WriteOptions):
     data_obj: Any
     uri: str | os.PathLike[str] | DatasetLike | None = None
     schema: pa.Schema | None = None
-    mode: str = "create"
+    mode: Literal["create", "append", "overwrite"] = "create"
 
 
 class InsertArguments(WriteOptions):
@@ -228,7 +228,7 @@ class InsertArguments(WriteOptions):
 
     data: Any
     _: KW_ONLY
-    mode: str = "append"
+    mode: Literal["create", "append", "overwrite"] = "append"
     schema: pa.Schema | None = None
 
 
@@ -255,7 +255,7 @@ class StreamArguments(_CommitSettings):
     uri: str | os.PathLike[str]
     query: str
     _: KW_ONLY
-    mode: str = "append"
+    mode: Literal["append", "merge"] = "append"
     on: str | Iterable[str] | None = None
     branch: str | None = None
 
@@ -324,6 +324,7 @@ class DatasetArguments(OpenArguments):
     """
 
     asof: datetime | timedelta | str | None = None
+    _: KW_ONLY
     branch: str | None = None
 
 

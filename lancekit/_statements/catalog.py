@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lancekit._api.lance_dataset import LanceDataset, dataset, write_dataset
 from lancekit._legible import count, without_secrets
+from lancekit._operations.write import WriteMode
 from lancekit._pipeline.engine import Choice
 from lancekit._statements.dialect import STATEMENTS, is_path, spelled_tree
 from lancekit._statements.literals import type_of
@@ -199,7 +200,8 @@ def create(tree: exp.Expression, scope: Scope, *, preview: bool) -> LanceDataset
     for one in [] if given is None else given.expressions:
         if not isinstance(one, exp.FileFormatProperty) or one.name.lower() != "lance":
             raise scope.text.fail(table, f"{spelled_tree(one)} is not supported here:", _SETTINGS)
-    source, mode = tree.expression, "overwrite" if tree.args.get("replace") else "create"
+    source = tree.expression
+    mode: WriteMode = "overwrite" if tree.args.get("replace") else "create"
     if (whole is None) == (source is None):
         hint = "Write CREATE TABLE 'path' AS SELECT ..., or CREATE TABLE 'path' (name type, ...)."
         raise scope.text.fail(table, "a new table needs a query or columns:", hint)

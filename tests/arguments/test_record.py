@@ -143,7 +143,11 @@ def test_a_call_gets_the_record() -> None:
     [
         (lambda: Shop().sell(), InvalidTypeError, r"Shop.sell\(\): missing a required argument"),
         (lambda: Shop().sell("3"), InvalidTypeError, "rows must be an integer, got '3'"),
-        (lambda: Shop().sell(1, nam="x"), InvalidTypeError, "'nam'. It takes rows, name, ahead"),
+        (
+            lambda: Shop().sell(1, nam="x"),
+            InvalidTypeError,
+            "'nam'. Did you mean name=. It takes rows",
+        ),
         (lambda: Shop().sell(1, "x", 2), InvalidTypeError, "too many positional arguments"),
         (lambda: Shop().sell(1, ahead=-1), InvalidArgumentError, "ahead must be .* got -1"),
         (lambda: Shop().sell(1, old="x"), NotOfferedError, r"sell\(old=...\) is not .*: it is old"),

@@ -21,7 +21,7 @@ def _told_to_type_checkers() -> dict[str, set[str]]:
     """Return the names of each module that type checkers and readers are told of."""
     body = ast.parse(SOURCE.read_text()).body
     blocks = [node for node in body if isinstance(node, ast.If)]
-    (block,) = (node for node in blocks if ast.unparse(node.test) == "_TYPE_CHECKING")
+    (block,) = (node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING")
     told = {}
     for node in block.body:
         assert isinstance(node, ast.ImportFrom)
