@@ -118,6 +118,9 @@ class _Facts:
     num_deleted_rows: int
     num_columns: int
     total_bytes: int
+    rows: tuple[int, ...] | None = None
+    rewritten: int = 0
+    files: tuple[int, int] | None = None
 
 
 class Version(Displayed, Hinting, LazyDict):
@@ -284,6 +287,9 @@ def _facts_of(snapshot: Snapshot) -> _Facts:
         num_deleted_rows=totals.deleted_rows,
         num_columns=len(manifest.schema.fields),
         total_bytes=totals.bytes,
+        rows=transaction.rows if transaction else None,
+        rewritten=transaction.rewritten if transaction else 0,
+        files=transaction.files if transaction else None,
     )
 
 

@@ -20,6 +20,9 @@ from lancekit._provenance import Provenance
 #: transaction property with the commit message
 COMMIT_MESSAGE = "__lance_commit_message"
 
+#: transaction property with the numbers of inserted, updated and deleted rows
+ROW_COUNTS = "lancekit.rows"
+
 _BY_ARM: dict[str, type[Any]] = {kind.arm: kind for kind in OPERATIONS}
 
 #: operations of newer releases, by field number
@@ -64,12 +67,31 @@ class Transaction(Displayed, Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSummary:
-    """Commit in a list of versions; `operation` is the name of its class."""
+    """Commit in a list of versions; `operation` is the name of its class.
+
+    `rows` are the numbers of inserted, updated and deleted rows, if lancekit recorded them.
+    `rewritten` is the number of rows that an update wrote, and `files` are the numbers of data
+    files before and after a compaction.
+    """
 
     operation: str
     read_version: int
     message: str | None
     provenance: Provenance | None = None
+    rows: tuple[int, ...] | None = None
+    rewritten: int = 0
+    files: tuple[int, int] | None = None
+
+
+def row_counts(inserted: int, updated: int, deleted: int) -> dict[str, str]:
+    """Return the property that records the rows that a commit changed."""
+    return {ROW_COUNTS: f"{inserted} {updated} {deleted}"}
+
+
+def _recorded_rows(text: str) -> tuple[int, ...] | None:
+    parts = text.split()
+    known = len(parts) == 3 and all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts)
+    return tuple(map(int, parts)) if known else None
 
 
 def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
@@ -84,7 +106,19 @@ def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSu
         read_version=message.read_version,
         message=message.transaction_properties.get(COMMIT_MESSAGE),
         provenance=Provenance.of(message.transaction_properties),
+        rows=_recorded_rows(message.transaction_properties.get(ROW_COUNTS, "")),
+        rewritten=sum(
+            new.physical_rows - new.deletion_file.num_deleted_rows
+            for new in message.update.new_fragments
+        ),
+        files=_files(message) if arm == "rewrite" else None,
     )
+
+
+def _files(message: Message) -> tuple[int, int]:
+    groups = message.rewrite.groups
+    old = sum(len(one.files) for group in groups for one in group.old_fragments)
+    return old, sum(len(one.files) for group in groups for one in group.new_fragments)
 
 
 def parse_transaction(data: bytes | memoryview, where: str) -> Transaction:

@@ -23,7 +23,8 @@ from lancekit._format.operation_parts import UpdateMode
 from lancekit._format.operations import Update
 from lancekit._format.paths import find_field, top_of
 from lancekit._format.schema import LanceSchema, check_key_type
-from lancekit._format.transaction import Transaction
+from lancekit._format.transaction import Transaction, row_counts
+from lancekit._legible import count, plural, warn
 from lancekit._operations.cleanup.auto import commit
 from lancekit._operations.common.results import MergeResult
 from lancekit._operations.common.retry import RetryPolicy, retried
@@ -137,6 +138,7 @@ def merge_rows(
         done, attempts = retried(
             snapshot, lambda current: _attempt(current, compute, request), policy
         )
+    _warn_of_fan_out(done, clauses)
     return done.landed, _result(snapshot, done, clauses, attempts, started, source.engine)
 
 
@@ -160,6 +162,7 @@ def merge_computed(
 
     with tracking("merging"):
         (done, engine), attempts = retried(snapshot, attempt, policy)
+    _warn_of_fan_out(done, clauses)
     return done.landed, _result(snapshot, done, clauses, attempts, started, engine)
 
 
@@ -195,10 +198,26 @@ def _attempt(
             if clauses.rewrite_columns
             else {m.fragment_id: m.rows for m in work.marked},
             doing="merge-insert",
-            properties=request.properties,
+            properties={
+                **request.properties,
+                **row_counts(work.inserted, work.updated, work.deleted),
+            },
             mark=request.mark,
         )
         return _LandedMerge(commit(current, pending), work, operation)
+
+
+def _warn_of_fan_out(done: _LandedMerge, clauses: MergeClauses) -> None:
+    """Warn if one source row matches many rows by columns that are not the primary key."""
+    key = [field.name for field in done.landed.manifest.schema.primary_key]
+    changes = clauses.matched in {"update", "delete"} and not clauses.once
+    if done.work.fan_out > 1 and changes and key and not set(key) <= set(clauses.on):
+        warn(
+            f"One source row matches {count(done.work.fan_out)} rows by {', '.join(clauses.on)}, "
+            f"which is not the primary key ({', '.join(key)}). The merge updated "
+            f"{plural(done.work.updated, 'row')} and deleted {plural(done.work.deleted, 'row')}. "
+            "To match by the primary key: merge_insert()."
+        )
 
 
 def _result(

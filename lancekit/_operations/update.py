@@ -15,6 +15,7 @@ from lancekit._defaults import MAX_ROWS_PER_FILE
 from lancekit._format.field_marks import holds_blobs
 from lancekit._format.operations import Update
 from lancekit._format.schema import LanceSchema
+from lancekit._format.transaction import row_counts
 from lancekit._legible import shown
 from lancekit._machine import processors
 from lancekit._operations.cleanup.auto import commit
@@ -100,6 +101,7 @@ class UpdatePlan:
         ]
         done = runner.map(update_rows, tasks)
         marked = [found for part in done for found in part.marked]
+        rows = sum(len(found.rows) for found in marked)
         written = (fragment for part in done for fragment in part.new_fragments)
         new = tuple(join_small_files(write, written))
         schema = snapshot.manifest.schema
@@ -117,8 +119,9 @@ class UpdatePlan:
                     fields_for_preserving_frag_bitmap=ids,
                 ),
                 affected_rows={found.fragment_id: found.rows for found in marked},
+                properties=row_counts(0, rows, 0),
             )
-            return commit(snapshot, pending), sum(len(found.rows) for found in marked), runner
+            return commit(snapshot, pending), rows, runner
 
 
 def plan_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> UpdatePlan:

@@ -23,6 +23,7 @@ from lancekit._pipeline.merge_plan import (
     MergeClauses,
     MergeJob,
     MergeWork,
+    fan_out,
     find_matches,
     guard_hashes,
     mark_fragments,
@@ -86,6 +87,7 @@ def merge_locally(
         matched=sum(len(m.offsets) for m in touched),
         alone=int(unmatched.sum()),
         deleted_examples=examples,
+        fan_out=fan_out(touched),
     )
 
 
@@ -259,6 +261,7 @@ def rewrite_locally(
         skipped=keys.skipped,
         inserted_hashes=guard_hashes(source, clauses, rows) if clauses.guard else None,
         match=match,
+        fan_out=fan_out(changed),
     )
 
 

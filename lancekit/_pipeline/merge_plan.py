@@ -5,7 +5,7 @@ Engines differ only in how they find keys; both return a `MergeWork`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -166,6 +166,7 @@ class MergeWork:
         address of the row that each replaces, null for an inserted row.
     matched, alone: the numbers of target rows with a match, and of source rows without one.
     deleted_examples: the addresses of the first few deleted rows, ascending.
+    fan_out: the most target rows that one source row matches; 0 if they were not counted.
     """
 
     marked: tuple[DeletedRows, ...] = ()
@@ -181,6 +182,7 @@ class MergeWork:
     matched: int = 0
     alone: int = 0
     deleted_examples: tuple[int, ...] = ()
+    fan_out: int = 0
 
     @property
     def written(self) -> tuple[Fragment, ...]:
@@ -210,6 +212,12 @@ def find_matches(
     lookup = key_lookup(job.snapshot, keys.table) if match.strategy == "index" else None
     read = Read(job.target, lookup=lookup)
     return [keys.restored(m) for m in probe(read, keys.table, map_tasks)]
+
+
+def fan_out(matches: Sequence[Matches]) -> int:
+    """Return the most target rows that one source row matches."""
+    rows = [match.source_rows for match in matches if len(match.source_rows)]
+    return int(np.bincount(np.concatenate(rows)).max()) if rows else 0
 
 
 def addressed(addresses: pa.Array) -> list[Matches]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit._notebook.cards import card
 from tests.notebook.conftest import NOW, answers, rows
 from tests.support.cards import show_html, show_text
 from tests.support.faults import Faults, injected
@@ -82,6 +83,52 @@ def test_undo_says_who_built_on_the_state(folder):
     assert "built on" in show_html(answer, NOW)
     with pytest.warns(UserWarning, match="an undo or restore"):
         assert "kept by" not in repr(ds.undo())
+
+
+def test_the_history_says_what_each_commit_changed(folder):
+    ds = lk.write_dataset(rows(*range(100)), "told.lance", primary_key="id")
+    ds.update({"name": "'x'"}, where="id < 40")
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.when_not_matched_by_source_delete("id = 99").execute(rows(*range(10, 50), 200, 201, 202))
+    ds.insert(rows(300))
+    ds.optimize.compact_files()
+    nothing = ds.merge_insert("id").when_matched_update_all().execute(rows(999))
+    assert "; note no row changed; " in repr(nothing)
+    changes = [row.cells[5] for row in card(ds.versions(), NOW).tables[0].rows]
+    wanted = ["no row", "4 files to 1", "±0", "+1", "+3, 40 updated, 1 deleted", "40 updated"]
+    assert changes == [*wanted, "+100"]
+    diff = next(fact.value for fact in card(ds.versions()[2], NOW).facts if fact.label == "diff")
+    counts = eval(diff, {"ds": ds}).counts
+    # 10 of the 40 rows had these values before
+    assert (counts.inserted, counts.updated, counts.deleted) == (3, 30, 1)
+    assert "lancekit.rows" not in show_text(ds.read_transaction(2), NOW)
+
+
+def test_the_history_of_pylance_says_what_it_rewrote(folder):
+    lance = pytest.importorskip("lance")
+    made = lance.write_dataset(rows(*range(9)), "theirs.lance")
+    made.update({"name": "'x'"}, where="id < 4")
+    history = lk.dataset("theirs.lance").versions()
+    assert card(history, NOW).tables[0].rows[0].cells[5] == "4 rewritten"
+
+
+def test_recorded_counts_of_others_are_not_believed_blindly(folder):
+    ds = lk.write_dataset(rows(1), "odd.lance")
+    for text in ("1 2", "a b c", "-1 0 0", "1" * 30 + " 0 0"):
+        ds.insert(rows(2), transaction_properties={"lancekit.rows": text})
+        assert card(ds.versions(), NOW).tables[0].rows[0].cells[5] == "+1"
+
+
+def test_a_merge_by_other_columns_than_the_key_warns(folder):
+    ds = lk.write_dataset(
+        {"id": [1, 2, 3], "kind": ["a", "a", "b"]}, "wide.lance", primary_key="id"
+    )
+    one = {"id": [1], "kind": ["b"]}
+    ds.merge_insert("kind").when_matched_delete().execute(one)  # one row for one row: no warning
+    with pytest.warns(UserWarning, match=r"matches 2 rows by kind, .* primary key \(id\)"):
+        ds.merge_insert("kind").when_matched_delete().execute({"id": [1], "kind": ["a"]})
+    plain = lk.write_dataset({"id": [1, 1]}, "plain.lance")
+    plain.merge_insert("id").when_matched_delete().execute({"id": [1]})  # no key is known
 
 
 CALLS = {

@@ -28,7 +28,10 @@ def lines(value):
 
 
 def fact(value, label):
-    return {f.label: ungrouped(f.value) for f in card(value, NOW).facts}[label]
+    made = card(value, NOW)
+    folded = [row.cells for one in made.tables if one.caption == "Details" for row in one.rows]
+    found = dict(folded) | {f.label: f.value for f in made.facts}
+    return ungrouped(found[label])
 
 
 def test_every_displayed_class_has_a_card():
@@ -181,7 +184,7 @@ def test_history(ds):
     ]
     cells = [line.split(" ago ")[1].split("  ") for line in table]
     assert [[cell.strip() for cell in row if cell.strip()] for row in cells] == [
-        ["update", "5", "+1"],
+        ["update", "5", "+1, 1 updated"],
         ["delete", "4", "−1"],  # noqa: RUF001
         ["append", "5", "+2", "two more", "five"],
         ["create", "3", "+3", "the first three"],
@@ -281,7 +284,7 @@ def test_merge_result(ds):
     result = merge.execute(rows(1, 7, 8))
     first = lines(result)[0]
     assert first.startswith("merged into main:5 · 2 inserted · 1 updated · 0 deleted · ")
-    assert fact(result, "key filter").startswith("Bloom: concurrent merges that insert the same")
+    assert fact(result, "key filter").startswith("Bloom: concurrent inserts of these keys")
     assert fact(result, "undo") == "ds.undo()"
     assert fact(result, "engine") == "this process"
     assert dict(result) == {

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from lancekit._format.names import MAIN
+from lancekit._hooks import hooks
 from lancekit._legible import code
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import (
@@ -193,13 +194,31 @@ def titled(*titles: str, numeric: Collection[str] = ()) -> tuple[Column, ...]:
     return tuple(Column(title, numeric=title in numeric) for title in titles)
 
 
+def reason(why: str) -> str:
+    """Return why an engine was chosen, without the bound for Spark if no session is active."""
+    spark = hooks.spark
+    parts = why.split("; ")
+    if spark is None or not spark.is_active():
+        parts = [
+            part for part in parts if "are fewer than options.spark_threshold_rows" not in part
+        ]
+    return clean("; ".join(parts))
+
+
 def facts(*given: tuple[str, str] | Fact) -> tuple[Fact, ...]:
     """Return facts, also of (label, value) pairs, without the pairs whose value is empty."""
     return tuple(
         one if isinstance(one, Fact) else Fact(*one)
         for one in given
-        if isinstance(one, Fact) or one[1]
+        if (one.value if isinstance(one, Fact) else one[1])
     )
+
+
+def folded(*details: tuple[str, str]) -> tuple[Table, ...]:
+    """Return a folded table of details that few users need, without empty ones."""
+    rows = tuple(Row(pair) for pair in details if pair[1])
+    columns = titled("detail", "value")
+    return (Table(caption="Details", columns=columns, rows=rows, folded=True),) if rows else ()
 
 
 #: the columns of a commit's metadata in tables with one commit per row

@@ -12,7 +12,7 @@ from lancekit._api.merge_builder import MergeInsertBuilder
 from lancekit._api.scanner import LanceScanner
 from lancekit._api.sql import SqlQuery, SqlQueryBuilder
 from lancekit._legible import python_rows, shown
-from lancekit._notebook.cards.common import ENGINES, facts, ref
+from lancekit._notebook.cards.common import ENGINES, facts, reason, ref
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit._operations.explain.explanation import Explanation, PlanNode, Reads, Writes
@@ -37,7 +37,7 @@ def explanation_card(plan: Explanation, _now: datetime) -> Card:
             f"commits {', '.join(plan.commits)}" if plan.commits else "commits nothing",
         ),
         facts=facts(
-            ("reason", clean(plan.why)),
+            ("reason", reason(plan.why)),
             *_labelled("plan", _lines(plan.plan) if plan.plan else ()),
             ("writes", written(plan.writes) or "only metadata" * bool(plan.commits)),
             *_labelled("note", map(clean, plan.notes)),
@@ -254,7 +254,7 @@ def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
                 else _plan_rows(twice, "source row", "left out"),
             ),
             ("engine", ENGINES.get(explained.engine, explained.engine)),
-            ("reason", clean(explained.why)),
+            ("reason", reason(explained.why)),
             *read_facts(explained.reads),
             ("writes", written(explained.writes)),
             Fact("apply", "plan.apply()", code=True),

@@ -14,6 +14,8 @@ from lancekit._notebook.cards.common import (
     NAMES,
     changed_rows,
     facts,
+    folded,
+    reason,
     ref,
 )
 from lancekit._notebook.cards.rows import rows_table
@@ -46,8 +48,8 @@ def _attempts(number: int) -> str:
 
 
 _GUARDS = {
-    "exact": "exact: concurrent merges that insert the same keys must retry",
-    "bloom": "Bloom: concurrent merges that insert the same keys must retry, rarely others too",
+    "exact": "exact: concurrent inserts of these keys retry",
+    "bloom": "Bloom: concurrent inserts of these keys retry",
     None: "none: the merge key is not the primary key",
     "": "",
 }
@@ -61,12 +63,15 @@ def merge_card(result: MergeResult, _now: datetime) -> Card:
         headline=(*changed_rows(result), _seconds(result.duration)),
         facts=facts(
             ("merge key", listing(result.on, options.display_columns)),
+            ("note", "" if any(result.values()) else "no row changed"),
+            *_how_it_ran(result),
+            *_undo(result),
+        ),
+        tables=folded(
             ("key filter", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
             ("read version", ref(result.branch, result.read_version)),
-            *_how_it_ran(result),
             ("new data", size(result.bytes_written) if result.bytes_written else ""),
             ("fragments", _amounts(parts)),
-            *_undo(result),
         ),
     )
 
@@ -350,7 +355,7 @@ def sql_card(result: SqlResult, _now: datetime) -> Card:
             f"engine: {ENGINES.get(result.engine, result.engine)}",
         ),
         facts=facts(
-            ("reason", clean(result.why)),
+            ("reason", reason(result.why)),
             *map(_read, result.reads),
             Fact("next", ".to_table(), .to_pandas(), .to_spark()", code=True),
         ),

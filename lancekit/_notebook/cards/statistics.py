@@ -7,7 +7,7 @@ from datetime import datetime
 from lancekit._api.column import ColumnSummary, DatasetColumn
 from lancekit._api.fragment import LanceFragment
 from lancekit._api.lance_stats import LanceStats
-from lancekit._notebook.cards.common import NAMES, facts, first_of, ref, table
+from lancekit._notebook.cards.common import NAMES, facts, first_of, folded, ref, table
 from lancekit._notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit._notebook.render.words import cell, clean, count, listing, plural, share, size
 from lancekit._operations.index.describe import IndexDescription
@@ -129,9 +129,6 @@ def column_card(column: DatasetColumn, _now: datetime) -> Card:
             _size(column.storage),
         ),
         facts=facts(
-            ("encoding", listing(column.storage.encodings, NAMES)),
-            ("files read", _files_read(column.storage)),
-            ("field", f"id {count(column.field_id)}"),
             ("indices", listing((_index(one, rows) for one in column.indices), NAMES)),
             (
                 "constraints",
@@ -139,6 +136,11 @@ def column_card(column: DatasetColumn, _now: datetime) -> Card:
             ),
             ("metadata", listing(_metadata(column), NAMES)),
             Fact("values", ".statistics()", code=True),
+        ),
+        tables=folded(
+            ("encoding", listing(column.storage.encodings, NAMES)),
+            ("files read", _files_read(column.storage)),
+            ("field", f"id {count(column.field_id)}"),
         ),
     )
 

@@ -17,6 +17,7 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.index import IndexMetadata
 from lancekit._format.key_filter import ExactKeySet, KeyFilter
 from lancekit._format.manifest import BasePath
+from lancekit._format.names import MAIN
 from lancekit._format.operation_parts import (
     CompactedSsTable,
     DataReplacementGroup,
@@ -25,7 +26,7 @@ from lancekit._format.operation_parts import (
 )
 from lancekit._format.operations import Operation, UnknownOperation, UpdateConfig
 from lancekit._format.schema import LanceSchema
-from lancekit._format.transaction import COMMIT_MESSAGE, Transaction
+from lancekit._format.transaction import COMMIT_MESSAGE, ROW_COUNTS, Transaction
 from lancekit._notebook.cards.common import (
     NAMES,
     REFS_READ,
@@ -102,7 +103,6 @@ def _next_page(whole: Sequence[int], shown: Sequence[int], page: int) -> str:
 def _line(
     history: History, version: Version, tags: Mapping[int, Sequence[str]], now: datetime
 ) -> Row:
-    change = history.row_change(version)
     return Row(
         (
             str(version.version),
@@ -110,7 +110,7 @@ def _line(
             age(version.timestamp, now),
             operation(version),
             count(version.num_rows),
-            "unknown" if change is None else signed(change),
+            _change(history, version),
             clean(version.message or ""),
             str(version.provenance or ""),
             listing(sorted(tags.get(version.version, [])), NAMES),
@@ -119,8 +119,24 @@ def _line(
     )
 
 
+def _change(history: History, version: Version) -> str:
+    """Return what a version changed: rows, or the number of files for a compaction."""
+    known, difference = version._facts, history.row_change(version)
+    if known.rows:
+        inserted, updated, deleted = known.rows
+        parts = (signed(inserted), f"{count(updated)} updated", f"{count(deleted)} deleted")
+        return ", ".join(part for part, n in zip(parts, known.rows, strict=True) if n) or "no row"
+    if known.files:
+        return f"{plural(known.files[0], 'file')} to {count(known.files[1])}"
+    if known.rewritten and not difference:
+        return f"{count(known.rewritten)} rewritten"
+    return "unknown" if difference is None else signed(difference)
+
+
 def version_card(version: Version, now: datetime) -> Card:
     line, parent = checkout(version.branch, version.version), version.read_version
+    numbers = (version.version - 1, version.version)
+    ends = [n if version.branch == MAIN else (version.branch, n) for n in numbers]
     return Card(
         kind="Version",
         title=ref(version.branch, version.version),
@@ -138,6 +154,7 @@ def version_card(version: Version, now: datetime) -> Card:
             ("columns", count(version.num_columns)),
             ("fragments", fragments(version)),
             Fact("open", line, code=True),
+            Fact("diff", f"ds.diff({ends[0]!r}, {ends[1]!r})" if numbers[0] else "", code=True),
             Fact("restore", f"{line}.restore()", code=True),
         ),
     )
@@ -208,7 +225,7 @@ def transaction_card(transaction: Transaction, _now: datetime) -> Card:
     properties = {
         key: value
         for key, value in transaction.transaction_properties.items()
-        if not key.startswith(("__", PREFIX))
+        if not key.startswith(("__", PREFIX, ROW_COUNTS))
     }
     return Card(
         kind="Transaction",
