@@ -24,6 +24,7 @@ from lancekit._pipeline.diff.row_values import (
 )
 from lancekit._pipeline.diff.values import differing
 from lancekit._pipeline.engine import choose_runner
+from lancekit._sampled import SampledRows
 from lancekit._scan.fragments.rebatch import taken
 
 #: the most rows that one Spark task reads
@@ -66,6 +67,10 @@ class ChangedRow:
     change: Literal["insert", "delete", "update"]
     key: dict[str, Any]
     cells: dict[str, tuple[Any, Any]]
+
+
+class SampledChanges(SampledRows[ChangedRow]):
+    """Some of the changed rows of a diff."""
 
 
 class DiffRows:
@@ -162,11 +167,14 @@ class DiffRows:
         left -= len(old)
         inserted = found.inserted[:left]
         deleted = found.deleted[: left - len(inserted)]
-        return [
+        rows = [
             *self._updated(old, new),
             *self._alone("insert", inserted),
             *self._alone("delete", deleted),
         ]
+        return SampledChanges(
+            rows, len(found.updated[0]) + len(found.inserted) + len(found.deleted)
+        )
 
     def _values(self, addresses: Addresses, *, new: bool) -> dict[str, pa.Array]:
         columns = self._plan.columns

@@ -213,7 +213,7 @@ def create(tree: exp.Expression, scope: Scope, *, preview: bool) -> LanceDataset
     if tree.args.get("with_") is not None:
         source.set("with_", tree.args["with_"])
     rows = run_query(compile_query(source, scope), scope.text.sql)
-    return write_dataset(rows, table.name, mode=mode)
+    return write_dataset(rows if rows.frame is None else rows.frame, table.name, mode=mode)
 
 
 _SETTINGS = "Settings are arguments of lk.write_dataset(lk.sql(...), path)."

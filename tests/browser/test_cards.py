@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lancekit._notebook.render.html import render_html
 from lancekit._notebook.render.models import Card, Column, Row, Table
+from lancekit._notebook.tables import table_html
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.cards import show_html
@@ -155,3 +157,26 @@ def test_a_wrong_colour_of_what_is_kept_is_told_and_a_moved_edge_is_not(path):
     for axis in (0, 1):  # by one of the four pixels that have become one
         moved = 0.75 * pixels + 0.25 * np.roll(pixels, 1, axis)
         assert differ(pixels, moved) == ""
+
+
+@pytest.mark.cover
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("around", [JUPYTER, BARE], ids=["jupyter", "bare"])
+def test_tables_of_arrow_are_read_by_eye_by_keys_and_by_screen_readers(
+    opened, theme, width, around
+):
+    nasty = {"<b>id</b>": [1, 2], "text": ["<script>x()</script>" * 9, None], "l": [[1] * 99, []]}
+    tables = [
+        pa.table(nasty),
+        pa.table(nasty).slice(0, 0),
+        pa.table({}),
+        pa.table({f"column {at}": range(30) for at in range(50)}),
+    ]
+    with opened("".join(map(str, map(table_html, tables))), theme, width, around) as page:
+        assert violations(page) == []
+        assert page.evaluate(_STANDS_OUT) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("script, table b").count() == 0
+        assert "10 of 30 rows; 30 more columns" in page.inner_text("main")
+        assert out_of_reach(page, "main") == []

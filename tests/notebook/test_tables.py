@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import time
 from html import unescape
 from typing import Any
@@ -115,3 +116,28 @@ def test_it_is_turned_off() -> None:
     with lk.options(show_tables=False):
         assert table_html(table) is None
         assert table_text(table) == repr(table)
+
+
+def test_samples_of_changes_and_conflicts_are_tables_in_ipython() -> None:
+    rows = {"id": [1, 2, 3], "s": ["a<b>", "b", "c"]}
+    ds = lk.write_dataset(rows, "memory://sampled-tables", primary_key="id", mode="overwrite")
+    ds.create_branch("x").update({"s": "'theirs'"}, where="id < 3")
+    ds.update({"s": "'ours'"}, where="id = 1")
+    ds.delete("id = 3")
+    ds.insert({"id": [9], "s": ["n"]})
+    changes = ds.diff(1).sample(2)
+    conflicts = ds.branches.compare("x").conflicts.sample()
+    for sample, note, line in (
+        (changes, "2 of 3 rows", ["update", "id", "1", "s", "a<b>", "ours"]),
+        (conflicts, "1 of 1 row", ["id", "1", "update/update", "s", "a<b>", "ours", "theirs"]),
+    ):
+        shown = sample._repr_mimebundle_()  # type: ignore[attr-defined]
+        assert line in [one.split() for one in shown["text/plain"].splitlines()]
+        assert note in shown["text/plain"]
+        assert note in shown["text/html"]
+        assert "a<b>" not in shown["text/html"]
+        assert repr(sample) == repr(list(sample))
+        assert sample == list(sample)
+        assert pickle.loads(pickle.dumps(sample)) == sample
+        with lk.options(show_tables=False):
+            assert list(sample._repr_mimebundle_()) == ["text/plain"]  # type: ignore[attr-defined]

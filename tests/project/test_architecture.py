@@ -78,7 +78,7 @@ FLOORS = """
     _format/pb
     _compiled
     progress  _provenance
-    _cache
+    _cache  _sampled
     options  _machine
     _call  _checked  _choice  _defaults  _picture
     errors  _guesses  _fragment_progress  _interrupts  _lazy  _version

@@ -20,6 +20,8 @@ CARDS: Mapping[str, str] = {
     "_format.transaction.Transaction": "versions.transaction_card",
     "_api.changes.DatasetDelta": "versions.delta_card",
     "_api.diff.DatasetDiff": "histories.diff_card",
+    "_api.diff_rows.SampledChanges": "samples.changes_card",
+    "_operations.lineage.conflicts.SampledConflicts": "samples.conflicts_card",
     "_api.changes.ChangeFeed": "histories.feed_card",
     "_api.bisect.Bisection": "histories.bisection_card",
     "_api.constraints.Duplicates": "constraints.duplicates_card",

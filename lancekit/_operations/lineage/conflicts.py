@@ -26,6 +26,7 @@ from lancekit._pipeline.diff.row_values import NOWHERE, Addresses, read_rows, ro
 from lancekit._pipeline.diff.values import Seeds, digests, plain_values
 from lancekit._pipeline.frames import exact_frame
 from lancekit._pipeline.inputs import as_reader
+from lancekit._sampled import SampledRows
 from lancekit._scan.fragments.rebatch import joined
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, MergeConflictError, SchemaMismatchError
@@ -218,6 +219,10 @@ class ConflictedRow:
     theirs: dict[str, Any] | None
 
 
+class SampledConflicts(SampledRows[ConflictedRow]):
+    """Some of the conflicting rows of a merge."""
+
+
 class Conflicts(Displayed):
     """The rows that both sides changed differently.
 
@@ -301,7 +306,7 @@ class Conflicts(Displayed):
         [{'id': 1}]
         """
         start = max(offset, 0)
-        return self._rows(slice(start, start + max(n, 0)))
+        return SampledConflicts(self._rows(slice(start, start + max(n, 0))), len(self))
 
     def _rows(self, part: Part) -> list[ConflictedRow]:
         rows = python_rows(self._table(part))
