@@ -228,8 +228,14 @@ FEATURES = (
     Feature(
         "Magics",
         "`%%lance` runs SQL, and `%lance` shows tables, histories and errors",
-        ("tests/notebook/test_magics.py",),
+        ("tests/notebook/test_magics.py", "tests/notebook/test_at_import.py"),
         "sql.md",
+    ),
+    Feature(
+        "Arrow tables",
+        "IPython shows the first rows of a `pyarrow.Table`, with the number of all rows",
+        ("tests/notebook/test_tables.py",),
+        "cells.md",
     ),
     Feature(
         "Short errors",
