@@ -121,6 +121,15 @@ def value_sql(value: object, column: str = "") -> str:
     """
     if isinstance(value, str):
         return value
+    if hasattr(type(value), "__len__") and not isinstance(value, bytes | bytearray | memoryview):
+        # pandas would take one value for each row
+        raise InvalidTypeError(
+            f"The value of column {column!r} must be SQL text, an expression or a constant, got "
+            f"{shown(value)}.",
+            hint="A list for every row is lk.lit([...]).  For one value a row, pass rows: "
+            f"pa.table({{{column!r}: [...]}}).",
+            column=column,
+        )
     try:
         made = lit(value)
         is_constant = all(part.kind != "column" for part in made._tree.walk())
