@@ -140,6 +140,7 @@ class Rows(Handle):
         *,
         dedupe: Literal["first", "last"] | None = None,
         dedupe_by: str | None = None,
+        schema_mode: Literal["merge"] | None = None,
     ) -> MergeInsertBuilder:
         """Set up a merge-insert; `MergeInsertBuilder.execute` runs it.
 
@@ -150,6 +151,9 @@ class Rows(Handle):
         dedupe, dedupe_by
             Which of several source rows with the same key to keep: the ``"first"`` or ``"last"``,
             or the one with the largest value of a column.  By default such rows are an error.
+        schema_mode
+            ``"merge"``: the merge adds the columns of the rows that the dataset lacks, in the same
+            commit.  By default such rows are refused.
 
         Returns
         -------
@@ -172,6 +176,7 @@ class Rows(Handle):
         [1, 2]
         """
         from lancekit._api.merge_builder import MergeInsertBuilder
+        from lancekit._api.write_settings import check_schema_mode
         from lancekit._format.paths import find_field, spelled
 
         schema = self._snapshot.manifest.schema
@@ -184,7 +189,7 @@ class Rows(Handle):
             )
         for name in names:
             find_field(schema, name)
-        builder = MergeInsertBuilder(self, names)
+        builder = MergeInsertBuilder(self, names, new_columns=check_schema_mode(schema_mode))
         if dedupe is None and dedupe_by is None:
             return builder
         return builder.dedupe(dedupe, by=dedupe_by)

@@ -53,9 +53,9 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
     """
 
-    def __init__(self, handle: Handle, on: tuple[str, ...]) -> None:
+    def __init__(self, handle: Handle, on: tuple[str, ...], *, new_columns: bool = False) -> None:
         self._handle = handle
-        self._clauses = MergeClauses(on=on)
+        self._clauses = MergeClauses(on=on, new_columns=new_columns)
         self._policy = RetryPolicy()
 
     def _plain(self) -> str:

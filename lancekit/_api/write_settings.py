@@ -17,7 +17,7 @@ from lancekit._operations.write import WriteMode, WriteSettings, open_rows, writ
 from lancekit._pipeline.key_counter import KeyCheck
 from lancekit._versions.branch_location import check_same_place
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.options import check_goal
 
 if TYPE_CHECKING:
@@ -51,10 +51,18 @@ def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:
     Raises InvalidArgumentError, InvalidTypeError: an argument is invalid.
     """
     key, cleanup = arguments.primary_key, arguments.auto_cleanup_options
+    new_columns = check_schema_mode(arguments.schema_mode)
+    if new_columns and mode == "overwrite":
+        raise InvalidArgumentError(
+            "schema_mode='merge' keeps the dataset's columns, and mode='overwrite' replaces them.",
+            hint="Use mode='append', or leave schema_mode out.",
+            argument="schema_mode",
+        )
     v2 = arguments.enable_v2_manifest_paths
     return file_settings(
         arguments,
         mode,
+        new_columns=new_columns,
         primary_key=None if key is None else check_names("primary_key", key),
         primary_key_check=_key_check(arguments.primary_key_check),
         stable_row_ids=arguments.enable_stable_row_ids,
@@ -64,6 +72,13 @@ def settings_of(arguments: WriteOptions, mode: str) -> WriteSettings:
         properties=dict(arguments.transaction_properties or {}),
         config={} if cleanup is None else auto_cleanup_config(cleanup),
     )
+
+
+def check_schema_mode(value: str | None) -> bool:
+    """Return True for ``"merge"``, False for ``None``; raise InvalidArgumentError for others."""
+    if value is not None:
+        check_choice("schema_mode", value, ("merge",))
+    return value is not None
 
 
 def _key_check(value: str) -> KeyCheck:

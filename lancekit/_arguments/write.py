@@ -154,6 +154,9 @@ class WriteOptions(FileArguments, _CommitSettings):
 
     Parameters
     ----------
+    schema_mode
+        ``"merge"``: an append adds the columns that the dataset lacks, in the same commit, and
+        existing rows have nulls there.  By default such rows are refused.
     enable_v2_manifest_paths
         Name the manifests of a new dataset so that a listing returns the newest first.
     auto_cleanup_options
@@ -179,6 +182,7 @@ class WriteOptions(FileArguments, _CommitSettings):
     """
 
     _: KW_ONLY
+    schema_mode: Literal["merge"] | None = None
     enable_v2_manifest_paths: bool = True
     auto_cleanup_options: AutoCleanupConfig | None = None
     primary_key: str | Iterable[str] | None = None

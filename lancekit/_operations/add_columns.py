@@ -170,7 +170,7 @@ def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
     if isinstance(given, list) and given and all(isinstance(f, pa.Field) for f in given):
         given = pa.schema(given)
     if isinstance(given, pa.Schema):
-        return _nulls(current, given)
+        return null_columns(current, given)
     if isinstance(given, Mapping):
         return _computed(current, given)
     if is_stream(given):
@@ -209,7 +209,8 @@ def _added(
     return replace(schema, fields=schema.fields + new.fields), LanceSchema(new.fields)
 
 
-def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
+def null_columns(current: Snapshot, arrow: pa.Schema) -> Addition:
+    """Plan columns of nulls, which no file stores; a struct that exists gets its new fields."""
     # releases that write legacy tables cannot read a column that no file stores
     check_written(current.manifest.storage_version)
     for field in arrow:

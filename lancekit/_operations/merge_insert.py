@@ -133,7 +133,7 @@ def merge_rows(
     """
     started = time.monotonic()
     compute = _prepared(snapshot, source, clauses)
-    request = _MergeRequest(clauses, properties or {}, mark)
+    request = _MergeRequest(clauses, source.schema, properties or {}, mark)
     with tracking("merging"):
         done, attempts = retried(
             snapshot, lambda current: _attempt(current, compute, request), policy
@@ -154,10 +154,10 @@ def merge_computed(
     snapshot, clauses, policy: as in `merge_rows`.
     """
     started = time.monotonic()
-    request = _MergeRequest(clauses)
 
     def attempt(current: Snapshot) -> tuple[_LandedMerge, EngineName]:
         with rows_of(current) as source:
+            request = _MergeRequest(clauses, source.schema)
             return _attempt(current, _prepared(current, source, clauses), request), source.engine
 
     with tracking("merging"):
@@ -168,9 +168,10 @@ def merge_computed(
 
 @dataclass(frozen=True, slots=True)
 class _MergeRequest:
-    """Clauses of a merge, and the properties and batch marker of its transaction."""
+    """Clauses and columns of a merge, and the properties and mark of its transaction."""
 
     clauses: MergeClauses
+    rows: pa.Schema
     properties: Mapping[str, str] = field(default_factory=dict)
     mark: BatchMarker | None = None
 
@@ -187,10 +188,11 @@ def _attempt(
     current: Snapshot, compute: Callable[[Snapshot, WriteTask], MergeWork], request: _MergeRequest
 ) -> _LandedMerge:
     clauses = request.clauses
-    task = _task(current, clauses)
-    work = compute(current, task)
+    wide = widened_target(current, request.rows, clauses)
+    task = _task(wide, clauses)
+    work = compute(wide, task)
     with removed_unless_landed(current.store, work.written, task.places):
-        operation = _operation(current, work, clauses)
+        operation = _operation(wide, work, clauses)
         pending = Pending(
             operation=operation,
             # rewritten columns conflict with any change of the fragment
@@ -204,7 +206,33 @@ def _attempt(
             },
             mark=request.mark,
         )
+        if wide is not current:
+            return _LandedMerge(_commit_widened(current, wide, pending, operation), work, operation)
         return _LandedMerge(commit(current, pending), work, operation)
+
+
+def widened_target(current: Snapshot, rows: pa.Schema, clauses: MergeClauses) -> Snapshot:
+    """Return the version with the rows' new columns, if the merge adds and writes these."""
+    if not clauses.new_columns or not (clauses.insert or clauses.matched == "update"):
+        return current
+    from lancekit._operations.new_columns import widened
+
+    return widened(current, rows)
+
+
+def _commit_widened(
+    current: Snapshot, wide: Snapshot, pending: Pending, operation: Update
+) -> Snapshot:
+    from lancekit._operations.new_columns import commit_next, merge_of
+
+    rows = merge_of(
+        current,
+        wide,
+        new=operation.new_fragments,
+        updated=operation.updated_fragments,
+        removed=operation.removed_fragment_ids,
+    )
+    return commit_next(current, replace(pending, operation=rows, affected_rows=None))
 
 
 def _warn_of_fan_out(done: _LandedMerge, clauses: MergeClauses) -> None:
@@ -283,6 +311,11 @@ def merge_uncommitted(
     The transaction has the filter of inserted keys, which guards it against other merges that
     land before its commit.  Its files stay, whether it is committed or not.
     """
+    if widened_target(snapshot, source.schema, clauses) is not snapshot:
+        raise InvalidArgumentError(
+            "schema_mode='merge' adds columns, which only a commit can do.",
+            hint="Call execute(), or add the columns first.",
+        )
     work = _prepared(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
     operation = _operation(snapshot, work, clauses)
     return Transaction(read_version=snapshot.version, operation=operation), {
@@ -301,7 +334,8 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
 
     Raises SchemaMismatchError, DuplicateKeysError, MatchedRowsError: as in `merge_rows`.
     """
-    return _prepared(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
+    wide = widened_target(snapshot, source.schema, clauses)
+    return _prepared(wide, source, clauses, dry=True)(wide, _task(wide, clauses))
 
 
 def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
@@ -328,7 +362,7 @@ def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> C
         clauses.
     Raises DuplicateKeysError: a key occurs more than once in the source.
     """
-    schema = snapshot.manifest.schema
+    schema = widened_target(snapshot, source.schema, clauses).manifest.schema
     plan = check_columns(schema, source.schema, clauses)
     source.check_keys(plan, clauses)
     guard = _guarded(schema, clauses, plan).guard
@@ -343,7 +377,7 @@ def _prepared(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
 ) -> Callable[[Snapshot, WriteTask], MergeWork]:
     """Check a merge against a version; return a function that computes it on any newer version."""
-    schema = snapshot.manifest.schema
+    schema = widened_target(snapshot, source.schema, clauses).manifest.schema
     plan = check_source(snapshot, source, clauses)
 
     def work(current: Snapshot, task: WriteTask) -> MergeWork:

@@ -34,6 +34,7 @@ from lancekit.errors import (
     ColumnNotFoundError,
     DatasetExistsError,
     DatasetNotFoundError,
+    IncompatibleConflictError,
     InvalidArgumentError,
 )
 from lancekit.options import options
@@ -48,6 +49,8 @@ class WriteSettings:
     """Settings of a write; the defaults are pylance's."""
 
     mode: WriteMode = "create"
+    #: whether an append adds the columns that the dataset lacks
+    new_columns: bool = False
     #: ``None`` keeps the key of an existing dataset
     primary_key: tuple[str, ...] | None = None
     primary_key_check: KeyCheck = "warn"
@@ -83,6 +86,7 @@ class WritePlan:
     """Checked plan to write rows of one schema.
 
     current: the version that the rows are written for, ``None`` for a new dataset.
+    wide: this version with the rows' new columns; ``None`` without any.
     casts, task: the part of the plan that a worker needs.
     new_bases: the base paths of a new dataset.
     """
@@ -93,6 +97,7 @@ class WritePlan:
     task: WriteTask
     settings: WriteSettings
     new_bases: tuple[BasePath, ...] = ()
+    wide: Snapshot | None = None
 
     def transaction(self, fragments: Iterable[Fragment]) -> Transaction:
         """Return the transaction that commits rows, from the fragments they were written to."""
@@ -144,6 +149,8 @@ def write_rows(
 def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     """Commit the fragments of written rows; remove their files if the commit fails."""
     settings, task = plan.settings, plan.task
+    if plan.current is not None and plan.wide is not None:
+        return _commit_widened(plan, plan.current, plan.wide, tuple(fragments))
     operation = plan.operation(fragments)
     pending = Pending(
         operation=operation,
@@ -163,6 +170,37 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
             stable_row_ids=settings.stable_row_ids,
             naming=settings.naming,
         )
+
+
+def _commit_widened(
+    plan: WritePlan, current: Snapshot, wide: Snapshot, new: tuple[Fragment, ...]
+) -> Snapshot:
+    """Commit rows with new columns, again on top of other writers that kept the columns."""
+    from lancekit._operations.common.retry import RetryPolicy, retried
+    from lancekit._operations.new_columns import commit_next, merge_of
+
+    settings, task, planned = plan.settings, plan.task, current.manifest
+
+    def attempt(at: Snapshot) -> Snapshot:
+        same = (at.manifest.schema, at.manifest.max_field_id())
+        if same != (planned.schema, planned.max_field_id()):
+            raise IncompatibleConflictError(
+                f"Another writer changed the columns of {at.location.name} meanwhile.",
+                hint="Nothing was written. Run the call again.",
+                read_version=current.version,
+            )
+        operation = merge_of(at, wide, new=new)
+        pending = Pending(
+            operation=operation,
+            doing="append",
+            properties=settings.all_properties(),
+            mark=settings.mark,
+        )
+        return commit_next(at, pending)
+
+    with removed_unless_landed(task.store, new, task.places):
+        check_new_keys(task, new, settings.primary_key_check)
+        return retried(current, attempt, RetryPolicy())[0]
 
 
 def plan_write(
@@ -273,11 +311,17 @@ def _task(
 def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> WritePlan:
     if settings.primary_key:
         _check_same_key(current, settings.primary_key)
-    manifest = current.manifest
+    wide = current
+    if settings.new_columns:
+        from lancekit._operations.new_columns import widened
+
+        wide = widened(current, schema)
+    manifest = wide.manifest
     bases = bases_of(current, settings.new_bases)
     return WritePlan(
         location=current.location,
         current=current,
+        wide=None if wide is current else wide,
         casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
         task=_task(current.location, manifest.schema, manifest.new_file_version, settings, bases),
         settings=settings,

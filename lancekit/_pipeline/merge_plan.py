@@ -73,6 +73,7 @@ class MergeClauses:
         then computed from the version that it is merged into.
     worked_from: the columns of the target that the source was computed from.
     rules: the actions in words, where the other attributes do not describe them.
+    new_columns: whether columns of the source that the dataset lacks are added to it.
     compacted: the generations of write-ahead logs that this merge brings into the table.
     """
 
@@ -91,6 +92,7 @@ class MergeClauses:
     files: NewFiles = field(default_factory=NewFiles)
     use_index: bool = True
     deleting: str | None = None
+    new_columns: bool = False
     known_by: tuple[str, ...] = ()
     worked_from: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()

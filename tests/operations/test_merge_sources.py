@@ -25,10 +25,14 @@ def test_a_column_in_another_case_is_named(ds: lk.LanceDataset) -> None:
     assert caught.value.context["renames"] == {"price": "Price"}
     with pytest.raises(SchemaMismatchError) as caught:
         merge.execute({"id": [1], "cost": [2]})
-    assert caught.value.hint == "Drop 'cost', or add them to the dataset."
+    assert (
+        caught.value.hint == "Drop 'cost', or add them to the dataset with schema_mode=\"merge\"."
+    )
     with pytest.raises(SchemaMismatchError) as caught:  # both are there: no rename helps
         merge.execute({"id": [1], "price": [2], "Price": [2]})
-    assert caught.value.hint == "Drop 'price', or add them to the dataset."
+    assert (
+        caught.value.hint == "Drop 'price', or add them to the dataset with schema_mode=\"merge\"."
+    )
 
 
 def test_a_key_in_another_case_is_told_of_the_source(ds: lk.LanceDataset) -> None:

@@ -260,6 +260,7 @@ GATES = """
     _statements.relations  _statements.run  _storage.places  _versions.branch_location
     _versions.old_counts  _versions.references  _versions.snapshot  _wiring  lancekit
     _api.hinting  _api.not_offered  _arguments.checks  _checked  _choice  _operations.delete
+    _operations.merge_insert
 """
 
 

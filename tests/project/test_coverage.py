@@ -81,7 +81,7 @@ FUNCTIONS = {
 def test_function_signatures(name: str) -> None:
     theirs, ours = FUNCTIONS[name]
     extra = {"primary_key", "primary_key_check", "checksums", "optimize_for", "manifest_store"}
-    extra |= {"branch"}
+    extra |= {"branch", "schema_mode"}
     mine, others = [p for p in parameters(ours) if p[0] not in extra], parameters(theirs)
     by_place = Parameter.POSITIONAL_OR_KEYWORD
     assert [p for p in mine if p[1] is by_place] == [p for p in others if p[1] is by_place]

@@ -84,6 +84,7 @@ MERGES: dict[str, Method] = {
             "on": Refused("none", "none"),
             "dedupe": Value("first"),
             "dedupe_by": Value("x"),
+            "schema_mode": Refused("none", "schema_mode"),
         },
         {"on": "id"},
     ),

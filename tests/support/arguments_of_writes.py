@@ -202,6 +202,7 @@ OPTIONS: dict[str, Check] = {
     "enable_stable_row_ids": Value(True),
     "auto_cleanup_options": Value({"interval": 5, "older_than_seconds": 5}),
     "commit_message": Value("a"),
+    "schema_mode": Refused("none", "schema_mode"),
     "transaction_properties": Value({"a": "b"}),
     "initial_bases": Value([BASE]),
     "blob_pack_file_size_threshold": Refused(5),

@@ -107,6 +107,11 @@ CALLS: Mapping[str, Call] = {
     "files": _files,
     # ---- the dataset: looking
     "LanceDataset.explore": lambda ds, _: _shown(ds.explore(1)),
+    "LanceDataset.columns": lambda ds, _: ds.columns,
+    "LanceDataset.dtypes": lambda ds, _: ds.dtypes,
+    "LanceDataset.shape": lambda ds, _: ds.shape,
+    "LanceDataset.latest": lambda ds, _: ds.latest().to_table(),
+    "Branches.create": lambda ds, _: ds.branches.create("newer", 1).insert(ROWS),
     "LanceDataset.at": lambda ds, _: ds.at(1).to_table(),
     "LanceDataset.all_files": lambda ds, _: list(ds.all_files()),
     "LanceDataset.base_paths": lambda ds, _: ds.base_paths(),

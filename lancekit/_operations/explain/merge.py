@@ -29,7 +29,13 @@ from lancekit._operations.explain.explanation import (
     stored_bytes,
 )
 from lancekit._operations.explain.scans import read_node
-from lancekit._operations.merge_insert import check_columns, check_source, dry_merge, merge_rows
+from lancekit._operations.merge_insert import (
+    check_columns,
+    check_source,
+    dry_merge,
+    merge_rows,
+    widened_target,
+)
 from lancekit._pipeline.engine import Choice
 from lancekit._pipeline.merge_here import rewritten_columns
 from lancekit._pipeline.merge_plan import Matched, MergeClauses, MergeWork, writes_rows
@@ -205,7 +211,8 @@ def preview_merge(
     )
     try:
         work = dry_merge(snapshot, source, clauses)
-        return _plan(snapshot, source, clauses, choice, work, pending)
+        wide = widened_target(snapshot, source.schema, clauses)
+        return _plan(wide, source, clauses, choice, work, pending)
     except BaseException:
         pending.close()
         raise

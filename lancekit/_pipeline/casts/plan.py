@@ -348,7 +348,9 @@ def _hint(
         name, (source, _) = next(iter(clashes.items()))
         return _cast_hint(target.field(name), source.type, whose)
     if unexpected:
-        return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to {whose}."
+        names = ", ".join(repr(f.name) for f in unexpected)
+        added = ' with schema_mode="merge"' if whose == "the dataset" else ""
+        return f"Drop {names}, or add them to {whose}{added}."
     return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."
 
 

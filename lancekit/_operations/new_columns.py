@@ -1,0 +1,90 @@
+"""New columns of incoming rows: an append or a merge adds them in the same commit.
+
+The rows are written for the version with these columns at its end, which existing files lack.  The
+commit is a `Merge`, the only operation that brings rows and a schema.  It must be the next version,
+because it lists all fragments.  See docs/format/operations.md, 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit._commit.manifest.draft import numbered
+from lancekit._commit.rules.pending import Pending
+from lancekit._format.fragment import Fragment
+from lancekit._format.operations import Merge
+from lancekit._operations.add_columns import null_columns
+from lancekit._operations.cleanup.auto import commit
+from lancekit._versions.snapshot import Snapshot
+from lancekit.errors import RetriesExhaustedError, RetryableConflictError, SchemaMismatchError
+
+
+def widened(current: Snapshot, rows: pa.Schema) -> Snapshot:
+    """Return a version with the columns of rows that it lacks, also those within structs.
+
+    Raises SchemaMismatchError: a new name differs from an existing one only in case.
+    """
+    known = current.manifest.schema.to_arrow()
+    new = _lacking(list(known), list(rows))
+    if not new:
+        return current
+    schema = null_columns(current, pa.schema(new)).schema
+    return replace(current, manifest=replace(current.manifest, schema=schema))
+
+
+def _lacking(known: list[pa.Field], rows: list[pa.Field]) -> list[pa.Field]:
+    by_name = {field.name: field for field in known}
+    folded = {field.name.casefold(): field.name for field in known}
+    found = []
+    for field in rows:
+        old = by_name.get(field.name)
+        if old is None:
+            if (like := folded.get(field.name.casefold())) is not None:
+                raise SchemaMismatchError(
+                    f"Column {field.name!r} of the rows differs from {like!r} only in case.",
+                    hint=f"Rename it to {like!r}.",
+                    column=field.name,
+                )
+            found.append(field.with_nullable(True))  # existing rows have no value
+        elif pt.is_struct(old.type) and pt.is_struct(field.type):
+            below = _lacking(list(old.type), list(field.type))
+            if below:
+                found.append(pa.field(field.name, pa.struct(below)))
+    return found
+
+
+def merge_of(
+    current: Snapshot,
+    wide: Snapshot,
+    *,
+    new: Iterable[Fragment],
+    updated: Iterable[Fragment] = (),
+    removed: Iterable[int] = (),
+) -> Merge:
+    """Return the operation that brings rows, and the columns of the widened version."""
+    manifest = current.manifest
+    kept = manifest.fragments.edit(updated={f.id: f for f in updated}, removed=tuple(removed))
+    return Merge(
+        fragments=(*kept, *numbered(manifest, new)),
+        schema=wide.manifest.schema,
+        preserves_nullability=True,
+    )
+
+
+def commit_next(current: Snapshot, pending: Pending) -> Snapshot:
+    """Commit a change of rows and columns as the version after ``current``.
+
+    Raises RetryableConflictError: another writer landed first.
+    """
+    try:
+        return commit(current, replace(pending, moves_rows=True), strict=True)
+    except RetriesExhaustedError as error:
+        raise RetryableConflictError(
+            f"{current.location.name} changed while columns were added to it.",
+            hint="Run the call again.",
+            read_version=current.version,
+        ) from error
