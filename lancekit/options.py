@@ -169,6 +169,12 @@ class Options:
         "Limit of the cache in bytes; None for a tenth of the memory, 1 GiB at most, and 64 MiB "
         "in a Spark worker; 0 for no cache.",
     )
+    pinned_writes: Literal["warn", "error"] = _option(
+        "warn",
+        _one_of("warn", "error"),
+        "What a write does by a handle that was opened at an old version: it warns and goes on top "
+        "of the newest, or it is refused.",
+    )
     provenance: Literal["off", "names", "source"] = _option(
         "off",
         _one_of("off", "names", "source"),

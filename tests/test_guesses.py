@@ -15,15 +15,6 @@ from tests.support.first_lines import TASKS, Task, outcome
 
 #: lines with names that the tables of the tests do not have: functions, branches, vectors
 _NEEDS_MORE = ("function", "query", "vector", "'words'", "'name'", "'x'", "export", "{'price': 0}")
-_NEEDS_MORE += ("lk.col",)
-
-
-#: what is not there yet
-_OPEN = ("schema_mode", "lk.col", "lk.lit", "ds.update({", "ds.add_columns({'tax'", "SHOW TABLES")
-
-
-def _is_open(typed: str) -> bool:
-    return any(part in typed for part in _OPEN)
 
 
 def _all() -> list[Guess]:
@@ -33,13 +24,13 @@ def _all() -> list[Guess]:
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.line)
 def test_a_first_line_works_or_is_answered(task: Task, tmp_path: Path) -> None:
     found = outcome(task, tmp_path)
-    assert found in {"works", "answered"} or _is_open(task.line), found
+    assert found in {"works", "answered"}, found
 
 
 @pytest.mark.parametrize(("typed", "line"), _all(), ids=[typed for typed, _ in _all()])
 def test_a_guess_works_or_is_answered(typed: str, line: str, tmp_path: Path) -> None:
     found = outcome(Task("", "", typed, "" if line else "True", line), tmp_path)
-    assert found in {"works", "answered"} or _is_open(typed), found
+    assert found in {"works", "answered"}, found
 
 
 def _whole_lines() -> list[str]:

@@ -9,9 +9,11 @@ from pyroaring import BitMap
 
 from lancekit._checked import checked_methods
 from lancekit._format.manifest import BasePath
+from lancekit._legible import warn
 from lancekit._versions.branch_location import BranchLocation
 from lancekit._versions.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError, ReadOnlyError
+from lancekit.options import options
 
 if TYPE_CHECKING:
     from lancekit._api.answer import Answer
@@ -30,6 +32,8 @@ class Handle:
     _scan_defaults: dict[str, object]
     _snapshot: Snapshot
     _read_only: bool
+    #: True if the user opened a version by its number, tag or time, and has not written to it
+    _pinned: bool = False
     #: True if the last merge of shards stopped at rows that the table refuses; cards show it
     _merge_refused: bool = False
 
@@ -87,6 +91,23 @@ class Handle:
                 hint=f"Open the dataset to write to it: {self._location.code}.",
                 version=self._snapshot.version,
             )
+        if self._pinned:
+            self._check_newest()
+
+    def _check_newest(self) -> None:
+        """Warn, or raise, before a write by a handle at an old version; only once."""
+        from lancekit._versions.listing import list_versions
+
+        newest = list_versions(self._location).latest
+        if newest > self.version:
+            branch, refuses = self._location.name, options.pinned_writes == "error"
+            done = "is refused" if refuses else f"goes on top of {branch}:{newest}"
+            text = f"This handle is at {branch}:{self.version}, and the write {done}."
+            hint = "Use ds.latest() to write there, or ds.create_branch('name') to write from here."
+            if refuses:
+                raise ReadOnlyError(text, hint=hint, version=self.version, newest=newest)
+            warn(f"{text} {hint}")
+        self._pinned = False
 
     def _check_shards(self, requested: bool | None = True) -> None:
         if requested and self._read_only:

@@ -78,7 +78,10 @@ class Versions(Handle):
             raise InvalidTypeError(
                 "No version was passed.", hint="checkout_latest() loads the newest."
             )
-        return self._other(resolve(self._location, parse_reference(version, self._location)))
+        found = parse_reference(version, self._location)
+        opened = self._other(resolve(self._location, found))
+        opened._pinned = found.is_version
+        return opened
 
     def latest(self) -> Self:
         """Return a handle at the newest version of the branch; this handle does not move.
@@ -101,6 +104,7 @@ class Versions(Handle):
 
     def checkout_latest(self) -> None:
         """Move the handle to the newest version of its branch; `latest` returns another one."""
+        self._pinned = False
         self._move(lambda snapshot: (latest_snapshot(snapshot.location), None))
 
     def at(
@@ -165,6 +169,7 @@ class Versions(Handle):
         from lancekit._operations.settings import restore_version
 
         old = self._snapshot if version is None else snapshot_at(self._location, version)
+        self._pinned = False  # the usual way back: ds.checkout_version(3).restore()
         return self._done("restore", lambda _: restore_version(old), version=old.version)
 
     def undo(self) -> Answer:

@@ -106,8 +106,10 @@ class LanceDataset(
         )
         self._uri = os.fspath(uri)
         self._scan_defaults = dict(arguments.default_scan_options or {})
-        self._snapshot = resolve(location, parse_reference(arguments.version, location))
+        found = parse_reference(arguments.version, location)
+        self._snapshot = resolve(location, found)
         self._read_only = False
+        self._pinned = found.is_version
 
     @property
     def _ds(self) -> LanceDataset:
@@ -320,6 +322,7 @@ def dataset(arguments: DatasetArguments) -> LanceDataset:
     opened = LanceDataset._open(_on_branch(arguments))
     if asof is not None:
         opened._snapshot = snapshot_as_of(opened._location, asof)
+        opened._pinned = True
     return opened
 
 

@@ -25,6 +25,11 @@ class Reference:
     tag: str | None = None
 
     @property
+    def is_version(self) -> bool:
+        """True for a number or a tag, False for the newest version of a branch."""
+        return self.tag is not None or self.version is not None
+
+    @property
     def value(self) -> str | int | tuple[str, int | None]:
         """The reference as users write it, valid whatever branch is current."""
         if self.tag is not None:

@@ -103,6 +103,7 @@ def committed(tmp_path_factory: pytest.TempPathFactory, pylance4: Callable[..., 
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:This handle is at")
 @pytest.mark.parametrize("theirs", THEIRS)
 def test_over_an_old_release_both_libraries_do_the_same(
     committed: Path, tmp_path: Path, theirs: str

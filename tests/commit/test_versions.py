@@ -332,6 +332,7 @@ def test_no_time_zone_leads_out_of_the_calendar(monkeypatch, moment: datetime, z
     assert abs(found - moment) < timedelta(days=1)
 
 
+@pytest.mark.filterwarnings("ignore:This handle is at")
 def test_migration(tmp_path, pylance4) -> None:
     path = tmp_path / "d"
     ds = old_dataset(path)

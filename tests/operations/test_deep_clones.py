@@ -132,7 +132,7 @@ def test_from_store_to_store(tmp_path, s3: S3Server) -> None:
 
 
 def test_files_are_copied_in_parts(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(copies, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(copies, "COPY_BYTES", 100)
     ds = lk.write_dataset(ROWS, tmp_path / "d")
     faults = Faults()
     with injected(faults):

@@ -199,6 +199,7 @@ def test_arguments(tmp_path: Path) -> None:
     assert ds.to_table()["x"].to_pylist() == [7]
 
 
+@pytest.mark.filterwarnings("ignore:This handle is at")
 def test_concurrent_writers(tmp_path: Path) -> None:
     uri = str(tmp_path / "d")
     lk.write_dataset({"k": range(6), "x": [0] * 6}, uri)

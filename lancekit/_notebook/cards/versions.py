@@ -177,9 +177,7 @@ def branches_card(branches: Branches[Handle], now: datetime) -> Card:
     def row(name: str, branch: RefInfo) -> Row:
         made = datetime.fromtimestamp(branch["create_at"], now.tzinfo)
         fork = ref(branch["parent_branch"], branch["parent_version"])
-        return Row(
-            (clean(name), fork, when_and_age(made, now), f"ds.checkout_version({(name, None)!r})")
-        )
+        return Row((clean(name), fork, when_and_age(made, now), f"ds.branches[{name!r}]"))
 
     columns = titled("branch", "forked from", "created", "open")
     return refs_card("Branches", ("branch", "branches"), branches, columns, row)

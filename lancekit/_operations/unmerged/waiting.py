@@ -131,9 +131,7 @@ def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
         if not (found.has_rows or drained):
             continue
         # the user's handle may be on the target branch of the merge
-        handle = (
-            "ds" if newest.branch is None else f"ds.checkout_version(({newest.branch!r}, None))"
-        )
+        handle = "ds" if newest.branch is None else f"ds.branches[{newest.branch!r}]"
         call = f"{handle}.merge_mem_wal({'flush=True' if found.in_log else ''})"
         fences = ", which takes the shard from its writer" if found.in_log else ""
         raise InvalidArgumentError(

@@ -545,6 +545,7 @@ def test_blobs_come_along(tmp_path: Path) -> None:
     assert table["v"].to_pylist() == [11, 12, 13, 4]
 
 
+@pytest.mark.filterwarnings("ignore:This handle is at")
 def test_another_writer_lands_first(ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     exp = ds.create_branch("exp")
     exp.update({"age": "age + 1"})

@@ -66,14 +66,14 @@ def damaged(path: Path) -> Any:
 
 def fenced(path: Path) -> Any:
     ds = made(path)
-    ds.old = ds.mem_wal_writer(ONE)
+    vars(ds)["old"] = ds.mem_wal_writer(ONE)
     ds.mem_wal_writer(ONE)
     return ds
 
 
 def ended(path: Path) -> Any:
     ds = made(path)
-    ds.old = ds.mem_wal_writer(ONE)
+    vars(ds)["old"] = ds.mem_wal_writer(ONE)
     ds.drop_index(MEM_WAL)
     return ds
 
@@ -88,7 +88,7 @@ def dropped(path: Path) -> Any:
 def deleted(path: Path) -> Any:
     """Return a table whose folder was moved while a writer was open, and a copy of the folder."""
     ds = made(path)
-    ds.old = ds.mem_wal_writer(ONE)
+    vars(ds)["old"] = ds.mem_wal_writer(ONE)
     shutil.copytree(path / "t", path / "copy")
     shutil.rmtree(path / "t")
     with pytest.raises(LancekitError) as caught:
@@ -100,8 +100,8 @@ def deleted(path: Path) -> Any:
 
 def closed(path: Path) -> Any:
     ds = made(path)
-    ds.old = ds.mem_wal_writer(ONE)
-    ds.old.close()
+    vars(ds)["old"] = ds.mem_wal_writer(ONE)
+    vars(ds)["old"].close()
     return ds
 
 
@@ -120,7 +120,7 @@ class Case:
 
 
 def _put(ds: Any) -> Any:
-    return ds.old.put(ROWS)
+    return vars(ds)["old"].put(ROWS)
 
 
 MERGE = "ds.merge_mem_wal(flush=True)"
@@ -169,7 +169,7 @@ CASES = {
     "merge a branch": Case(
         of_a_branch,
         lambda ds: ds.branches.merge("trial"),
-        ("ds.checkout_version(('trial', None)).merge_mem_wal(",),
+        ("ds.branches['trial'].merge_mem_wal(",),
     ),
     "a sealed shard: another one": Case(
         sealed,
