@@ -394,7 +394,7 @@ def test_spark_takes_them(spark: SparkSession, ds: lk.LanceDataset) -> None:
         ("day", pd.Timestamp("2020-01-02"), dt.date(2020, 1, 2)),
         ("at", dt.date(2020, 1, 2), dt.datetime(2020, 1, 2)),
         ("at", pd.NaT, None),
-        ("tags", lit(["q"]), ["q"]),
+        ("tags", lk.lit(["q"]), ["q"]),
     ],
 )
 def test_constants_as_new_values(
