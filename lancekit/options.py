@@ -224,6 +224,12 @@ class Options:
     show_tables: bool = _option(
         True, _flag, "In IPython, show the first rows of a pyarrow.Table as a table."
     )
+    display_reads: bool = _option(
+        True,
+        _flag,
+        "Diffs, merge plans and branch comparisons read rows for their cards: at most 256 MiB in a "
+        "second on a local disk, 8 MiB elsewhere.",
+    )
 
 
 _FIELDS = {option.name: option for option in fields(Options)}

@@ -2,20 +2,21 @@
 
 A long operation runs within `tracking`.  Code that reads or writes rows calls `step` for each
 batch.  `step` reports the rows, and stops the work if the operation was interrupted or has failed.
-A hook draws progress.  The first bar appears after a second, so short operations show none;
-`lancekit.options.progress` turns bars off, or is a function to call instead.
+A hook draws the first bar after a second; `lancekit.options.progress` turns bars off, or is a
+function to call instead.
 `FragmentWriteProgress` is pylance's interface for each fragment of a write.  `IndexProgress` is the
 argument of its ``progress_callback`` for an index.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from math import inf
+from threading import Lock, get_ident
 from time import monotonic
 from typing import Literal, TypeAlias, TypeVar
 
@@ -186,26 +187,26 @@ class Tracker:
         parent: Tracker | None = None,
         silent: bool = False,
         counts: bool = True,
+        seconds: float = inf,
     ) -> None:
         self._what = what
-        self._done = 0
-        self._total = total
+        self._done, self._total = 0, total
         self._rows = self._kept = 0
         self._total_rows = total_rows
         self._parent = parent
         self._outermost: Tracker = parent._outermost if parent and counts else self
         self._stages = list[Tracker]()
         self._rows_before = self._kept_before = 0
-        self._thread = threading.get_ident()
-        self._stopped = False
+        self._thread = get_ident()
         self._started = monotonic()
-        self._drawn = 0.0
-        self._lock = threading.Lock()
+        self._until = self._started + seconds
+        self._drawn, self._stopped = 0.0, False
+        self._lock = Lock()
         choice = "silent" if silent or parent is not None else options.progress
         self._show: Show | None = choice if callable(choice) else None
         # Choosing a display takes time, so it is delayed until there is something to draw.
-        self._undecided = choice is True or (choice == "auto" and hooks.bar is not None)
         self._wanted = choice is True
+        self._undecided = self._wanted or (choice == "auto" and hooks.bar is not None)
 
     @property
     def patient(self) -> bool:
@@ -247,7 +248,8 @@ class Tracker:
     @property
     def stopped(self) -> bool:
         """True if this operation, or an enclosing one, must stop."""
-        return self._stopped or (self._parent is not None and self._parent.stopped)
+        ended = self._stopped or monotonic() > self._until
+        return ended or (self._parent is not None and self._parent.stopped)
 
     def within(self, work: Callable[[], T]) -> T:
         """Run a function as a part of this operation."""
@@ -296,9 +298,7 @@ class Tracker:
             self._outermost.draw()
             return
         now = monotonic()
-        if self.patient or now - self._drawn < POLL_SECONDS:
-            return
-        if threading.get_ident() != self._thread:
+        if self.patient or now < self._drawn + POLL_SECONDS or get_ident() != self._thread:
             return
         if self._undecided:
             self._undecided = False
@@ -406,9 +406,9 @@ def context_of_its_own() -> Context:
     return context
 
 
-def stoppable() -> Tracker:
-    """Return a part of the current operation, if any, that can be stopped separately."""
-    return Tracker("working", parent=_current.get(), silent=True)
+def stoppable(seconds: float = inf) -> Tracker:
+    """Return a part of the current operation, if any, that can be stopped, or stops in time."""
+    return Tracker("working", parent=_current.get(), silent=True, seconds=seconds)
 
 
 def users_code() -> Tracker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -77,7 +77,7 @@ class DiffRows:
     """The changed rows of a diff plan; rows are only read when a result needs them."""
 
     def __init__(self, plan: DiffPlan) -> None:
-        self._plan = plan
+        self.plan = plan
 
     def __getstate__(self) -> dict[str, object]:
         # open files cannot be pickled
@@ -86,13 +86,18 @@ class DiffRows:
     @cached_property
     def sides(self) -> Sides:
         """The readers of the rows of each side."""
-        return read_sides(self._plan)
+        return read_sides(self.plan)
 
     @cached_property
     def changes(self) -> Changes:
         """The addresses of the changed rows."""
-        plan = self._plan
+        plan = self.plan
         return find_changes(plan, self.sides, choose_runner(plan.rows_apart, plan.new.store))
+
+    @property
+    def only_added(self) -> int:
+        """The number of updated rows that differ only in added columns."""
+        return int((self.changes.shared_widths == 0).sum())
 
     @property
     def is_compared(self) -> bool:
@@ -102,22 +107,22 @@ class DiffRows:
     @cached_property
     def gone(self) -> list[pa.Field]:
         """The columns that only the old side has."""
-        if not self._plan.whole:
+        if not self.plan.whole:
             return []
-        kept = {pair.old.id for pair in self._plan.columns if pair.old is not None}
-        return [field.to_arrow() for field in seen(self._plan.old).fields if field.id not in kept]
+        kept = {pair.old.id for pair in self.plan.columns if pair.old is not None}
+        return [field.to_arrow() for field in seen(self.plan.old).fields if field.id not in kept]
 
     @cached_property
-    def _columns(self) -> tuple[ColumnPair, ...]:
+    def columns(self) -> tuple[ColumnPair, ...]:
         """The compared columns, key columns first."""
-        by_name = {pair.name: pair for pair in self._plan.columns}
-        key = [by_name[name] for name in self._plan.key]
-        return (*key, *(pair for pair in self._plan.columns if pair not in key))
+        by_name = {pair.name: pair for pair in self.plan.columns}
+        key = [by_name[name] for name in self.plan.key]
+        return (*key, *(pair for pair in self.plan.columns if pair not in key))
 
     def schema(self, labels: ChangeLabels) -> pa.Schema:
         """Return the schema of the rows, with dropped columns whose names are not reused."""
-        stored = [pair.new.to_arrow().with_nullable(True) for pair in self._columns]
-        names = {pair.name for pair in self._columns}
+        stored = [pair.new.to_arrow().with_nullable(True) for pair in self.columns]
+        names = {pair.name for pair in self.columns}
         dropped = [field.with_nullable(True) for field in self.gone if field.name not in names]
         return pa.schema([pa.field(labels.column, pa.string(), False), *stored, *dropped])
 
@@ -127,7 +132,7 @@ class DiffRows:
 
         def table(word: str, addresses: Addresses, *, new: bool) -> pa.Table:
             side = self.sides[new]
-            return changed_rows(schema, word, self._columns, side, addresses, new=new)
+            return changed_rows(schema, word, self.columns, side, addresses, new=new)
 
         for word, addresses, new in (
             (labels.deleted, found.deleted, False),
@@ -154,7 +159,7 @@ class DiffRows:
             (labels.after, after, True),
         )
         return [
-            ChangedRows(schema, word, self._columns, self.sides[new].sources(some), some, new)
+            ChangedRows(schema, word, self.columns, self.sides[new].sources(some), some, new)
             for word, rows, new in parts
             for start in range(0, len(rows), _ROWS_OF_A_TASK)
             for some in [rows[start : start + _ROWS_OF_A_TASK]]
@@ -168,16 +173,17 @@ class DiffRows:
         inserted = found.inserted[:left]
         deleted = found.deleted[: left - len(inserted)]
         rows = [
-            *self._updated(old, new),
-            *self._alone("insert", inserted),
-            *self._alone("delete", deleted),
+            *self.updated_rows(old, new, self.plan.columns),
+            *self.rows_alone("insert", inserted, self.plan.columns),
+            *self.rows_alone("delete", deleted, self.plan.columns),
         ]
         return SampledChanges(
             rows, len(found.updated[0]) + len(found.inserted) + len(found.deleted)
         )
 
-    def _values(self, addresses: Addresses, *, new: bool) -> dict[str, pa.Array]:
-        columns = self._plan.columns
+    def _values(
+        self, addresses: Addresses, columns: Sequence[ColumnPair], *, new: bool
+    ) -> dict[str, pa.Array]:
         values = row_values(columns, self.sides[new], addresses, new=new)
         return {pair.name: v for pair, v in zip(columns, values, strict=True)}
 
@@ -185,18 +191,25 @@ class DiffRows:
         self, values: Mapping[str, pa.Array], addresses: Addresses, *, new: bool
     ) -> list[dict[str, Any]]:
         """Return an identity of each row for display: its key, row id or address."""
-        key = self._plan.key
+        key = self.plan.key
         if key:
             identity = pa.table({name: values[name] for name in key})
         else:
-            name = "_rowid" if self._plan.matched_by.startswith("row ids") else "_rowaddr"
+            name = "_rowid" if self.plan.matched_by.startswith("row ids") else "_rowaddr"
             identity = self.sides[new].read([name], addresses)
         return python_rows(identity)
 
-    def _updated(self, old: Addresses, new: Addresses) -> list[ChangedRow]:
+    def updated_rows(
+        self,
+        old: Addresses,
+        new: Addresses,
+        columns: Sequence[ColumnPair],
+    ) -> list[ChangedRow]:
+        """Return updated rows with the differing values of some columns, key columns included."""
         if not len(new):
             return []
-        before, after = self._values(old, new=False), self._values(new, new=True)
+        before = self._values(old, columns, new=False)
+        after = self._values(new, columns, new=True)
         differs = {name: differing(before[name], after[name]) for name in before}
         return [
             ChangedRow(
@@ -211,17 +224,23 @@ class DiffRows:
             for row, key in enumerate(self._identities(after, new, new=True))
         ]
 
-    def _alone(self, change: Literal["insert", "delete"], addresses: Addresses) -> list[ChangedRow]:
+    def rows_alone(
+        self,
+        change: Literal["insert", "delete"],
+        addresses: Addresses,
+        columns: Sequence[ColumnPair],
+    ) -> list[ChangedRow]:
+        """Return inserted or deleted rows with the values of some columns, key included."""
         if not len(addresses):
             return []
         new = change == "insert"
-        values = self._values(addresses, new=new)
+        values = self._values(addresses, columns, new=new)
         rows = []
         for row, key in enumerate(self._identities(values, addresses, new=new)):
             present = {
                 name: python_value(column[row])
                 for name, column in values.items()
-                if name not in self._plan.key and column[row].is_valid
+                if name not in self.plan.key and column[row].is_valid
             }
             cells = {name: (None, v) if new else (v, None) for name, v in present.items()}
             rows.append(ChangedRow(change, key, cells))

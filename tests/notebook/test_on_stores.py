@@ -90,8 +90,11 @@ def test_pictures_and_words_ask_for_no_rows(store: Any) -> None:
         shell.user_ns["ds"] = ds
         budgets = {"history": 9, "diff": 1, "branches": 2, "tags": 2}
         for word, most in budgets.items():
-            files = asked(lambda word=word: as_html(lance(shell, f"{word} ds")))
+            with lk.options(display_reads=False):
+                files = asked(lambda word=word: as_html(lance(shell, f"{word} ds")))
             assert len(files) <= most, (word, files)
+        rows = asked(lambda: as_html(lance(shell, "diff ds")))
+        assert len({file.rpartition("/")[2] for file in rows}) <= 2
         # how much of the files each column takes is looked up in one of them, and no rows are read
         looked = asked(lambda: as_html(lance(shell, "explain ds x > 3")))
         assert len({file.rpartition("/")[2] for file in looked}) <= 1

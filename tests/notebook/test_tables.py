@@ -128,8 +128,8 @@ def test_samples_of_changes_and_conflicts_are_tables_in_ipython() -> None:
     changes = ds.diff(1).sample(2)
     conflicts = ds.branches.compare("x").conflicts.sample()
     for sample, note, line in (
-        (changes, "2 of 3 rows", ["update", "id", "1", "s", "a<b>", "ours"]),
-        (conflicts, "1 of 1 row", ["id", "1", "update/update", "s", "a<b>", "ours", "theirs"]),
+        (changes, "2 of 3 rows", ["1", "update", "a<b>", "→", "ours"]),
+        (conflicts, "1 of 1 row", ["1", "update/update", "s", "a<b>", "ours", "theirs"]),
     ):
         shown = sample._repr_mimebundle_()  # type: ignore[attr-defined]
         assert line in [one.split() for one in shown["text/plain"].splitlines()]

@@ -42,10 +42,11 @@ FEATURES = (
         "gallery.md#the-history",
     ),
     Feature(
-        "Cards read no rows",
-        "a card reads only metadata, with at most two reads for an open handle",
+        "Cards read little",
+        "a card reads only metadata, with at most two reads for an open handle; only diffs and "
+        "conflicts read rows, at most 256 MiB in a second",
         (
-            f"{_READS}::test_no_card_reads_a_data_file",
+            f"{_READS}::test_no_card_reads_a_data_file_but_those_of_changed_rows",
             f"{_READS}::test_a_large_manifest_costs_at_most_two_reads",
         ),
         "cost.md#inspect-a-dataset",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lancekit._api.bisect import Bisection, Flip
 from lancekit._api.changes import ChangeFeed, ChangeStep
-from lancekit._api.diff import DatasetDiff
+from lancekit._api.diff import DatasetDiff, DiffCounts
 from lancekit._api.diff_rows import ChangedRow
+from lancekit._api.glance import Glance, glance_at
 from lancekit._api.histories import ColumnChange, ColumnHistory, RowChange, RowHistory
+from lancekit._api.some_rows import BlobSize
 from lancekit._notebook.cards.common import (
     COMMIT_COLUMNS,
     NAMES,
@@ -22,7 +24,16 @@ from lancekit._notebook.cards.common import (
     when_and_age,
 )
 from lancekit._notebook.render.models import Card, Fact, Row, Table
-from lancekit._notebook.render.words import cell, clean, count, key_text, listing, moment, plural
+from lancekit._notebook.render.words import (
+    cell,
+    clean,
+    count,
+    key_text,
+    listing,
+    moment,
+    plural,
+    size,
+)
 from lancekit.options import options
 
 _COLUMNS = (*COMMIT_COLUMNS, *titled("row", "change", "column", "before", "after"))
@@ -179,51 +190,94 @@ def _statistics(change: ColumnChange) -> tuple[str, ...]:
 
 # ---- the cards of a diff, with some of the rows, and of a feed of changes, with its commits
 
-_CELLS = titled("change", "row", "column", "before", "after")
 _STEPS = titled("version", "committed", "inserted", "deleted", "updated", "to compare")
 
 
 def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
-    if not diff.is_compared:  # comparing reads rows, which a card must not do
-        explained = diff.explain()
-        rows = explained.reads.rows if explained.reads else 0
+    """Return the card of a diff; it compares the rows, unless that reads too much."""
+    seen = glance_at(diff)
+    counts = seen.counts
+    rows = plural(diff._plan.rows_apart, "row")
+    read = f"about {size(seen.bytes)}" if seen.bytes else ""
+    if counts is None:
         return Card(
             kind="Diff",
             title=_title(diff),
-            headline=(f"{plural(rows, 'row')} to compare (not run yet)",),
+            headline=(f"{rows} to compare", *filter(None, [read]), "not compared yet"),
             facts=facts(
                 *_how(diff),
-                *(("note", note) for note in explained.notes),
-                Fact("next", "diff.counts, diff.sample(), diff.to_table()", code=True),
+                *(("note", note) for note in diff.explain().notes),
+                ("reason", seen.why),
+                Fact("next", "d.compute(), d.to_table()", code=True),
             ),
         )
-    counts = diff.counts
-    changed = [f"{clean(name)} {count(cells)}" for name, cells in diff.columns.items() if cells]
-    shown = [row for one in diff.sample(options.display_rows) for row in _cells(one)]
-    total = counts.inserted + counts.deleted + counts.updated
+    added, cells = diff.schema.added, seen.diff.columns
+    changed = [f"{clean(n)} {count(cells[n])}" for n in cells if cells[n] and n not in added]
+    values = (f"{clean(n)} {count(cells[n])}" for n in added if cells.get(n))
+    only_added = seen.diff._rows.only_added
+    beyond = f" ({count(only_added)} only in added columns)" if only_added else ""
     return Card(
         kind="Diff",
         title=_title(diff),
         headline=(
             f"{count(counts.inserted)} inserted",
             f"{count(counts.deleted)} deleted",
-            f"{count(counts.updated)} updated",
+            f"{count(counts.updated)} updated{beyond}",
             f"{count(counts.unchanged)} unchanged",
         ),
         facts=facts(
             *_how(diff),
             ("changed cells", listing(changed, NAMES)),
             ("ambiguous rows", count(counts.ambiguous) if counts.ambiguous else ""),
+            ("added cells", listing(values, NAMES)),
+            ("read", read),
+            ("not compared", listing(seen.heavy, NAMES)),
+            *([] if diff.is_compared else [Fact("next", "d.compute()", code=True)]),
         ),
-        tables=(
-            table(
-                caption="Changed rows",
-                columns=_CELLS,
-                rows=tuple(shown[: options.display_rows]),
-                note=f"all {plural(total, 'row')}: diff.to_table()" if total else "",
-            ),
-        ),
+        tables=tuple(_changed(diff, seen, counts)),
     )
+
+
+def _changed(diff: DatasetDiff, seen: Glance, counts: DiffCounts) -> Iterator[Table]:
+    """Yield tables of changed rows with their keys: of older columns, and of added ones."""
+    total = counts.inserted + counts.deleted + counts.updated
+    names = [pair.name for pair in diff._plan.columns]
+    rows = seen.some.rows
+    more = len({*names}.difference(diff.schema.added, *((*row.cells, *row.key) for row in rows)))
+    hidden = f"; {plural(more, 'other column')}" if more > 0 else ""
+    some = f"{count(len(rows))} of {plural(total, 'row')}{hidden}; all: d.to_table()"
+    note = f"not read: {seen.why}" if seen.why else some
+    if rows or seen.why:
+        yield rows_table("Changed rows, old → new", rows, names, note)
+    if seen.some.added:
+        yield rows_table("Added columns of updated rows", seen.some.added, names)
+
+
+def rows_table(
+    caption: str, rows: Sequence[ChangedRow], order: Sequence[str], note: str = ""
+) -> Table:
+    """Return a table of changed rows: their keys, and their cells in the order of the columns."""
+    key = list(dict.fromkeys(name for row in rows for name in row.key))
+    used = {name for row in rows for name in row.cells}
+    names = [name for name in order if name in used]
+    made = []
+    for row in rows:
+        cells = (*(cell(row.key[name]) for name in key), row.change)
+        at = [len(cells) + at for at, name in enumerate(names) if name in row.cells]
+        marked = frozenset(at if row.change == "update" else ())
+        made.append(Row((*cells, *(_ends(row, name) for name in names)), marked=marked))
+    columns = titled(*map(clean, key), "change", *map(clean, names))
+    return Table(caption=caption, columns=columns, rows=tuple(made), note=note)
+
+
+def _ends(row: ChangedRow, name: str) -> str:
+    """Return a changed value: of an updated row, the old and the new one, if they differ."""
+    if name not in row.cells:
+        return "" if row.change == "update" else "null"
+    before, after = (size(v.bytes) if isinstance(v, BlobSize) else v for v in row.cells[name])
+    if row.change == "update":
+        return f"{cell(before)} → {cell(after)}"
+    return cell(after if row.change == "insert" else before)
 
 
 def feed_card(feed: ChangeFeed, _now: datetime) -> Card:
@@ -275,11 +329,3 @@ def _how(diff: DatasetDiff) -> Iterator[tuple[str, str]]:
     yield "renamed columns", listing(renamed, NAMES)
     cast = (f"{clean(name)} to {clean(str(kind))}" for name, _, kind in schema.cast)
     yield "cast columns", listing(cast, NAMES)
-
-
-def _cells(row: ChangedRow) -> Iterator[Row]:
-    for name, (before, after) in row.cells.items() or [("", (None, None))]:
-        ends = ("", cell(after)) if row.change == "insert" else (cell(before), cell(after))
-        if row.change == "delete":
-            ends = (ends[0], "")
-        yield Row((row.change, key_text(row.key), clean(name), *ends))

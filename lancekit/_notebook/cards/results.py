@@ -8,6 +8,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from lancekit._api.branch_comparison import BranchComparison
+from lancekit._api.glance import find_conflicts, some_conflicts
+from lancekit._legible import literal
 from lancekit._notebook.cards.answers import undo_facts
 from lancekit._notebook.cards.common import (
     ENGINES,
@@ -17,10 +19,12 @@ from lancekit._notebook.cards.common import (
     folded,
     reason,
     ref,
+    table,
+    titled,
 )
 from lancekit._notebook.cards.rows import rows_table
-from lancekit._notebook.render.models import Card, Fact, Table
-from lancekit._notebook.render.words import clean, count, cut, listing, plural, size
+from lancekit._notebook.render.models import Card, Fact, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, cut, listing, plural, size
 from lancekit._operations.cleanup.plan import CleanupStats
 from lancekit._operations.cleanup.run import CleanupExplanation
 from lancekit._operations.common.new_file import WrittenFiles
@@ -32,10 +36,15 @@ from lancekit._operations.common.results import (
     UpdateResult,
 )
 from lancekit._operations.lineage.branch_merge import BranchMergePlan
-from lancekit._operations.lineage.conflicts import Conflicts
+from lancekit._operations.lineage.conflicts import ConflictedRow, Conflicts
 from lancekit._operations.maintenance.deepen import DeepenResult
 from lancekit._statements.select import Part, SqlResult
 from lancekit.options import options
+
+#: the largest number of characters of a value, and of conflicting values of a row
+_VALUE, _VALUES = 80, 3
+#: the argument that settles conflicts
+_RESOLVE = Fact("resolve", 'conflicts="ours", "theirs", or lk.Sides(...)', code=True)
 
 
 def _seconds(duration: float) -> str:
@@ -179,7 +188,9 @@ def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
             _cells(plan),
             *_columns(plan),
             Fact("next", f"plan.{'interactive' if number else 'apply'}()", code=True),
+            *([_RESOLVE] if number else ()),
         ),
+        tables=_conflict_tables(plan.conflicts, "plan.conflicts"),
     )
 
 
@@ -201,10 +212,13 @@ def _base(base: tuple[str, int]) -> str:
 
 
 def comparison_card(found: BranchComparison, _now: datetime) -> Card:
-    """Return the card of a branch comparison; it reads no rows."""
+    """Return the card of a branch comparison, with conflicts if they are found soon."""
     ends = (("theirs", found.theirs), ("ours", found.ours), ("merge base", found.base))
     way = "fast-forward" if found.is_fast_forward else "three-way"
-    diffs = ("theirs_diff.counts", "ours_diff.counts", "conflicts")
+    diverged = bool(found.ahead and found.behind)
+    why = find_conflicts(found) if diverged else ""
+    known = found.is_compared
+    branch = literal(found.theirs[0])
     return Card(
         kind="Branches",
         title=" compared with ".join(clean(name) for name, _ in (found.theirs, found.ours)),
@@ -212,14 +226,17 @@ def comparison_card(found: BranchComparison, _now: datetime) -> Card:
         facts=facts(
             *((name, ref(*end)) for name, end in ends),
             ("merge", way if found.ahead else "nothing to do"),
-            ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
-            Fact("next", ", ".join(f"comparison.{name}" for name in diffs), code=True),
+            ("conflicts", count(len(found.conflicts)) if known else ""),
+            ("conflicts", f"not searched yet: {why}" if why else ""),
+            Fact("next", f"found = ds.branches.compare({branch}); found.theirs_diff", code=True),
+            Fact("", f"plan = ds.branches.merge({branch}, dry_run=True)", code=True),
         ),
+        tables=_conflict_tables(found.conflicts, "found.conflicts") if known else (),
     )
 
 
 def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
-    """Return the card of conflicts; it does not read the conflicting rows."""
+    """Return the card of conflicts, with some of the rows."""
     ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("merge base", conflicts.base))
     return Card(
         kind="Conflicts",
@@ -229,9 +246,44 @@ def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
             *((name, ref(*end)) for name, end in ends),
             _column_conflicts(conflicts),
             ("matched by", listing(map(clean, conflicts.key), NAMES)),
-            Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
+            *([_RESOLVE] if len(conflicts) or conflicts.by_column else ()),
+        ),
+        tables=_conflict_tables(conflicts, "conflicts"),
+    )
+
+
+def _conflict_tables(conflicts: Conflicts, name: str) -> tuple[Table, ...]:
+    """Return a table of some conflicts, with a row for each value that both sides changed."""
+    if not len(conflicts):
+        return ()
+    rows, why = some_conflicts(conflicts)
+    number = f"{count(len(rows))} of {plural(len(conflicts), 'conflicting row')}"
+    ends = {"base": conflicts.base, "ours": conflicts.ours, "theirs": conflicts.theirs}
+    sides = (f"{label} {ref(*end)}" for label, end in ends.items())
+    return (
+        table(
+            caption="Conflicts",
+            columns=titled(*map(clean, conflicts.key), "ours/theirs", "column", *sides),
+            rows=tuple(row for one in rows for row in conflict_rows(one)),
+            note=f"{f'not read: {why}' if why else number}; all: {name}.to_table()",
         ),
     )
+
+
+def conflict_rows(one: ConflictedRow) -> Iterator[Row]:
+    """Yield a table row for each value in conflict; of a deleted row, for each changed value."""
+    sides = (one.base, one.ours, one.theirs)
+    present = [side for side in sides if side is not None]
+    names = [name for name in present[0] if name in one.columns and name not in one.key]
+    names = [name for name in names if len({repr(side[name]) for side in present}) > 1]
+    start = (*(cell(value, _VALUE) for value in one.key.values()), one.kind)
+    for name in names[:_VALUES] or [""]:
+        ends = ("deleted" if s is None else cell(s[name], _VALUE) if name else "" for s in sides)
+        base, *others = ends
+        yield Row((*start, clean(name), "" if one.base is None else base, *others))
+        start = ("",) * len(start)  # only the first value of a row has its key
+    if len(names) > _VALUES:
+        yield Row((*start, plural(len(names) - _VALUES, "more column"), "", "", ""))
 
 
 def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:

@@ -9,6 +9,7 @@ from typing import Any
 from lancekit._call import Call, applied
 from lancekit._display import Displayed
 from lancekit._file.file_metadata import metadata_of
+from lancekit._format.field_marks import holds_blobs
 from lancekit._format.paths import parse_path
 from lancekit._format.schema import LanceSchema
 from lancekit._legible import count, plural
@@ -258,16 +259,24 @@ def stored_bytes(
             if layout not in shares:
                 opened = len(shares) < _OPENED
                 by_number = len(ids.intersection(file.fields)) / len(file.fields)
-                shares[layout] = _share(source, place, ids) if opened else by_number
+                shares[layout] = _share(source, place, ids, schema) if opened else by_number
             total += file.size_bytes * shares[layout]
     return round(total)
 
 
-def _share(source: FragmentSource, place: int, ids: frozenset[int]) -> float:
+def _share(source: FragmentSource, place: int, ids: frozenset[int], schema: LanceSchema) -> float:
     """Return the share of a file's bytes that belongs to the fields, by their page sizes."""
     file = source.fragment.files[place]
     if ids.issuperset(file.fields):
         return 1.0
     sizes = [c.size_bytes for c in metadata_of(FragmentReader(source).file(place)).columns]
     wanted = {at for id_, at in file.columns.items() if id_ in ids and at < len(sizes)}
-    return sum(sizes[column] for column in wanted) / max(sum(sizes), 1)
+    total = max(sum(sizes), 1)
+    blobs = {
+        top.id
+        for top in schema.fields
+        if top.id in file.fields and any(holds_blobs(part.metadata) for part in top.walk())
+    }
+    outside = max(file.size_bytes - total, 0) if blobs else 0  # no page holds the bytes of blobs
+    some = sum(sizes[column] for column in wanted) + (outside if blobs & ids else 0)
+    return some / (total + outside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -308,8 +308,8 @@ class Conflicts(Displayed):
         start = max(offset, 0)
         return SampledConflicts(self._rows(slice(start, start + max(n, 0))), len(self))
 
-    def _rows(self, part: Part) -> list[ConflictedRow]:
-        rows = python_rows(self._table(part))
+    def _rows(self, part: Part, skipped: Collection[str] = ()) -> list[ConflictedRow]:
+        rows = python_rows(self._table(part, skipped))
         names = self.key
         return [
             ConflictedRow(
@@ -363,14 +363,18 @@ class Conflicts(Displayed):
         found = self._plan.clashes
         return found.base, found.theirs, found.ours
 
-    def _table(self, part: Part) -> pa.Table:
+    def _table(self, part: Part, skipped: Collection[str] = ()) -> pa.Table:
         plan, (base, theirs, ours) = self._plan, (rows[part] for rows in self._addresses)
         names = np.array([pair.name for pair in plan.columns], object)
         listed = [names[cells].tolist() for cells in plan.clashes.cells[part]]
+        before, columns = (
+            tuple(pair for pair in pairs if pair.name not in skipped)
+            for pairs in (plan.before, plan.columns)
+        )
         sides = {
-            "base": _structs(plan.to_ours.old, plan.before, base, new=False),
-            "ours": _structs(plan.ours, plan.columns, ours, new=True),
-            "theirs": _structs(plan.theirs, plan.columns, theirs, new=False),
+            "base": _structs(plan.to_ours.old, before, base, new=False),
+            "ours": _structs(plan.ours, columns, ours, new=True),
+            "theirs": _structs(plan.theirs, columns, theirs, new=False),
         }
         kinds = pa.array([KINDS[kind] for kind in self._kinds(part)], pa.string())
         return pa.table(

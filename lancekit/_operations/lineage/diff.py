@@ -59,8 +59,9 @@ class Changes:
     """The rows that differ between two versions, by their addresses on their sides.
 
     `updated` are pairs; so are `same`, equal rows that moved.  `cells` counts differing values of
-    updated rows by column, `widths` by row.  `ambiguous` counts the rows deleted and inserted
-    whose key occurs more than once on a side; `repeated` are the inserted ones.
+    updated rows by column, `widths` by row, `shared_widths` by row in columns that both sides have.
+    `ambiguous` counts the rows deleted and inserted whose key occurs more than once on a side;
+    `repeated` are the inserted ones.
     """
 
     deleted: Addresses
@@ -69,6 +70,7 @@ class Changes:
     same: tuple[Addresses, Addresses]
     cells: dict[str, int]
     widths: npt.NDArray[np.int64]
+    shared_widths: npt.NDArray[np.int64]
     ambiguous: int
     repeated: Addresses
 
@@ -132,7 +134,7 @@ class _Search:
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
         self.ambiguous, self.repeated = 0, _NONE
         self.updated: list[tuple[Addresses, Addresses]] = []
-        self.widths: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        self.widths: list[npt.NDArray[np.int64]] = [np.empty((2, 0), np.int64)]
         #: equal rows that moved
         self.same: list[tuple[Addresses, Addresses]] = []
         #: equal rows at the same offsets of fragments that differ: their addresses on the new side
@@ -157,13 +159,15 @@ class _Search:
         deleted, inserted = self._paired(old, new)
         olds, news = joined_pairs(self.updated)
         order = np.argsort(news)
+        widths, shared_widths = np.concatenate(self.widths, axis=1)[:, order]
         return Changes(
             deleted=np.sort(deleted),
             inserted=np.sort(inserted),
             updated=(olds[order], news[order]),
             same=joined_pairs(self.same),
             cells=self.cells,
-            widths=np.concatenate(self.widths)[order],
+            widths=widths,
+            shared_widths=shared_widths,
             ambiguous=self.ambiguous,
             repeated=self.repeated,
         )
@@ -190,7 +194,7 @@ class _Search:
             )
             keeps_rows = self.plan.matched_by.startswith("row ids")
             widths = self._compare(pair.columns, *pairs, count=keeps_rows)
-            changed = widths > 0
+            changed = widths[0] > 0
             if keeps_rows:
                 self._note(pairs[0], pairs[1], widths)
             else:
@@ -333,23 +337,26 @@ class _Search:
             order = np.argsort(new, kind="stable")  # fast: pairs by key are mostly sorted
             old, new = old[order], new[order]
         widths = self._compare(self.plan.columns, old, new, count=True)
-        self.same.append((old[widths == 0], new[widths == 0]))
+        same = widths[0] == 0
+        self.same.append((old[same], new[same]))
         self._note(old, new, widths)
 
     def _note(self, old: Addresses, new: Addresses, widths: npt.NDArray[np.int64]) -> None:
         """Record the pairs of rows that differ."""
-        changed = widths > 0
+        changed = widths[0] > 0
         self.updated.append((old[changed], new[changed]))
-        self.widths.append(widths[changed])
+        self.widths.append(widths[:, changed])
 
     def _compare(
         self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses, *, count: bool
     ) -> npt.NDArray[np.int64]:
-        """Count for each pair of rows the values of some columns that differ."""
-        widths = np.zeros(len(old), np.int64)
+        """Count for each pair of rows the differing values: in some columns, and in shared ones."""
+        widths = np.zeros((2, len(old)), np.int64)
+        shared = np.array([pair.old is not None for pair in columns], bool)
         for part, cells in self.values.unlike(columns, old, new):
             changed = cells.any(axis=0)
-            widths[part][changed] = cells[:, changed].sum(axis=0)
+            some = cells[:, changed]
+            widths[:, part][:, changed] = some.sum(axis=0), some[shared].sum(axis=0)
             if count:
                 for pair, one in zip(columns, cells, strict=True):
                     self.cells[pair.name] += int(one.sum())

@@ -116,7 +116,7 @@ def plan_diff(
     compared = tuple(pair for pair in pairs if pair.name in wanted)
     stable = all(side.manifest.has_stable_row_ids for side in (old, new))
     by_ids = on is None and stable and ancestor is not None
-    filtered = set[str]() if condition is None else _filtered(condition, new)
+    filtered = set[str]() if condition is None else filter_columns(condition, new)
     read_columns = [pair for pair in pairs if pair.name in wanted or pair.name in filtered]
     return DiffPlan(
         old=old,
@@ -185,7 +185,7 @@ def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(names) if top.issuperset(names) else ()
 
 
-def _filtered(condition: Filter, new: Snapshot) -> set[str]:
+def filter_columns(condition: Filter, new: Snapshot) -> set[str]:
     """Return the columns that a filter reads: if their values differ, so may the selected rows."""
     predicate = Predicate.parse(as_sql(condition), seen(new).to_arrow())
     return {parse_path(path)[0] for path in predicate.columns}

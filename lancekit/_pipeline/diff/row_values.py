@@ -36,6 +36,8 @@ T = TypeVar("T")
 _THREADED_ROWS = 1 << 17
 #: decoded bytes of the rows that are compared at the same time
 _HELD_BYTES = 64 << 20
+#: the most rows between two checks for a stop
+_HELD_ROWS = 1 << 19
 #: numbers that are read between two checks that they ascend
 _NUMBERS_ROWS = 1 << 18
 
@@ -43,7 +45,7 @@ _NUMBERS_ROWS = 1 << 18
 def rows_at_a_time(columns: Sequence[ColumnPair]) -> int:
     """Return how many rows of some columns are held in memory at the same time."""
     width = sum(value_bytes(pair.kind) for pair in columns)
-    return max(_HELD_BYTES // max(width, 8), 1)
+    return max(min(_HELD_BYTES // max(width, 8), _HELD_ROWS), 1)
 
 
 def row_digests(
