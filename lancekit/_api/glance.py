@@ -29,6 +29,8 @@ from lancekit.progress import Stopped, stoppable
 
 #: the most bytes and seconds: on a local disk and in memory, and in an object store
 _NEAR, _FAR = (256 << 20, 1.0), (8 << 20, 3.0)
+#: the most bytes of a small read, and its seconds: a busy machine takes long to begin
+_SMALL, _PATIENCE = 16 << 20, 5.0
 
 
 def glance(sides: Sequence[Snapshot], size: Callable[[], int], work: Callable[[], object]) -> str:
@@ -47,6 +49,7 @@ def glance(sides: Sequence[Snapshot], size: Callable[[], int], work: Callable[[]
         if (needed := size()) > most:
             return f"about {_size(needed)} to read, and a card reads at most {_size(most)}"
         with options(engine="local"):
+            seconds = max(seconds, _PATIENCE) if needed <= _SMALL else seconds
             stoppable(seconds).within(work)
     except Stopped:
         return f"stopped after {seconds:.0f} s"

@@ -99,6 +99,7 @@ def test_a_diff_of_much_stops_and_compute_goes_on(monkeypatch):
 
 def test_the_clock_stops_a_comparison(ds, monkeypatch):
     monkeypatch.setattr(glance, "_NEAR", (1 << 30, 0.0))
+    monkeypatch.setattr(glance, "_PATIENCE", 0.0)
     diff = ds.diff(1)
     assert any("stopped after 0 s" in line for line in lines(diff))
     assert not diff.is_compared
