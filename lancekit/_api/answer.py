@@ -9,7 +9,7 @@ from lancekit._display import Displayed
 from lancekit._versions.snapshot import Snapshot
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Answer(Displayed):
     """What a call has done: a card in notebooks, and one line as `repr`.
 
@@ -22,8 +22,8 @@ class Answer(Displayed):
     version: int
     branch: str
     #: arguments of the call, and the handle's versions before and after it
-    _given: Mapping[str, object] = field(default_factory=dict)
-    _moved: tuple[Snapshot, ...] = ()
+    _given: Mapping[str, object] = field(default_factory=dict, compare=False)
+    _moved: tuple[Snapshot, ...] = field(default=(), compare=False)
 
     def _plain(self) -> str:
         return f"{self.branch}:{self.version}: {self.call}()"

@@ -205,6 +205,7 @@ def render_line(card: Card) -> str:
 _BACK = {"undo": "takes it back", "redo": "brings it back"}
 #: the labels of facts that a line has, too
 _IN_LINE = {
+    *("unmerged rows", "quarantined", "merged earlier"),
     *("skipped", "kept", "not removed", "conflicts", "changed cells", "note"),
     *("added columns", "dropped columns", "renamed columns", "cast columns", "altered columns"),
 }

@@ -18,7 +18,7 @@ def test_the_cards_count_and_show_it(made: Make, tmp_path: Path) -> None:
     assert "breaks the constraint 'positive' (v >= 0)" in drawn["text/plain"]
     assert f"id = 1  breaks the constraint 'positive' (v >= 0)  {ONE}" in drawn["text/plain"]
     assert "v &gt;= 0" in drawn["text/html"]
-    assert "quarantined    1 row" in repr(done)
+    assert "quarantined 1 row" in repr(done)
     assert "1 row in quarantine; ds.mem_wal_quarantine() reads the quarantine" in repr(ds)
     quarantine.discard({"id": [1]})
     assert repr(ds.mem_wal_quarantine()).strip() == "0 rows in quarantine"
