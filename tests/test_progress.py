@@ -17,6 +17,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import progress
+from lancekit._notebook import progress as bars
 from lancekit._notebook.progress import _text, make_bar
 from lancekit._pipeline import engine as runner
 from lancekit._pipeline.compact_rows import compact_rows
@@ -143,6 +144,7 @@ def test_a_line_at_a_prompt_is_wiped(monkeypatch) -> None:
 
 
 def test_a_script_on_a_terminal_writes_a_line_every_ten_seconds(monkeypatch) -> None:
+    monkeypatch.setattr(bars, "_at_prompt", lambda: False)  # a test before may have a shell
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
     show = make_bar(False)
     assert show is not None
@@ -153,6 +155,7 @@ def test_a_script_on_a_terminal_writes_a_line_every_ten_seconds(monkeypatch) -> 
 
 
 def test_a_short_script_writes_no_line(monkeypatch) -> None:
+    monkeypatch.setattr(bars, "_at_prompt", lambda: False)  # a test before may have a shell
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
     show = make_bar(False)
     assert show is not None

@@ -434,6 +434,7 @@ def unpack(
     >>> _ = ds.pack(f"{folder.name}/x.zip")
     >>> lk.unpack(f"{folder.name}/x.zip", f"{folder.name}/x.lance").count_rows()
     3
+    >>> folder.cleanup()
     """
     from lancekit._operations.common.new_file import local_path
     from lancekit._operations.maintenance.packed import unpack_version

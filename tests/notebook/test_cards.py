@@ -265,7 +265,7 @@ def test_tags_and_branches(ds):
     text = lines(ds.branches)
     assert text[0] == "1 branch"
     assert text[3].split()[:2] == ["trial/one", "main:2"]
-    assert text[3].endswith("ds.checkout_version(('trial/one', None))")
+    assert text[3].endswith("ds.branches['trial/one']")
     assert ds.branches.names() == ("trial/one",)
 
 

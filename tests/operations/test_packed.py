@@ -108,7 +108,7 @@ def test_blobs(tmp_path: Path) -> None:
         pa.schema([pa.field("i", pa.int64()), lk.blob_field("b")]),
     )
     ds = lk.write_dataset(table, tmp_path / "in", allow_external_blob_outside_bases=True)
-    with pytest.raises(NotOfferedError, match=r"blob outside of the dataset: .*outside\.bin"):
+    with pytest.raises(NotOfferedError, match=r"blob outside of the dataset: .*outside"):
         ds.pack(tmp_path / "x.zip")
     assert not (tmp_path / "x.zip").exists()
     ds.delete("i = 0")

@@ -245,7 +245,8 @@ ACCESSORS = {
     *("field", "from_arrays", "from_batches", "from_buffers", "from_numpy", "from_numpy_ndarray"),
     *("from_pandas", "from_pylist", "from_storage", "get_total_buffer_size", "join"),
     *("rename_columns", "replace_schema_metadata", "select", "serialize", "set_column", "slice"),
-    *("to_batches", "to_numpy_ndarray", "to_pandas", "to_pylist", "to_reader", "tolist"),
+    *("to_batches", "to_numpy_ndarray", "to_pandas", "to_pylist", "to_reader", "to_string"),
+    "tolist",
     *("validate", "view", "child", "format", "sort"),  # of other objects, some of these
 }
 #: results whose order Arrow does not promise

@@ -238,6 +238,7 @@ NOT_CALLED = {
     "DataStatistics",
     "DeleteResult",
     "ExecutionPlan",
+    "Expression",
     "Explanation",
     "FieldStatistics",
     "FragmentWriteProgress",
