@@ -264,9 +264,13 @@ class Settings(Handle):
         self._configure(UpdateConfig(config_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.config)
 
-    def delete_config_keys(self, keys: list[str]) -> None:
+    def delete_config_keys(self, keys: list[str]) -> Answer:
         """Remove keys from the table's config, and move the handle; missing keys are ignored."""
-        self.update_config(dict.fromkeys(check_list("keys", keys, "keys")))
+        from lancekit._format.operation_parts import UpdateMap
+        from lancekit._format.operations import UpdateConfig
+
+        gone = UpdateMap(dict.fromkeys(check_list("keys", keys, "keys")))
+        return self._configure(UpdateConfig(config_updates=gone))
 
     @property
     def constraints(self) -> Constraints:
@@ -390,12 +394,17 @@ class Settings(Handle):
         updates = _by_id(self._snapshot.manifest.schema, field_updates, replace=replace)
         return self._configure(UpdateConfig(field_metadata_updates=updates))
 
-    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> Answer:
         """Replace the schema's metadata; deprecated, as in pylance."""
         _deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
-        self.update_schema_metadata(new_metadata, replace=True)
+        from lancekit._format.operation_parts import UpdateMap
+        from lancekit._format.operations import UpdateConfig
 
-    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        check_mapping("new_metadata", new_metadata)
+        new = UpdateMap(new_metadata, replace=True)
+        return self._configure(UpdateConfig(schema_metadata_updates=new))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> Answer:
         """Replace the metadata of a field; deprecated, as in pylance.
 
         Parameters
@@ -404,6 +413,11 @@ class Settings(Handle):
             The path of the field.
         new_metadata
             The new texts by key.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -419,7 +433,7 @@ class Settings(Handle):
         _deprecated(
             "replace_field_metadata", "update_field_metadata({field: metadata}, replace=True)"
         )
-        self.update_field_metadata({field_name: new_metadata}, replace=True)
+        return self.update_field_metadata({field_name: new_metadata}, replace=True)
 
     def add_bases(
         self, new_bases: Iterable[BasePath], transaction_properties: dict[str, str] | None = None

@@ -235,7 +235,7 @@ class Indices(Handle):
         index_type: str,
         batch_readhead: int | None = None,
         progress_callback: object = None,
-    ) -> None:
+    ) -> Answer:
         """Merge the partial full-text indices of single fragments.
 
         `create_scalar_index` makes them with ``fragment_ids`` and the same ``index_uuid``.  After
@@ -249,6 +249,11 @@ class Indices(Handle):
             ``"INVERTED"``.
         batch_readhead
             A hint: it is checked, and changes no result.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -264,13 +269,14 @@ class Indices(Handle):
         >>> ds = lk.write_dataset({"t": ["late snow", "snow"]}, "memory://staged-example")
         >>> uuid = str(uuid4())
         >>> _ = ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
-        >>> ds.merge_index_metadata(uuid, "INVERTED")
+        >>> _ = ds.merge_index_metadata(uuid, "INVERTED")
         >>> index = lk.Index(uuid, "t_idx", [0], ds.version, [0], 2)
         >>> made = lk.LanceOperation.CreateIndex([index], [])
         >>> ds = lk.LanceDataset.commit(ds, made, read_version=ds.version)
         >>> ds.to_table(full_text_query="late")["t"].to_pylist()
         ['late snow']
         """
+        from lancekit._api.answer import answer
         from lancekit._api.index_requests import parsed_uuid
         from lancekit._index.kinds import INVERTED
         from lancekit._operations.index.staged import merge_staged
@@ -284,6 +290,7 @@ class Indices(Handle):
                 argument="index_type",
             )
         merge_staged(self._snapshot, parsed_uuid(index_uuid))
+        return answer("merge_index_metadata", self._snapshot, self._snapshot, uuid=index_uuid)
 
     def commit_existing_index_segments(
         self, index_name: str, column: str, segments: list[Index]
@@ -337,7 +344,7 @@ class Indices(Handle):
         *,
         with_position: bool = False,
         index_segments: Iterable[str | UUID] | None = None,
-    ) -> None:
+    ) -> Answer:
         """Load the parts of an index that searches need, so that the first search is not slower.
 
         B-tree pages are not loaded if they exceed the cache (`lancekit.options.cache_bytes`).
@@ -351,6 +358,11 @@ class Indices(Handle):
             An error if the index has no word positions; otherwise it changes nothing.
         index_segments
             The UUIDs of the segments to load; all by default.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -367,14 +379,17 @@ class Indices(Handle):
         >>> ds = lk.write_dataset({"id": range(9)}, "memory://prewarm-example")
         >>> _ = ds.create_scalar_index("id", "BTREE")
         >>> ds.prewarm_index("id_idx")
+        loaded 1 segment of index id_idx · main:2
         """
+        from lancekit._api.answer import answer
         from lancekit._api.index_requests import parsed_uuid
         from lancekit._operations.index.vectors import prewarm_index
 
         uuids = None
         if index_segments is not None:
             uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
-        prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
+        loaded = prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
+        return answer("prewarm_index", self._snapshot, self._snapshot, name=name, segments=loaded)
 
     def drop_index(self, name: str) -> Answer:
         """Drop an index; the handle moves.  The files stay for older versions.

@@ -411,16 +411,18 @@ class Maintenance(Handle):
 
         return self._move(lambda snapshot: deepen(snapshot, RetryPolicy()))
 
-    def migrate_manifest_paths_v2(self) -> None:
+    def migrate_manifest_paths_v2(self) -> Answer:
         """Rename the branch's manifests to the newer scheme, which sorts the newest version first.
 
         A dataset of an old release then opens faster on stores that list names in order.  Versions
         and handles stay valid.  Other writers should pause: a concurrent commit under an old name
         may have to be repeated.  The next call finishes an interrupted migration.
         """
+        from lancekit._api.answer import answer
         from lancekit._versions.listing import migrate_names
 
-        migrate_names(self._location)
+        moved = migrate_names(self._location)
+        return answer("migrate_manifest_paths_v2", self._snapshot, self._snapshot, moved=moved)
 
     @_Removal
     def drop(

@@ -25,6 +25,7 @@ from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IndexExistsError, InvalidArgumentError, SchemaMismatchError, ShardError
 
 if TYPE_CHECKING:
+    from lancekit._api.answer import Answer
     from lancekit._api.lsm_scanner import LsmScanner
     from lancekit._api.shard_writer import ShardWriter
     from lancekit._format.mem_wal.details import ShardingSpec
@@ -37,7 +38,7 @@ class MemWal(Handle):
     """Write-ahead logs: initialization, sharding, shard writers and scans."""
 
     @takes(MemWalArguments)
-    def initialize_mem_wal(self, arguments: MemWalArguments) -> None:
+    def initialize_mem_wal(self, arguments: MemWalArguments) -> Answer:
         """Enable write-ahead logs for the table, once; the handle moves.
 
         Rows are assigned to shards by bucket, by the value of a column, or all to one shard.
@@ -45,6 +46,11 @@ class MemWal(Handle):
         primary key, with columns of integers, bool, text or binary.
 
         The writer settings are the defaults of later writers.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -60,7 +66,7 @@ class MemWal(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-example", primary_key="id")
-        >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=4)
+        >>> _ = ds.initialize_mem_wal(bucket_column="id", num_buckets=4)
         >>> ds.mem_wal_index_details()["num_shards"]
         4
         """
@@ -77,7 +83,9 @@ class MemWal(Handle):
         maintained = arguments.maintained_indexes
         if maintained is not None:
             maintained = check_items("maintained_indexes", maintained, str, "names")
-        self._move(lambda read: (initialize(read, sharding, maintained, settings), None))
+        return self._done(
+            "initialize_mem_wal", lambda read: initialize(read, sharding, maintained, settings)
+        )
 
     def mem_wal_index_details(self) -> dict[str, Any] | None:
         """Return the table's write-ahead log settings, or ``None`` if it has no write-ahead logs.
@@ -181,7 +189,7 @@ class MemWal(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-writing-example", primary_key="id")
-        >>> ds.initialize_mem_wal()
+        >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [2, 3]})
         """

@@ -95,7 +95,7 @@ class MemWalUpkeep(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://merge-mem-wal-example", primary_key="id")
-        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> _ = ds.initialize_mem_wal(unsharded=True)
         >>> dict(ds.merge_mem_wal())["num_merged_generations"]
         0
         """
@@ -195,7 +195,7 @@ class MemWalUpkeep(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://clean-mem-wal-example", primary_key="id")
-        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> _ = ds.initialize_mem_wal(unsharded=True)
         >>> ds.cleanup_mem_wal().generations_removed
         0
         """
@@ -260,7 +260,7 @@ class MemWalUpkeep(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://repair-mem-wal-example", primary_key="id")
-        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> _ = ds.initialize_mem_wal(unsharded=True)
         >>> len(ds.repair_mem_wal())
         0
         """
@@ -300,7 +300,7 @@ class MemWalUpkeep(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://set-aside-of", primary_key="id")
-        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> _ = ds.initialize_mem_wal(unsharded=True)
         >>> ds.mem_wal_set_aside()
         0 rows moved aside by a repair
         """

@@ -159,7 +159,7 @@ class Branches(Refs, Generic[H_co]):
         own = self._location().name
         return Answer(call="branches.delete", version=version, branch=own, _given=given)
 
-    def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
+    def replace_metadata(self, branch: str, metadata: dict[str, str]) -> Answer:
         """Replace the key-value metadata of a branch.
 
         Parameters
@@ -168,6 +168,11 @@ class Branches(Refs, Generic[H_co]):
             The name of the branch.
         metadata
             The new texts by key.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -180,8 +185,14 @@ class Branches(Refs, Generic[H_co]):
         >>> ds = lk.write_dataset({"x": [1]}, "memory://branch-metadata-example")
         >>> _ = ds.create_branch("trial")
         >>> ds.branches.replace_metadata("trial", {"owner": "ada"})
+        set metadata of branch trial: owner
         """
-        refs.replace_branch_metadata(self._location().root, check_name(branch, "branch"), metadata)
+        name, here = check_name(branch, "branch"), self._location()
+        refs.replace_branch_metadata(here.root, name, metadata)
+        given = {"ref": f"branch {name}", "keys": [*metadata]}
+        return Answer(
+            call="replace_metadata", version=self._handle.version, branch=here.name, _given=given
+        )
 
     # ---- transfer of changes between branches
 

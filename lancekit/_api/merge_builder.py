@@ -210,7 +210,7 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://mark-example", primary_key="id")
-        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> _ = ds.initialize_mem_wal(unsharded=True)
         >>> done = lk.mem_wal.CompactedSsTable("00000000-0000-0000-0000-000000000007", 1)
         >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         >>> merge.mark_sstables_as_compacted([done]).execute({"id": [2]})["num_inserted_rows"]

@@ -40,7 +40,7 @@ class ShardWriter(Closing, Displayed):
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"id": [1]}, "memory://writer-example", primary_key="id")
-    >>> ds.initialize_mem_wal()
+    >>> _ = ds.initialize_mem_wal()
     >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
     ...     writer.put({"id": [2, 3]})
     ...     writer.delete({"id": [2]})
@@ -122,7 +122,7 @@ class ShardWriter(Closing, Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://put-example", primary_key="id")
-        >>> ds.initialize_mem_wal()
+        >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [1, 2], "v": [5, 6]})
         >>> ds.lsm_scanner().count_rows()
@@ -154,7 +154,7 @@ class ShardWriter(Closing, Displayed):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://shard-delete-example", primary_key="id")
-        >>> ds.initialize_mem_wal()
+        >>> _ = ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.delete({"id": [1]})
         >>> ds.lsm_scanner().to_table()["id"].to_pylist()
@@ -275,7 +275,7 @@ def evaluate_sharding_spec(
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://evaluate-sharding-example")
-    >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=8)
+    >>> _ = ds.initialize_mem_wal(bucket_column="id", num_buckets=8)
     >>> (spec,) = ds.mem_wal_index_details()["sharding_specs"]
     >>> batch = ds.to_table().to_batches()[0]
     >>> lk.mem_wal.evaluate_sharding_spec(batch, spec, ds.lance_schema).to_pydict()

@@ -116,7 +116,7 @@ def mem_wal_sink(
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-sink-example", primary_key="id")
-    >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+    >>> _ = ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
     >>> sink = lk.mem_wal_sink("memory://mem-wal-sink-example", query="orders")
     >>> sum(shard.rows for shard in sink({"id": [2, 3, 4]}, batch=0).values())
     3

@@ -248,7 +248,7 @@ class Tags(Refs, Generic[A_co]):
         given = {"name": name, "new": new, "old": old, "here": here.branch}
         return Answer(call=call, version=version, branch=here.name, _given=given)
 
-    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
+    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> Answer:
         """Replace the key-value metadata of a tag.
 
         Parameters
@@ -257,6 +257,11 @@ class Tags(Refs, Generic[A_co]):
             The name of the tag.
         metadata
             The new texts by key.
+
+        Returns
+        -------
+        Answer
+            What was done.
 
         Raises
         ------
@@ -268,11 +273,16 @@ class Tags(Refs, Generic[A_co]):
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": [1]}, "memory://tag-metadata-example")
         >>> _ = ds.tags.create("jan")
-        >>> ds.tags.replace_metadata("jan", {"owner": "ada"})
+        >>> _ = ds.tags.replace_metadata("jan", {"owner": "ada"})
         >>> ds.tags.list()["jan"]["metadata"]
         {'owner': 'ada'}
         """
-        refs.replace_tag_metadata(self._location().root, check_name(tag, "tag"), metadata)
+        name, here = check_name(tag, "tag"), self._location()
+        refs.replace_tag_metadata(here.root, name, metadata)
+        given = {"ref": f"tag {name}", "keys": [*metadata]}
+        return Answer(
+            call="replace_metadata", version=self._handle.version, branch=here.name, _given=given
+        )
 
     def _location(self) -> BranchLocation:
         return self._handle._location

@@ -169,6 +169,16 @@ def answers():
     yield "auto cleanup", made.optimize.enable_auto_cleanup({"interval": 99, "retain_versions": 9})
     yield "no auto cleanup", made.optimize.disable_auto_cleanup()
     yield "valid", made.validate(deep=True)
+    made.update_config({"owner": "ada"})
+    yield "config key", made.delete_config_keys(["owner"])
+    made.tags.create("second")
+    yield "tag metadata", made.tags.replace_metadata("second", {"<i>owner</i>": "ada"})
+    made.create_branch("side")
+    yield "no branch metadata", made.branches.replace_metadata("side", {})
+    yield "logs", made.initialize_mem_wal(bucket_column="id", num_buckets=4)
+    made.create_scalar_index("id", "BTREE")
+    yield "prewarmed", made.prewarm_index("id_idx")
+    yield "manifests", made.migrate_manifest_paths_v2()
     yield "sent", pickle.loads(pickle.dumps(inserted))
 
 

@@ -39,6 +39,12 @@ LINES = {
     "field metadata": "changed field metadata: field 0: unit = m · main:18; ds.undo()",
     "auto cleanup": "changed config: lance.auto_cleanup.interval = 99, lance.auto_cleanup.retain",
     "valid": "no damage in 3 data files: every value was read · main:20",
+    "config key": "changed config: removed owner · main:22; ds.undo()",
+    "tag metadata": "set metadata of tag second: <i>owner</i>",
+    "no branch metadata": "removed all metadata of branch side",
+    "logs": "enabled write-ahead logs: 4 shards · main:23; ds.undo()",
+    "prewarmed": "loaded 1 segment of index id_idx · main:24",
+    "manifests": "renamed 0 manifests · main:24",
     "sent": "inserted 1 row into 1 fragment, null in name · main:2",
 }
 

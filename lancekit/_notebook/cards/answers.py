@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lancekit._api.answer import Answer
 from lancekit._api.history import History, Version, describe_version
+from lancekit._format.mem_wal.details import details_of
 from lancekit._format.names import MAIN
 from lancekit._format.operations import Append, Operation
 from lancekit._format.refs import Branch, Tag
@@ -192,7 +193,9 @@ def _constraint(_: Snapshot, __: Snapshot, done: str, name: str, condition: str)
     return f"{done} constraint {clean(name)}", {"condition": clean(condition)}, back
 
 
-def _configured(_: Snapshot, after: Snapshot) -> Words:
+def _configured(before: Snapshot, after: Snapshot) -> Words:
+    if before.version == after.version:
+        return "nothing to change", {}, ""
     done = _operation(after)
     changed = dict(operation_facts(done) if done else [])
     words = cut("; ".join(changed.values()), _LONGEST)
@@ -230,6 +233,30 @@ def _optimized(before: Snapshot, after: Snapshot) -> Words:
     return f"updated {plural(len(made), 'index', 'indices')}: {listing(made, NAMES)}", {}, ""
 
 
+def _index_merged(_: Snapshot, __: Snapshot, uuid: str) -> Words:
+    return f"merged the parts of index {clean(uuid)}", {"next": "a commit of the index"}, ""
+
+
+def _prewarmed(_: Snapshot, __: Snapshot, name: str, segments: int) -> Words:
+    return f"loaded {plural(segments, 'segment')} of index {clean(name)}", {}, ""
+
+
+def _described(ref: str, keys: list[str]) -> Words:
+    what = f"set metadata of {clean(ref)}: {listing(keys, NAMES)}"
+    return what if keys else f"removed all metadata of {clean(ref)}", {}, ""
+
+
+def _logs_enabled(_: Snapshot, after: Snapshot) -> Words:
+    details = details_of(after.indices)
+    shards = details.num_shards if details else 0
+    how = plural(shards, "shard") if shards else "writers choose the shard"
+    return f"enabled write-ahead logs: {how}", {"next": "ds.mem_wal_upsert(rows)"}, UNDO
+
+
+def _renamed(_: Snapshot, __: Snapshot, moved: int) -> Words:
+    return f"renamed {plural(moved, 'manifest')}", {}, ""
+
+
 def _valid(_: Snapshot, after: Snapshot, *, deep: bool) -> Words:
     files = plural(after.manifest.totals().data_files, "data file")
     how = "every value was read" if deep else "only their structure was read"
@@ -253,6 +280,11 @@ _CALLS: dict[str, tuple[str, Callable[..., Words]]] = {
     "settings": ("Settings", _configured),
     "create_scalar_index": ("Index", _indexed),
     "drop_index": ("Index", _index_dropped),
+    "prewarm_index": ("Index", _prewarmed),
+    "merge_index_metadata": ("Index", _index_merged),
+    "replace_metadata": ("Settings", _described),
+    "initialize_mem_wal": ("Write-ahead logs", _logs_enabled),
+    "migrate_manifest_paths_v2": ("Settings", _renamed),
     "optimize_indices": ("Index", _optimized),
     "validate": ("Validation", _valid),
 }

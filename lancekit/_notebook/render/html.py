@@ -50,13 +50,15 @@ def _bare(*children: str) -> Markup:
 
 
 def _card(card: Card, most: int, hover: bool) -> Markup:
+    # "tag january created" needs no "Tag" before it
+    kind = "" if card.title.lower().startswith(f"{card.kind.lower()} ") else card.kind
+    head = (element("span", kind, class_="kind"), " ") if kind else ()
     return element(
         "div",
         _style(),
         element(
             "p",
-            element("span", card.kind, class_="kind"),
-            " ",
+            *head,
             element("b", card.title),
             *(f" · {part}" for part in card.headline),
             class_="head",
@@ -65,7 +67,7 @@ def _card(card: Card, most: int, hover: bool) -> Markup:
         *(_section(table, most, hover) for table in card.tables),
         class_="lancekit",
         role="group",
-        aria_label=f"{card.kind} {card.title}",
+        aria_label=f"{kind} {card.title}".strip(),
     )
 
 

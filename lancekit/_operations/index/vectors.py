@@ -126,10 +126,10 @@ def open_vectors(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | No
 
 def prewarm_index(
     snapshot: Snapshot, name: str, *, with_position: bool, uuids: Collection[UUID] | None
-) -> None:
+) -> int:
     """Cache the data of an index that searches need, or of some of its segments.
 
-    Kinds that lancekit does not read are skipped.
+    Kinds that lancekit does not read are skipped.  Return the number of cached segments.
 
     Raises IndexNotFoundError: no index has the name, or it does not have a requested segment.
     Raises InvalidArgumentError: positions are requested of an index without positions.
@@ -149,8 +149,7 @@ def prewarm_index(
             hint="describe_indices() lists the segments.",
             index=name,
         )
-    for uuid in known if uuids is None else uuids:
-        _load(snapshot, known[uuid])
+    return sum(_load(snapshot, known[uuid]) for uuid in (known if uuids is None else uuids))
 
 
 def _has_positions(snapshot: Snapshot, index: IndexMetadata) -> bool:
@@ -162,15 +161,17 @@ def _segment(snapshot: Snapshot, index: IndexMetadata, kind: IndexKind) -> Segme
     return Segment(index, kind, snapshot.base_store(index.base_id), snapshot.location.open_files)
 
 
-def _load(snapshot: Snapshot, index: IndexMetadata) -> None:
+def _load(snapshot: Snapshot, index: IndexMetadata) -> bool:
+    """Cache a segment's data; return False for a kind that lancekit does not read."""
     kind = kept_up_as(index)
     if kind is None or (index.index_version or 0) > kind.newest:
-        return
+        return False
     if kind is VECTORS:
         open_vectors(snapshot, index)
-        return
+        return True
     load = _load_texts if kind is INVERTED else REGISTRY[kind.name].load()
     load(_segment(snapshot, index, kind))
+    return True
 
 
 def _load_texts(segment: Segment) -> None:

@@ -236,3 +236,10 @@ def test_an_index_is_named(ds):
 def test_notes_and_code_are_safe(text):
     for markup in (render_note(text, role="alert"), render_code(text)):
         assert text in "".join(Reader(markup).texts)
+
+
+def test_a_head_does_not_repeat_the_kind():
+    tag = render_html(Card(kind="Tag", title="tag x created", headline=()))
+    assert '<p class="head"><b>tag x created</b></p>' in tag
+    assert 'aria-label="tag x created"' in tag
+    assert 'class="kind">Tag</span>' in render_html(Card(kind="Tag", title="tagged", headline=()))
