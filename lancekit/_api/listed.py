@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from lancekit._display import Displayed
+
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
 
 
-class Listed(list[T]):
+class Listed(Displayed, list[T]):
     """A list whose items have the same columns: keys of mappings, or attributes of objects.
+
+    Notebooks show it as a table; its `repr` is the one of a list.
 
     Examples
     --------
@@ -24,6 +28,8 @@ class Listed(list[T]):
         super().__init__(items)
         self._columns = columns
 
+    __repr__ = list.__repr__
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the items as rows of a pandas DataFrame."""
         return frame_of(self, self._columns)
@@ -33,9 +39,10 @@ def frame_of(items: Iterable[object], columns: tuple[str, ...]) -> pd.DataFrame:
     """Return a pandas DataFrame with a row for each item, also if there is none."""
     import pandas as pd
 
-    rows = [{name: _cell(item, name) for name in columns} for item in items]
+    rows = [{name: value_of(item, name) for name in columns} for item in items]
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def _cell(item: object, name: str) -> object:
+def value_of(item: object, name: str) -> object:
+    """Return an item's value of a column."""
     return item.get(name) if isinstance(item, Mapping) else getattr(item, name)

@@ -138,5 +138,16 @@ def test_what_they_say(ds: Any) -> None:
     assert lines(ds.describe_indices()[0]).startswith("id_idx · BTree · on id · 3 rows covered · ")
     assert lines(ds.get_fragments()[1]).startswith("fragment 1 · 3 rows · 1 data file")
     assert repr(ds.describe_indices()[0]).startswith("IndexDescription(name='id_idx'")
+    for listed, first in (
+        (ds.get_fragments(), "fragment_id  physical_rows  num_deletions"),
+        (ds.list_indices(), "name    type   uuid"),
+        (ds.describe_indices(), "name    index_type  field_names  num_rows_indexed"),
+    ):
+        assert repr(listed) == repr([*listed])
+        assert lines(listed).startswith(f"{len(listed)} item")
+        assert first in lines(listed)
+        assert '<th scope="row"' in listed._repr_html_()
+    with lk.options(display_rows=1):
+        assert "first 1 of 2; all: .to_pandas()" in lines(ds.get_fragments())
     ds.delete("id = 4")
     assert "deleted  1 row" in lines(ds.get_fragments()[1])

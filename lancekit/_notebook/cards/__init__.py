@@ -14,6 +14,7 @@ from lancekit._notebook.render.models import Card
 #: by class, relative to `lancekit`: the function that builds its card, relative to this package
 CARDS: Mapping[str, str] = {
     "_api.answer.Answer": "answers.answer_card",
+    "_api.listed.Listed": "indices.listed_card",
     "_api.lance_dataset.LanceDataset": "dataset.dataset_card",
     "_api.history.History": "versions.history_card",
     "_api.history.Version": "versions.version_card",

@@ -1,10 +1,12 @@
-"""Cards of a table's indices, and of a single index."""
+"""Cards of a table's indices, of a single index, and of lists of indices or fragments."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from itertools import islice
 
+from lancekit._api.listed import Listed, value_of
 from lancekit._api.table_indices import TableIndices
 from lancekit._notebook.cards.common import (
     NAMES,
@@ -15,8 +17,8 @@ from lancekit._notebook.cards.common import (
     titled,
     when_and_age,
 )
-from lancekit._notebook.render.models import Card, Fact, Row
-from lancekit._notebook.render.words import clean, count, listing, plural, size
+from lancekit._notebook.render.models import Card, Fact, Row, Table
+from lancekit._notebook.render.words import cell, clean, count, listing, plural, size
 from lancekit._operations.index.describe import IndexCoverage, IndexDescription, Uncovered
 from lancekit.options import options
 
@@ -145,3 +147,32 @@ def coverage_card(index: IndexCoverage, _now: datetime) -> Card:
             *((Fact("update", index.mended_by, code=True),) if index.mended_by else ()),
         ),
     )
+
+
+# ---- lists
+
+
+def listed_card(listed: Listed[object], _now: datetime) -> Card:
+    most, names = options.display_rows, listed._columns
+    values = [[value_of(one, name) for name in names] for one in listed[:most]]
+    numeric = [
+        name
+        for name, column in zip(names, zip(*values, strict=True), strict=False)
+        if any(isinstance(value, int) for value in column)
+    ]
+    shown = Table(
+        caption="In order",
+        columns=titled(*names, numeric=numeric),
+        rows=tuple(Row(tuple(map(_listed_value, row))) for row in values),
+        note=first_of(most, len(listed), ".to_pandas()"),
+    )
+    return Card(kind="List", title=plural(len(listed), "item"), headline=(), tables=(shown,))
+
+
+def _listed_value(value: object) -> str:
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        shown, more = listing(map(str, islice(value, NAMES)), NAMES), len(value) - NAMES
+        return f"{shown}, and {count(more)} more" if more > 0 else shown
+    if value is None:
+        return ""
+    return count(value) if isinstance(value, int) else cell(value)
