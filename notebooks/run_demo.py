@@ -173,13 +173,19 @@ def summary(folder: Path, notebooks: Sequence[Path]) -> str:
     return "\n".join(f"  {label:<{width}}  {said}" for label, said in lines)
 
 
+def pages(folder: Path, notebooks: Sequence[Path]) -> str:
+    """Return a line for each page: a URI, which terminals open by a click."""
+    found = (folder / path.with_suffix(".html").name for path in notebooks)
+    return "".join(
+        f"  {page.resolve().as_uri()}  the notebook with its outputs\n" for page in found
+    )
+
+
 def report(folder: Path, notebooks: Sequence[Path]) -> str:
     """Return what the notebooks did, and where to look."""
-    pages = [folder / path.with_suffix(".html").name for path in notebooks]
-    outputs = "".join(f"  {page}  the notebook with its outputs\n" for page in pages)
     return (
         f"They made, and read back:\n{summary(folder, notebooks)}\n\n"
-        f"Where to look:\n{outputs}"
+        f"Where to look:\n{pages(folder, notebooks)}"
         f"  {folder / 'flights.lance'}  the dataset\n"
         f"  make lab  opens all {len(NOTEBOOKS)} notebooks in JupyterLab"
     )

@@ -5,8 +5,10 @@ import importlib.util
 import re
 import shutil
 from pathlib import Path
+from urllib.request import urlopen
 
 import lance
+import nbformat
 import pyarrow as pa
 import pytest
 
@@ -49,6 +51,20 @@ def demo():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_demo_writes_pages_that_a_click_opens(tmp_path):
+    folder = tmp_path / "a demo"
+    folder.mkdir()
+    shown = lk.write_dataset({"x": [1]}, "memory://page")._repr_mimebundle_()
+    outputs = [nbformat.v4.new_output("display_data", shown)]
+    cell = nbformat.v4.new_code_cell("ds", outputs=outputs)
+    module = demo()
+    module.write_page(nbformat.v4.new_notebook(cells=[cell]), folder / "small.ipynb")
+    uri = module.pages(folder, [tmp_path / "small.ipynb"]).split()[0]
+    page = urlopen(uri).read().decode()
+    assert uri.startswith("file:///")
+    assert 'class="lancekit"' in page
 
 
 @pytest.fixture(scope="module")
