@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
 
 from pyroaring import BitMap
 
@@ -225,6 +226,59 @@ class Handle:
 
         columns = ("name", "index_type", "field_names", "num_rows_indexed", "total_size_bytes")
         return Listed(describe_indices(self._snapshot), columns)
+
+    def prewarm_index(
+        self,
+        name: str,
+        *,
+        with_position: bool = False,
+        index_segments: Iterable[str | UUID] | None = None,
+    ) -> Answer:
+        """Load the parts of an index that searches need, so that the first search is not slower.
+
+        B-tree pages are not loaded if they exceed the cache (`lancekit.options.cache_bytes`).
+        Posting lists and vector codes are only loaded by searches.
+
+        Parameters
+        ----------
+        name
+            The name of the index.
+        with_position
+            An error if the index has no word positions; otherwise it changes nothing.
+        index_segments
+            The UUIDs of the segments to load; all by default.
+
+        Returns
+        -------
+        Answer
+            What was done.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of this name, or it has no such segment.
+        InvalidArgumentError
+            ``with_position`` is True and the index has no word positions.
+        FormatError
+            A file of the index cannot be read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(9)}, "memory://prewarm-example")
+        >>> _ = ds.create_scalar_index("id", "BTREE")
+        >>> ds.prewarm_index("id_idx")
+        loaded 1 segment of index id_idx · main:2
+        """
+        from lancekit._api.answer import answer
+        from lancekit._api.index_requests import parsed_uuid
+        from lancekit._operations.index.vectors import prewarm_index
+
+        uuids = None
+        if index_segments is not None:
+            uuids = [parsed_uuid(str(one), "index_segments") for one in index_segments]
+        loaded = prewarm_index(self._snapshot, name, with_position=with_position, uuids=uuids)
+        return answer("prewarm_index", self._snapshot, self._snapshot, name=name, segments=loaded)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Return the statistics of an index; an older name of ``ds.stats.index_stats``."""
