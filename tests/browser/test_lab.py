@@ -134,6 +134,13 @@ def test_the_slider_takes_keys_once_the_pointer_was_on_it(explorer, notebook):
     says(explorer, "version 2 is shown")
     keys.press("ArrowLeft")
     says(explorer, "version 1 is shown")
+    handle = explorer.locator(".noUi-touch-area").bounding_box()
+    notebook.page.evaluate("document.activeElement.blur()")
+    mouse.click(handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2)
+    keys.press("ArrowRight")  # a click that moves nothing
+    says(explorer, "version 2 is shown")
+    keys.press("ArrowLeft")
+    says(explorer, "version 1 is shown")
     mouse.move(0, 0)
     explorer.get_by_role("button", name="▶", exact=True).focus()
     assert explorer.get_by_role("slider").count() == 0
