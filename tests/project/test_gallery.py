@@ -19,7 +19,7 @@ from tests.support.gallery import ENTRIES, STYLE, entries
 #: planners, which are parts of scans of shards
 ELSEWHERE = {"Duplicates", "LsmPointLookupPlanner", "LsmVectorSearchPlanner"}
 ELSEWHERE |= {"MemWalQuarantine", "MemWalRepair", "MemWalSetAside"}
-ELSEWHERE |= {"SampledChanges", "SampledConflicts"}
+ELSEWHERE |= {"Listed", "SampledChanges", "SampledConflicts"}
 PAGE = (Path(__file__).parents[2] / "docs/gallery.md").read_text(encoding="utf-8")
 
 
