@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -101,8 +101,13 @@ def operation(version: Version) -> str:
 
 
 def own_card(value: Interactive, now: datetime) -> Card:
-    """Return the card that an interactive object builds."""
-    return value._card(now)
+    """Return the card that an interactive object builds, and where its controls are.
+
+    The card is seen where the widget is not.
+    """
+    made = value._card(now)
+    controls = Fact("controls", "run the cell in Jupyter, with ipywidgets")
+    return replace(made, facts=(*made.facts, controls))
 
 
 def origin(version: Version) -> str:

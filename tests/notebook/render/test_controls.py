@@ -230,6 +230,8 @@ class Both(Interactive):
 def test_a_widget_has_its_twin_beside_it(monkeypatch):
     both = Both()
     assert repr(both).startswith("in 20")
+    for shown in both._repr_mimebundle_().values():
+        assert "run the cell in Jupyter, with ipywidgets" in shown
     assert set(both._repr_mimebundle_()) == {"text/plain", "text/html"}
     monkeypatch.setattr(controls, "in_kernel", lambda: True)
     bundle = both._repr_mimebundle_()
