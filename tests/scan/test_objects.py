@@ -145,8 +145,12 @@ SAME: list[tuple[Any, str]] = [
     (1 - col("x"), "1 - x"),
     (col("x") * 2, "x * 2"),
     (2 * col("x"), "2 * x"),
-    (col("x") / 2, "x / 2"),
-    (100 / col("y"), "100 / y"),
+    (col("x") / 2, "CAST(x AS double) / 2"),
+    (100 / col("y"), "CAST(100 AS double) / y"),
+    (1.5 / col("y"), "1.5 / y"),
+    (col("x") / col("y") / 4, "CAST(x AS double) / y / 4"),
+    (col("x").cast(float) / 2, "CAST(x AS double) / 2"),
+    (2 ** col("y"), "power(2, y)"),
     (col("x") % 4, "x % 4"),
     (100 % col("y"), "100 % y"),
     (col("y") ** 2, "power(y, 2)"),
@@ -224,6 +228,17 @@ def test_each_operator_and_method_has_a_text(made: lk.Expression, text: str) -> 
         assert repr(values.to_pylist()) == repr(expected.evaluate(ROWS).to_pylist())
 
 
+def test_quotients_are_doubles() -> None:
+    rows = pa.table({"minute": pa.array([90, -30, None], pa.int8())})
+    for made, expected in [
+        (col("minute") / 60, [1.5, -0.5, None]),
+        (45 / col("minute"), [0.5, -1.5, None]),
+        (np.int64(45) / col("minute"), [0.5, -1.5, None]),
+    ]:
+        assert compile_expression(made.sql, rows.schema).evaluate(rows).to_pylist() == expected
+        assert str(made).startswith("CAST(")
+
+
 def test_names_of_pyspark_and_polars() -> None:
     x, name = col("x"), col("name")
     for one, other in [
@@ -279,6 +294,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no name": (lambda: col(""), "name of a column"),
     "position": (lambda: x[0], "name of a column or field"),  # type: ignore[arg-type]
     "value": (lambda: x > object(), "no"),
+    "floor": (lambda: x // 2, r"\(a / b\)\.floor\(\)"),
+    "floor, reflected": (lambda: 2 // x, r"\(a / b\)\.floor\(\)"),
+    "xor": (lambda: x ^ 2, r"a \*\* b for a power"),
+    "plus": (lambda: +x, "unary \\+"),
 }
 
 

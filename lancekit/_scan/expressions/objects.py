@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
@@ -29,8 +30,9 @@ class Expression:
     """A condition or a value over the columns of a row, built by `col` and `lit`.
 
     It stands where SQL text does: in filters, updates, computed columns, merge conditions and
-    constraints.  Operators and methods mean what they mean in SQL: whole numbers divide to whole
-    numbers, and a comparison with null is null.  The text form is the SQL text.
+    constraints.  Operators and methods mean what they mean in SQL, so a comparison with null is
+    null.  Only ``/`` differs: it divides integers to doubles, as in Python.  The text form is the
+    SQL text.
 
     Examples
     --------
@@ -145,10 +147,19 @@ class Expression:
         return _node("*", other, self)
 
     def __truediv__(self, other: object) -> Expression:
-        return _node("/", self, other)
+        return _quotient(self, other)
 
     def __rtruediv__(self, other: object) -> Expression:
-        return _node("/", other, self)
+        return _quotient(other, self)
+
+    def __floordiv__(self, _other: object) -> NoReturn:
+        raise _no_operator("//", "Write (a / b).floor().")
+
+    def __xor__(self, _other: object) -> NoReturn:
+        raise _no_operator("^", "Write a ** b for a power, a != b for conditions.")
+
+    def __pos__(self) -> NoReturn:
+        raise _no_operator("unary +", "Leave it out.")
 
     def __mod__(self, other: object) -> Expression:
         return _node("%", self, other)
@@ -158,6 +169,9 @@ class Expression:
 
     def __pow__(self, other: object) -> Expression:
         return _call("power", self, other)
+
+    def __rpow__(self, other: object) -> Expression:
+        return _call("power", other, self)
 
     def __neg__(self) -> Expression:
         return _node("NEGATE", self)
@@ -381,6 +395,8 @@ class Expression:
     getField = field  # noqa: N815
     __getitem__ = field
     __round__ = round
+    __rfloordiv__ = __floordiv__
+    __rxor__ = __xor__
 
 
 # ---- nodes
@@ -391,6 +407,18 @@ _WORDS += "`in`, and .between(low, high) instead of low < x < high."
 
 def _no_word(self: Expression, what: str) -> InvalidTypeError:
     return InvalidTypeError(f"The expression {self!r} {what}.", hint=_WORDS)
+
+
+def _no_operator(name: str, hint: str) -> InvalidTypeError:
+    return InvalidTypeError(f"Expressions have no operator {name}.", hint=hint)
+
+
+def _quotient(left: object, right: object) -> Expression:
+    tree = _operand(left)
+    is_cast = tree.kind == "CAST" and tree.value.name == "double"
+    if not (is_cast or tree.kind == "/" or isinstance(tree.value, Decimal)):
+        tree = cast_to(tree, "double")
+    return Expression(Syntax("/", (tree, _operand(right))))
 
 
 def _node(kind: str, *parts: object) -> Expression:
