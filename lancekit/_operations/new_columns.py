@@ -19,6 +19,7 @@ from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Merge
 from lancekit._operations.add_columns import null_columns
 from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.unmerged.audit import check_new_values
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import RetriesExhaustedError, RetryableConflictError, SchemaMismatchError
 
@@ -27,11 +28,13 @@ def widened(current: Snapshot, rows: pa.Schema) -> Snapshot:
     """Return a version with the columns of rows that it lacks, also those within structs.
 
     Raises SchemaMismatchError: a new name differs from an existing one only in case.
+    Raises InvalidArgumentError: the table has shards, whose writers use the old columns.
     """
     known = current.manifest.schema.to_arrow()
     new = _lacking(list(known), list(rows))
     if not new:
         return current
+    check_new_values(current, new[0].name)
     schema = null_columns(current, pa.schema(new)).schema
     return replace(current, manifest=replace(current.manifest, schema=schema))
 

@@ -204,6 +204,38 @@ def test_writers_add_columns_at_the_same_time(tmp_path: Path) -> None:
         assert [rows[100 + at][f"c{n}"] for at in range(4)] == [0, 1, 2, 3]
 
 
+def test_a_table_with_shards_keeps_its_columns(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d", primary_key="id")
+    ds.mem_wal_upsert({"id": [2]})
+    with pytest.raises(InvalidArgumentError, match="A table with shards cannot"):
+        ds.insert({"id": [3], "new": [3]}, schema_mode="merge")
+    merge = ds.merge_insert(schema_mode="merge").when_matched_update_all()
+    with pytest.raises(InvalidArgumentError, match="A table with shards cannot"):
+        merge.execute({"id": [1], "new": [3]})
+    ds.merge_mem_wal(flush=True)
+    assert [row["id"] for row in both(tmp_path / "d")] == [1, 2]
+
+
+def test_on_a_branch_with_base_paths_and_blobs(tmp_path: Path) -> None:
+    rows = pa.table(
+        [pa.array([1]), lk.blob_array([b"one"])],
+        pa.schema([pa.field("id", pa.int64()), lk.blob_field("b")]),
+    )
+    ds = lk.write_dataset(rows, tmp_path / "d")
+    ds.tags.create("before")
+    trial = ds.create_branch("trial")
+    trial.insert({"id": [2], "new": ["x"]}, schema_mode="merge")
+    assert trial.to_table(columns=["id", "new"]).to_pylist() == [
+        {"id": 1, "new": None},
+        {"id": 2, "new": "x"},
+    ]
+    assert trial.read_blobs("b", indices=[0])[0][1] == b"one"
+    assert ds.columns == ["id", "b"]
+    ds.branches.merge("trial")
+    assert ds.to_table(columns=["id", "new"])["new"].to_pylist() == [None, "x"]
+    assert ds.tags["before"].columns == ["id", "b"]
+
+
 def test_the_reference_goes_on(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d", primary_key="id")
     ds.insert({"id": [2], "new": [2]}, schema_mode="merge")
