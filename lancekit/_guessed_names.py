@@ -65,7 +65,7 @@ NAMES: Mapping[str, Lines] = {
         "ds.to_pandas().set_index('$key')": "set_index",
         "ds.to_pandas().to_numpy()": "values to_numpy numpy as_matrix",
         "ds.to_pandas().describe()": "describe summary profile",
-        "ds.plot.columns()": "hist boxplot scatter bar line",
+        "ds.plot.columns(1)": "hist boxplot scatter bar line",
         "ds.take([3])": "loc iloc at_row row get_row iat xs get",
         "ds.head()": "show display glimpse preview peek print to_string",
         "ds.head(1)": "first fetchone take_first",
@@ -107,7 +107,7 @@ NAMES: Mapping[str, Lines] = {
         _UPSERT: "upsert merge_into mergeInto insert_or_update merge_rows update_or_insert "
         "upsert_rows",
         "ds.delete('$filter')": "delete_rows remove drop_rows delete_where remove_rows",
-        "ds.delete('$number IS NULL')": "dropna drop_nulls na",
+        "ds.to_table(filter='$number IS NOT NULL')": "dropna drop_nulls na",
         "ds.duplicates(['$key'])": "drop_duplicates deduplicate dedupe",
         "ds.duplicates()": "duplicated is_duplicated find_duplicates",
         "ds.update({'$number': '$zero'}, where='$number IS NULL')": "fillna fill_null fill_nan "
@@ -118,7 +118,7 @@ NAMES: Mapping[str, Lines] = {
         # columns
         "ds.add_columns({'new': '1'})": "assign with_columns withColumn add_column insert_column "
         "with_column withColumns mutate hstack",
-        "ds.add_columns(function)": "apply map transform map_batches applymap pipe mapInPandas "
+        "ds.add_columns(function)": "apply map transform map_batches applymap mapInPandas "
         "map_rows map_partitions",
         RENAME: "rename withColumnRenamed rename_columns rename_column withColumnsRenamed "
         "set_column_names update_schema evolve_schema",
@@ -150,7 +150,8 @@ NAMES: Mapping[str, Lines] = {
         "to_lance",
         "ds.shallow_clone('copy.lance')": "clone fork link",
         "ds.undo()": "redo uncommit undo_last",
-        "ds.revert(ds.version)": "cherry_pick backout",
+        "ds.revert(ds.version)": "backout",
+        "ds.branches.cherry_pick('x', 2)": "cherry_pick",
         "ds.insert(df, commit_message='message')": "commit_message message set_commit_message",
         # branches and tags
         "ds.create_branch('x')": "stash new_branch branch_create add_branch make_branch",
@@ -215,14 +216,16 @@ NAMES: Mapping[str, Lines] = {
         _READ: "to_pandas to_list tolist to_numpy to_arrow to_pylist collect head values array "
         "to_table data take sample tail loc iloc to_frame items",
         "ds.alter_columns({'path': '$column', 'data_type': pa.float32()})": "astype cast",
-        "ds.alter_columns({'path': '$column', 'name': 'new_name'})": "rename alias",
+        "ds.alter_columns({'path': '$column', 'name': 'new_name'})": "rename",
+        "ds.to_table(columns={'new_name': '$column'})": "alias",
         "ds.drop_columns(['$column'])": "drop delete remove pop",
         "ds.add_columns(function)": "map apply transform map_elements",
         "ds.to_table(columns={'y': 'upper($column)'})": "str upper lower strip contains dt replace",
         "ds['$column'].type": "dtype data_type arrow_type",
         "ds['$column'].path": "name column_name",
         "len(ds)": "size count shape length num_rows",
-        "ds.to_table(filter=\"$column IN ('a', 'b')\")": "isin is_in between",
+        "ds.to_table(filter=lk.col('$column').is_in([...]))": "isin is_in",
+        "ds.to_table(filter=lk.col('$column').between(1, 2))": "between",
         "lk.sql('SELECT * FROM ds ORDER BY $column')": "sort_values sort order_by",
         "ds.create_scalar_index('$column', 'BTREE')": "create_index index",
     },
@@ -287,12 +290,37 @@ NAMES: Mapping[str, Lines] = {
         "ds.optimize.optimize_indices()": "optimize indices reindex optimize_index",
         "ds.optimize.enable_auto_cleanup({'interval': 20})": "auto_cleanup auto_vacuum schedule",
     },
+    "Expression": {
+        "lk.col('x').is_null()": "isnull isna is_na",
+        "lk.col('x').is_not_null()": "notnull notna is_valid",
+        "lk.col('x').is_nan()": "isnan",
+        "~lk.col('x').is_in([1, 2])": "not_in is_not_in",
+        "lk.col('x').fill_null(0)": "fillna coalesce",
+        "lk.col('x').trim()": "strip",
+        "lk.col('x').length()": "len len_chars char_length size",
+        "lk.col('x').contains('a'), without .str": "str",
+        "lk.col('x').year(), without .dt": "dt",
+        "lk.col('x').field('y')": "struct get_field",
+        "lk.col('x').array_contains(1)": "list arr",
+        "lk.col('x').alias('y')": "as_ rename name_as label",
+        "lk.col('x') == 1": "eq equals is_equal",
+        "lk.col('x') != 1": "ne neq is_not_equal",
+        "lk.col('x') > 1": "gt ge lt le",
+        "~lk.col('x')": "not_ invert",
+        "(lk.col('x') > 1) & (lk.col('x') < 5)": "and_ or_ xor",
+        "lk.sql('SELECT avg(x) FROM ds')": "sum mean max min count n_unique std var median "
+        "first last any all agg over shift rank cumsum value_counts",
+        "lk.sql('SELECT * FROM ds ORDER BY x')": "asc desc sort sort_by",
+        "ds.add_columns({'y': 'CASE WHEN x > 1 THEN 2 ELSE 3 END'})": "when otherwise then "
+        "where clip map",
+        "ds.add_columns(function)": "map_elements apply map_batches",
+        "lk.col('x').sql": "to_sql explain",
+    },
     "SqlResult": {
         "lk.sql(...).to_pandas()": "toPandas fetchdf fetch_df pandas fetch_df_chunk",
         "lk.sql(...).to_table()": "arrow to_arrow collect execute fetch_arrow_table toArrow "
         "read_all result run to_arrow_table",
-        "lk.sql(...).to_table().write('rows.arrow')": "save",
-        "lk.write_dataset(lk.sql(...), 'new.lance')": "write create to_lance saveAsTable "
+        "lk.write_dataset(lk.sql(...), 'new.lance')": "save write create to_lance saveAsTable "
         "insertInto write_dataset write_table",
         "pq.write_table(lk.sql(...).to_table(), 'x.parquet')": "write_parquet to_parquet to_csv "
         "write_csv export",
@@ -322,7 +350,8 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
     ("version", "version=$value", "tag ref revision versionAsOf snapshot_id "
      "version_as_of snapshot"),
     ("mode", "mode='overwrite'", "overwrite replace exist_ok"),
-    ("mode", "mode='append'", "append if_exists"),
+    ("mode", "mode='append'", "append"),
+    ("mode", "mode='append' or mode='overwrite'", "if_exists schema_overwrite"),
     ("commit_message", "commit_message=$value", "message msg comment description commit_metadata"),
     ("primary_key", "primary_key=$value", "key keys pk primary_keys id_column unique index_col"),
     ("where", "where=$value", "predicate filter condition query on"),
@@ -363,7 +392,7 @@ VALUES: Mapping[str, Lines] = {
     "mode": {
         "create": "error errorifexists x new fail error_if_exists ErrorIfExists w-",
         "overwrite": "w replace truncate create_or_replace write drop",
-        "append": "a insert add ignore into",
+        "append": "a insert add into",
     },
     "conflicts": {"ours": "left mine target", "theirs": "right source", "fail": "error raise"},
     "by": {"row": "rows", "cell": "cells column value"},
@@ -396,7 +425,7 @@ OPERATORS: Mapping[str, Lines] = {
     "DatasetOptimizer": {_COMPACT: "__call__"},
     "SqlResult": {
         "lk.sql(...).fetchall()": "__iter__",
-        "lk.sql(...).to_table()['$item']": "__getitem__",
+        "lk.sql(...).to_table()['column'], or .fetchall()[0]": "__getitem__",
     },
     "Tags": {
         "ds.tags.delete('$item')": "__delitem__",

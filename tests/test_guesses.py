@@ -67,6 +67,7 @@ def test_no_name_of_the_table_exists() -> None:
         "MergeInsertBuilder": ds.merge_insert("id"),
         "DatasetOptimizer": ds.optimize,
         "SqlResult": lk.sql("SELECT 1 AS x"),
+        "Expression": lk.col("id"),
     }
     assert of.keys() == NAMES.keys()
     known = {

@@ -330,14 +330,15 @@ def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) ->
             raise InvalidArgumentError(
                 f"There is no file at {place!r}.", hint="Check the path, or pass a pattern with *."
             )
+    how = _csv_format() if form == "csv" else form
     try:
-        files = pads.dataset(found, schema, format=form, partitioning="hive")
+        files = pads.dataset(found, schema, format=how, partitioning="hive")
         if schema is not None:
             return files
         # Arrow would take the first file's columns, and drop all others
         each = [files.schema, *(part.physical_schema for part in files.get_fragments())]
         merged = pa.unify_schemas(each, promote_options="permissive")
-        return pads.dataset(found, merged, format=form, partitioning="hive")
+        return pads.dataset(found, merged, format=how, partitioning="hive")
     except pa.ArrowTypeError as error:
         raise SchemaMismatchError(
             f"The files of {place!r} have columns of different types: {error!s:.200}.",
@@ -348,6 +349,20 @@ def _files(path: str | os.PathLike[str], form: str, schema: pa.Schema | None) ->
             f"{place!r} cannot be read as {form}: {error!s:.200}.",
             hint=f"Check that all files are {form} files.",
         ) from error
+
+
+def _csv_format() -> pads.CsvFileFormat:
+    """Return how CSV files are read: an empty field is null, and ``""`` is empty text."""
+    import pyarrow.csv as pacsv
+    import pyarrow.dataset as pads
+
+    nulls = [text for text in pacsv.ConvertOptions().null_values if "nan" not in text.lower()]
+    convert = pacsv.ConvertOptions(
+        null_values=nulls, strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    # a line without fields is the null of a file with one column; Arrow would skip it
+    parse = pacsv.ParseOptions(ignore_empty_lines=False)
+    return pads.CsvFileFormat(parse_options=parse, convert_options=convert)
 
 
 # ---- blobs in memory

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from lancekit._api.not_offered import missing
 from lancekit.errors import InvalidTypeError
 
@@ -34,19 +36,23 @@ def hinting_operators(names: str) -> Callable[[type[T]], type[T]]:
 
 
 def _refused(kind: type, name: str) -> Callable[..., object]:
-    def refused(self: object, *others: object, **_: object) -> object:
+    def refused(self: object, *others: object, **given: object) -> object:
         from lancekit._guesses import line_for
 
+        if name == "__array__" and (others or (given.get("dtype"),))[0] in (object, np.dtype("O")):
+            array = np.empty((), object)  # as an item of an array of objects
+            array[()] = self
+            return array
         if name in ("__eq__", "__ne__") and isinstance(others[0], kind):
             return NotImplemented  # compared by identity
-        given = dict(zip(("item", "value"), map(str, others), strict=False))
+        shown = dict(zip(("item", "value"), map(str, others), strict=False))
         symbol = SYMBOLS.get(name, "")
         if others and symbol:
             value = f"'{others[0]}'" if isinstance(others[0], str) else str(others[0])
-            given |= {"symbol": symbol, "operand": value}
+            shown |= {"symbol": symbol, "operand": value}
             if (path := getattr(self, "path", None)) and symbol in _COMPARISONS:
-                given["condition"] = f"{path} {_COMPARISONS[symbol]} {value}"
-        line = line_for(kind.__name__, name, self, **given)
+                shown["condition"] = f"{path} {_COMPARISONS[symbol]} {value}"
+        line = line_for(kind.__name__, name, self, **shown)
         what = _OPERATIONS.get(name) or symbol or name.strip("_")
         raise InvalidTypeError(
             f"A {kind.__name__} does not support {what}.",

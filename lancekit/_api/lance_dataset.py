@@ -206,7 +206,9 @@ class LanceDataset(
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not name.startswith("_"):
+        # a test can replace a method, and a subclass has attributes of its own
+        mine = type(self) is LanceDataset and not callable(getattr(type(self), name, None))
+        if mine and not name.startswith("_"):
             raise self._not_set(name, value)
         object.__setattr__(self, name, value)
 
@@ -331,6 +333,8 @@ def _on_branch(arguments: DatasetArguments) -> DatasetArguments:
     branch, version = arguments.branch, arguments.version
     if branch is None:
         return arguments
+    if not branch:
+        raise InvalidArgumentError("branch is empty.", hint='Pass a name; the main one is "main".')
     if version is not None and not is_whole(version):
         raise InvalidArgumentError(
             f"branch={shown(branch)} needs a version number, got version={shown(version)}.",

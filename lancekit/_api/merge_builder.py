@@ -11,6 +11,7 @@ import pyarrow as pa
 from lancekit._api._handle import Handle
 from lancekit._api._merge_plans import MergePlans
 from lancekit._api.hinting import Hinting
+from lancekit._api.write_settings import check_schema_mode
 from lancekit._arguments.checks import check_flag, check_items, check_list, check_names
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
@@ -277,6 +278,7 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
         *,
         schema: pa.Schema | None = None,
         commit_message: str | None = None,
+        schema_mode: Literal["merge"] | None = None,
     ) -> MergeResult:
         """Run the merge; the dataset's handle moves to the new version.
 
@@ -288,6 +290,8 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
             The columns of the rows and their types, as in `write_dataset`.
         commit_message
             Stored in the transaction; the history shows the message.
+        schema_mode
+            As in `LanceDataset.merge_insert`.
 
         Returns
         -------
@@ -316,6 +320,8 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
         1
         """
         properties = {} if commit_message is None else {COMMIT_MESSAGE: commit_message}
+        if check_schema_mode(schema_mode):
+            self._with(new_columns=True)
         with self._rows(data_obj, schema) as source:
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:

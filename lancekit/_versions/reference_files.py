@@ -111,7 +111,7 @@ def get_tag(root: Store, name: str) -> Tag:
     with suppress(ValueError):
         datetime.fromisoformat(name)
         hint = f"For a time, use lk.dataset(uri, asof={name!r}) or ds.at(asof={name!r})."
-    if name in branch_files(root):
+    if name == MAIN or name in branch_files(root):
         hint = f"It is a branch. Use ds.branches[{name!r}], or pass ({name!r}, None)."
     raise TagNotFoundError(f"Tag {name!r} does not exist.", hint=hint, tag=name)
 

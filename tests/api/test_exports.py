@@ -276,3 +276,14 @@ def test_variables_of_the_caller_are_tables() -> None:
 
     with pytest.raises(lk.errors.PredicateError, match="no table 'handle'"):
         inner()
+
+
+def test_a_csv_file_keeps_nulls_and_empty_texts(tmp_path: Path) -> None:
+    rows = pa.table({"t": ["a", None, ""], "f": [1.5, None, float("nan")]})
+    lk.write_dataset(rows, tmp_path / "d").export(tmp_path / "x.csv")
+    found = lk.read_csv(tmp_path / "x.csv").to_table()
+    assert found["t"].to_pylist() == ["a", None, ""]
+    assert [str(value) for value in found["f"].to_pylist()] == ["1.5", "None", "nan"]
+    one = pa.table({"i": [1, None, 3]})
+    lk.write_dataset(one, tmp_path / "e").export(tmp_path / "y.csv")
+    assert lk.read_csv(tmp_path / "y.csv").to_table().equals(one)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -56,3 +58,32 @@ def test_columns_are_compared_by_identity() -> None:
     assert column == column
     assert column != ds["id"]
     assert column in {column}
+
+
+def test_arrays_of_handles(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://in-arrays")
+    found = np.array([ds], dtype=object)
+    assert (found.shape, found[0]) == ((1,), ds)
+    with pytest.raises(InvalidTypeError, match="to_numpy"):
+        np.asarray(ds)
+
+
+def test_methods_can_be_replaced_in_tests() -> None:
+    ds = lk.write_dataset({"id": [1]}, "memory://replaced")
+    with patch.object(ds, "insert") as insert:
+        ds.insert({"id": [2]})
+    insert.assert_called_once_with({"id": [2]})
+    assert ds.insert({"id": [3]}).version == 2
+
+    class Mine(lk.LanceDataset):
+        pass
+
+    mine = Mine("memory://replaced")
+    mine.note = "x"  # type: ignore[attr-defined]
+    assert vars(mine)["note"] == "x"
+
+
+def test_an_expression_names_the_line() -> None:
+    with pytest.raises(UnknownNameError, match=r"Use lk.col\('x'\).is_null\(\)"):
+        lk.col("x").isnull()  # type: ignore[attr-defined]
+    assert not hasattr(lk.col("x"), "nonsense")

@@ -66,6 +66,12 @@ def test_without_the_argument_the_error_names_it(tmp_path: Path) -> None:
     assert ds.version == 1
 
 
+def test_the_answer_names_rows_and_columns(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2, 3]}, tmp_path / "d")
+    said = ds.insert({"id": [4], "new": [1]}, schema_mode="merge")
+    assert repr(said).startswith("inserted 1 row into 1 fragment · main:2; added columns new")
+
+
 def test_no_new_column_is_a_usual_append(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1], "x": [1]}, tmp_path / "d")
     ds.insert({"id": [2]}, schema_mode="merge")
@@ -88,6 +94,8 @@ def test_a_merge_adds_columns(tmp_path: Path, stable: bool, mode: str) -> None:
     ds.create_scalar_index("x", "BTREE")
     merge = ds.merge_insert(schema_mode="merge").when_matched_update_all()
     rows = {"id": [3, 9], "late": [True, False]}
+    with pytest.raises(SchemaMismatchError):
+        ds.merge_insert().when_matched_update_all().execute(rows)
     if mode == "auto":
         merge = merge.when_not_matched_insert_all()
     found = merge.write_mode(mode).preview(rows)
@@ -103,6 +111,9 @@ def test_a_merge_adds_columns(tmp_path: Path, stable: bool, mode: str) -> None:
     assert {row["id"]: row["late"] for row in both(tmp_path / "d")} == late
     with pytest.raises(InvalidArgumentError, match="which only a commit can do"):
         merge.execute_uncommitted({"id": [3], "more": [1]})
+    again = ds.merge_insert().when_matched_update_all()
+    again.execute({"id": [3], "later": [1]}, schema_mode="merge")
+    assert ds.to_table(filter="id = 3")["later"].to_pylist() == [1]
     deletes = ds.merge_insert(schema_mode="merge").when_matched_delete()
     with pytest.raises(SchemaMismatchError):
         deletes.execute({"id": [3], "more": [1]})

@@ -125,7 +125,12 @@ MERGES: dict[str, Method] = {
     **{
         f"MergeInsertBuilder.{name}": Method(
             _run(name),
-            RUN | ({"commit_message": Value("text")} if name == "execute" else {}),
+            RUN
+            | (
+                {"commit_message": Value("text"), "schema_mode": Refused("none", "schema_mode")}
+                if name == "execute"
+                else {}
+            ),
             {"data_obj": SOURCE},
         )
         for name in (

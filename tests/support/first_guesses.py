@@ -61,7 +61,7 @@ GUESSES: dict[str, list[Guess]] = {
         ("ds.nunique()", "ds['name'].statistics().distinct"), ("ds.value_counts()", "ds['name'].statistics().top"),
         ("ds.isna()", "ds['price'].statistics().nulls"), ("ds.isnull()", "ds['price'].statistics().nulls"),
         ("ds.fillna(0)", "ds.update({'price': '0'}, where='price IS NULL')"),
-        ("ds.dropna()", "ds.delete('price IS NULL')"),
+        ("ds.dropna()", "ds.to_table(filter='price IS NOT NULL')"),
         ("ds.drop_duplicates('id')", "ds.duplicates(['id'])"), ("ds.duplicated()", "ds.duplicates()"),
         ("ds.astype({'price': 'float32'})", "ds.alter_columns({'path': 'price', 'data_type': pa.float32()})"),
         ("ds.assign(tax=1)", "ds.add_columns({'new': '1'})"),
@@ -124,7 +124,7 @@ GUESSES: dict[str, list[Guess]] = {
     "ds, git": [
         ("ds.status()", "ds.diff()"), ("ds.commit('message')", "ds.insert(df, commit_message='message')"), ("ds.create_tag('x')", "ds.tags.create('x')"), ("ds.tag('x')", "ds.tags.create('x')"),
         ("ds.switch('old')", "ds.branches['x']"), ("ds.checkout('old')", "ds.branches['x']"), ("ds.checkout_version('old')", "ds.branches['old']"), ("ds.checkout_branch('old')", "ds.branches['x']"),
-        ("ds.merge_branch('old')", "ds.branches.merge('x')"), ("ds.rebase('old')", "ds.branches.rebase('x')"), ("ds.cherry_pick(1)", "ds.revert(ds.version)"), ("ds.stash()", "ds.create_branch('x')"), ("ds.new_branch('x')", "ds.create_branch('x')"), ("ds.delete_branch('old')", "ds.branches.delete('x')"), ("ds.list_branches()", "ds.branches.list()"), ("ds.list_tags()", "ds.tags.list()"),
+        ("ds.merge_branch('old')", "ds.branches.merge('x')"), ("ds.rebase('old')", "ds.branches.rebase('x')"), ("ds.cherry_pick(1)", "ds.branches.cherry_pick('x', 2)"), ("ds.stash()", "ds.create_branch('x')"), ("ds.new_branch('x')", "ds.create_branch('x')"), ("ds.delete_branch('old')", "ds.branches.delete('x')"), ("ds.list_branches()", "ds.branches.list()"), ("ds.list_tags()", "ds.tags.list()"),
         ("ds.show(1)", "ds.head()"), ("ds.push()", "ds.deep_clone('copy.lance')"), ("ds.fetch()", "ds.head(3)"), ("ds.redo()", "ds.undo()"),
     ],
     # ---- what Python does with an object
@@ -174,7 +174,7 @@ GUESSES: dict[str, list[Guess]] = {
         *((f"ds.merge_insert('id').when_matched_update_all().{name}(df)", "execute(df)") for name in ("run", "merge", "source", "using", "apply", "commit")), ("ds.merge_insert('id').when_matched_update_all().dry_run(df)", "preview(df)"), ("ds.merge_insert('id').when_matched_update_all().explain(df)", ""),
     ],
     "sql": [
-        *((f"lk.sql('SELECT * FROM ds').{name}()", "") for name in ("df", "pl", "fetchall", "to_pandas", "to_table")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_pandas()") for name in ("toPandas", "fetchdf", "fetch_df", "pandas")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_table()") for name in ("arrow", "to_arrow", "collect", "execute", "fetch_arrow_table")), ("lk.sql('SELECT * FROM ds').fetchone()", "fetchall()[0]"), ("lk.sql('SELECT * FROM ds').show()", "lk.sql("), ("lk.sql('SELECT * FROM ds').count()", "len("), ("len(lk.sql('SELECT * FROM ds'))", ""), ("list(lk.sql('SELECT * FROM ds'))", "fetchall()"), ("lk.sql('SELECT * FROM ds').columns", ""), ("lk.sql('SELECT * FROM ds').to_polars()", ""), ("lk.sql('SELECT * FROM ds').write_parquet('x')", "to_table()"), ("lk.sql('SELECT * FROM ds')['id']", "to_table()['id']"),
+        *((f"lk.sql('SELECT * FROM ds').{name}()", "") for name in ("df", "pl", "fetchall", "to_pandas", "to_table")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_pandas()") for name in ("toPandas", "fetchdf", "fetch_df", "pandas")), *((f"lk.sql('SELECT * FROM ds').{name}()", "to_table()") for name in ("arrow", "to_arrow", "collect", "execute", "fetch_arrow_table")), ("lk.sql('SELECT * FROM ds').fetchone()", "fetchall()[0]"), ("lk.sql('SELECT * FROM ds').show()", "lk.sql("), ("lk.sql('SELECT * FROM ds').count()", "len("), ("len(lk.sql('SELECT * FROM ds'))", ""), ("list(lk.sql('SELECT * FROM ds'))", "fetchall()"), ("lk.sql('SELECT * FROM ds').columns", ""), ("lk.sql('SELECT * FROM ds').to_polars()", ""), ("lk.sql('SELECT * FROM ds').write_parquet('x')", "to_table()"), ("lk.sql('SELECT * FROM ds')['id']", "to_table()['column']"),
         ("lk.sql(f\"SELECT * FROM '{uri}'\")", ""), ("lk.sql('SELECT count(*) FROM df')", ""), ("lk.sql('SHOW TABLES')", ""),
     ],
 }  # fmt: skip

@@ -9,3 +9,16 @@ class CSVWriter:
     def write_table(self, table: Table) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> object: ...
+
+class ConvertOptions:
+    null_values: list[str]
+    def __init__(
+        self,
+        *,
+        null_values: list[str] = ...,
+        strings_can_be_null: bool = ...,
+        quoted_strings_can_be_null: bool = ...,
+    ) -> None: ...
+
+class ParseOptions:
+    def __init__(self, *, ignore_empty_lines: bool = ...) -> None: ...

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pyarrow import Schema, Table
+from pyarrow.csv import ConvertOptions, ParseOptions
 
 class Fragment:
     physical_schema: Schema
@@ -15,7 +16,10 @@ class Dataset:
 def dataset(
     source: str | list[str],
     schema: Schema | None = None,
-    format: str | None = None,
+    format: str | CsvFileFormat | None = None,
     *,
     partitioning: str | None = None,
 ) -> Dataset: ...
+
+class CsvFileFormat:
+    def __init__(self, parse_options: ParseOptions, convert_options: ConvertOptions) -> None: ...

@@ -11,7 +11,7 @@ from lancekit._api.answer import Answer
 from lancekit._api.history import History, Version, describe_version
 from lancekit._format.mem_wal.details import details_of
 from lancekit._format.names import MAIN
-from lancekit._format.operations import Append, Operation
+from lancekit._format.operations import Append, Merge, Operation
 from lancekit._format.refs import Branch, Tag
 from lancekit._legible import code
 from lancekit._notebook.cards.common import NAMES, REFS_READ, checkout, facts, operation, ref
@@ -92,17 +92,24 @@ def _operation(after: Snapshot) -> Operation | None:
     return after.transaction.operation if after.transaction else None
 
 
-def _inserted(_: Snapshot, after: Snapshot, names: Collection[str]) -> Words:
+def _inserted(before: Snapshot, after: Snapshot, names: Collection[str]) -> Words:
     done = _operation(after)
     new: Sequence[Fragment] = getattr(done, "fragments", ())
+    if wider := isinstance(done, Merge):  # with schema_mode="merge"
+        known = set(before.manifest.fragments.ids.tolist())
+        new = [fragment for fragment in after.manifest.fragments if fragment.id not in known]
+    old = {field.id for field in before.manifest.schema.fields} if wider else set()
+    added = [f.name for f in after.manifest.schema.fields if f.id not in old] if wider else []
     rows = plural(sum(fragment.num_rows for fragment in new), "row")
     nulls = listing([name for name in after.manifest.schema.names if name not in names], NAMES)
     written = sum(file.size_bytes or 0 for fragment in new for file in fragment.files)
-    what = f"inserted {rows} into" if isinstance(done, Append) else f"replaced all by {rows} in"
+    appended = isinstance(done, Append | Merge)
+    what = f"inserted {rows} into" if appended else f"replaced all by {rows} in"
     return (
         f"{what} {plural(len(new), 'fragment')}{nulls and f', null in {nulls}'}",
         {
             "null": nulls and f"{nulls}: not in the rows",
+            "added columns": listing(added, NAMES),
             "rows": count(after.manifest.num_rows),
             "new data": size(written) if written else "",
         },

@@ -14,7 +14,7 @@ from lancekit._format.paths import show_path
 from lancekit._legible import shown
 from lancekit._scan.expressions.constants import cast_to, compared, constant
 from lancekit._scan.expressions.syntax import Listed, Syntax
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -55,6 +55,19 @@ class Expression:
     def __init__(self, tree: Syntax, alias: str | None = None) -> None:
         self._tree = tree
         self._name = alias or ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            from lancekit._guesses import line_for
+
+            if name.startswith("_") or not (line := line_for("Expression", name)):
+                raise AttributeError(f"'Expression' object has no attribute {name!r}")
+            raise UnknownNameError(
+                f"'Expression' object has no attribute {name!r}.",
+                hint=f"Use {line}.",
+                attribute=name,
+            )
 
     @property
     def sql(self) -> Unbound:
