@@ -126,7 +126,10 @@ def _source(tree: exp.Expression, scope: Scope) -> object:
     found = names.find(tree.name)
     if found is None:
         known = names.known()
-        hint = "Pass it by name, register it (lk.register), or put a path in quotes."
+        hint = (
+            "Only variables of the calling function are found: in a lambda or a thread, pass the "
+            "table by name, lk.sql(text, name=...). Or use lk.register, or put a path in quotes."
+        )
         more = f" There is {', '.join(known[:10])}." if known else ""
         if "pyspark" in sys.modules:
             more += f" Pass a view of Spark as a frame: {tree.name}=spark.table({tree.name!r})."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from types import FrameType
 from typing import Any
 
 from lancekit._checked import checked
@@ -76,12 +77,25 @@ def sql(
 
 
 def _variables() -> Mapping[str, object]:
-    """Return the variables of the caller, and those of the running notebook."""
+    """Return the variables of the calling function, of its module, and of the running notebook."""
     frame, shell = inspect.currentframe(), active_shell()
     while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("lancekit."):
         frame = frame.f_back
-    notebook = {} if shell is None else shell.user_ns
-    return notebook if frame is None else {**notebook, **frame.f_globals, **frame.f_locals}
+    module, own = {} if frame is None else frame.f_globals, dict[str, object]()
+    while frame is not None:
+        own = {**frame.f_locals, **own}
+        frame = _around(frame)
+    return {**({} if shell is None else shell.user_ns), **module, **own}
+
+
+def _around(frame: FrameType) -> FrameType | None:
+    """Return the frame of the function around a comprehension; ``None`` for other frames."""
+    nested = frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+    found = frame.f_back if nested else None
+    # a generator may run anywhere: the function around it is the one that has its code
+    while found is not None and all(one is not frame.f_code for one in found.f_code.co_consts):
+        found = found.f_back
+    return found
 
 
 @checked
