@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -66,19 +66,14 @@ def _both(takes: Signature, kind: pa.DataType | str, text: str, **more: Any) -> 
     return Function(takes, kind, text, text, **more)
 
 
-def _comparisons(text: str, symbols: tuple[str, ...]) -> dict[str, Function]:
-    return {one: _shared(("same", "same"), BOOL, text.format(one)) for one in symbols}
-
-
 #: the operators, by the names that expressions have
 OPERATORS: Mapping[str, Function] = {
-    **_comparisons("({{0}} {} {{1}})", ("=", "<>", "<", "<=", ">", ">=")),
-    "same": Function(
-        ("same", "same"),
-        BOOL,
-        "({0} IS NOT DISTINCT FROM {1})",
-        "({0} <=> {1})",
-        "({0} IS NOT DISTINCT FROM {1})",
+    **{
+        one: _shared(("same", "same"), BOOL, f"({{0}} {one} {{1}})")
+        for one in ("=", "<>", "<", "<=", ">", ">=")
+    },
+    "same": replace(
+        _shared(("same", "same"), BOOL, "({0} IS NOT DISTINCT FROM {1})"), spark="({0} <=> {1})"
     ),
     "not": _shared(("condition",), BOOL, "(NOT {0})"),
     "is null": _shared(("",), BOOL, "({0} IS NULL)"),
@@ -128,13 +123,10 @@ def _part(name: str, local: str = "{0}") -> Function:
 _DAYS = ("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "dayofweek")
 _IN_FILTERS = ("year", "quarter", "month", "day", "hour", "minute")
 
-_UPPER = {name: f"lancekit_{name}({{0}})" for name in ("lower", "upper")}
-
 #: functions of single rows
 FUNCTIONS: Mapping[str, Function] = {
     "coalesce": _shared(("same",), "same", "coalesce({all})", least=1),
-    "ifnull": _shared(("same", "same"), "same", "coalesce({all})"),
-    "nvl": _shared(("same", "same"), "same", "coalesce({all})"),
+    **dict.fromkeys(("ifnull", "nvl"), _shared(("same", "same"), "same", "coalesce({all})")),
     "nullif": _shared(("same", "same"), "same", "nullif({0}, {1})"),
     "greatest": _both(("same",), "same", "greatest({all})", least=2),
     "least": _both(("same",), "same", "least({all})", least=2),
@@ -145,16 +137,13 @@ FUNCTIONS: Mapping[str, Function] = {
         "if({0}, {1}, {2})",
     ),
     **{
-        name: Function(("text",), TEXT, local, f"{name}({{0}})", f"{name}({{0}})")
-        for name, local in _UPPER.items()
+        name: replace(_shared(("text",), TEXT, f"{name}({{0}})"), local=f"lancekit_{name}({{0}})")
+        for name in ("lower", "upper")
     },
     **{
-        name: Function(
-            ("text",),
-            BIGINT,
-            "CAST(length({0}) AS BIGINT)",
-            "CAST(length({0}) AS BIGINT)",
-            "CAST(char_length({0}) AS bigint)",
+        name: replace(
+            _both(("text",), BIGINT, "CAST(length({0}) AS BIGINT)"),
+            filter="CAST(char_length({0}) AS bigint)",
         )
         for name in ("length", "char_length", "character_length")
     },
@@ -262,17 +251,11 @@ AGGREGATES: Mapping[str, Function] = {
     "mean": _aggregate("number", DOUBLE, "avg({d}{0})", "double"),
     "min": _aggregate(_ORDERED, "same", "min({0})"),
     "max": _aggregate(_ORDERED, "same", "max({0})"),
-    "median": _aggregate("number", DOUBLE, "median({0})", "double"),
+    "stddev": _aggregate("number", DOUBLE, "stddev_samp({0})", "double"),
+    "variance": _aggregate("number", DOUBLE, "var_samp({0})", "double"),
     **{
-        name: _aggregate("number", DOUBLE, f"{text}({{0}})", "double")
-        for name, text in (
-            ("stddev", "stddev_samp"),
-            ("stddev_samp", "stddev_samp"),
-            ("stddev_pop", "stddev_pop"),
-            ("variance", "var_samp"),
-            ("var_samp", "var_samp"),
-            ("var_pop", "var_pop"),
-        )
+        name: _aggregate("number", DOUBLE, f"{name}({{0}})", "double")
+        for name in ("median", "stddev_samp", "stddev_pop", "var_samp", "var_pop")
     },
     **{name: _aggregate("condition", BOOL, f"{name}({{0}})") for name in ("bool_and", "bool_or")},
 }
@@ -314,8 +297,23 @@ def call(
             function=name,
         )
     if name == "round" and args and family(args[0].kind) == "integer":
-        return args[0]  # an integer is round already
+        return _rounded(args, tree, scope)
     return apply(name, FUNCTIONS[name], args, tree, scope)
+
+
+def _rounded(args: Sequence[Expr], tree: exp.Expression, scope: Scope) -> Expr:
+    """Bind ``round`` of an integer: exact, and halves are rounded away from zero."""
+    apply("round", replace(FUNCTIONS["round"], literal={1: range(-18, 16)}), args, tree, scope)
+    digits = int(args[1].value) if len(args) > 1 else 0
+    if digits >= 0:
+        return args[0]  # an integer is round already
+
+    def operate(name: str, *sides: Expr) -> Expr:
+        return apply(name, OPERATORS[name], sides, tree, scope)
+
+    two, step, half = (Expr("literal", (), BIGINT, n) for n in (2, 10**-digits, 10**-digits // 2))
+    halves = operate("div", args[0], half)  # an odd half rounds away from zero
+    return operate("*", operate("div", operate("+", halves, operate("%", halves, two)), two), step)
 
 
 def apply(

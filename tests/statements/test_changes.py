@@ -170,3 +170,26 @@ def test_conditions_of_changes_see_json_as_text(tmp_path: Path) -> None:
     when = "WHEN MATCHED AND t.j > 'A' THEN UPDATE SET j = u.j"
     lk.sql(f"MERGE INTO t USING u ON t.id = u.id {when}", t=ds, u={"id": [7], "j": ["[9]"]})
     assert {row["id"]: row["j"] for row in ds.to_table().to_pylist()} == {2: None, 7: "[9]"}
+
+
+def _round_of_integers(place: Path) -> None:
+    rows = pa.table({"i": [1449, 1450, -1450, 49, None, 2**62], "s": pa.array(range(4, 10))})
+    ds = lk.write_dataset(rows, place)
+    rounded = [1400, 1500, -1500, 0, None, (2**62 + 50) // 100 * 100]
+    found = lk.sql("SELECT round(i, -2) AS r, round(i, 2) AS i FROM t", t=ds).to_table()
+    assert found.to_pydict() == {"r": rounded, "i": rows["i"].to_pylist()}
+    assert lk.sql("SELECT i FROM t WHERE round(i, -2) = 1400", t=ds).to_table().num_rows == 1
+    lk.sql("UPDATE t SET i = round(i, -2), s = round(s, -1) WHERE i <> 0 OR i IS NULL", t=ds)
+    assert ds.to_table().sort_by("s")["i"].null_count == 1
+    assert sorted(map(str, ds.to_table()["i"].to_pylist())) == sorted(map(str, rounded))
+    assert sorted(ds.to_table()["s"].to_pylist()) == [0, 10, 10, 10, 10, 10]
+
+
+def test_integers_round_to_tens_and_hundreds(tmp_path: Path) -> None:
+    _round_of_integers(tmp_path / "t")
+
+
+@pytest.mark.spark
+def test_integers_round_to_tens_and_hundreds_on_spark(spark: object, tmp_path: Path) -> None:
+    with lk.options(engine="spark"):
+        _round_of_integers(tmp_path / "t")

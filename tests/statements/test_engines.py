@@ -91,7 +91,8 @@ if(b, s, y) | CAST(i8 AS string) | CAST(i AS double) | CAST(i8 AS boolean) | CAS
 CAST(b AS string) | CAST(dec AS double) | CAST(dec AS decimal(5, 1)) | CAST(d AS string)
 CAST(d AS timestamp) | CAST(t AS date) | CAST(i8 AS decimal(10, 2)) | CAST(f AS double)
 CAST(CASE WHEN abs(x) < 100 THEN x END AS int) | greatest(x, f) | least(x, i) | coalesce(dec, 1)
-nullif(x, 0) | round(x, 2) | round(x, 0) | round(i) | substring(s, 2) | substring(s, 2, 1)
+nullif(x, 0) | round(x, 2) | round(x, 0) | round(i) | round(i, -1)
+round(i8, -2) | round(i, -12) | round(i, 2) | substring(s, 2) | substring(s, 2, 1)
 left(s, 0) | right(s, 2) | concat(s, y, s) | concat_ws('-', s, y) | X'00ff' = bin | bin | z
 DATE '0001-01-01' | TIMESTAMP '9999-12-31 23:59:59.999999' | 1e300 * 10 | 0.1 + 0.2
 extract(year FROM d) | date_add(DATE '2020-01-31', i8) | datediff(d, DATE '1970-01-01')

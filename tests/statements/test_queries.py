@@ -135,6 +135,8 @@ def test_what_is_refused_has_a_place(ds: lk.LanceDataset, sql: str) -> None:
         ("left('a', -1)", "0 to 2,147,483,647"),
         ("substr('a', 0)", "1 to"),
         ("round(x, 16)", "0 to 15"),
+        ("round(id, -19)", "-18 to 15"),
+        ("round(id, NULL)", "-18 to 15"),
     ],
 )
 def test_a_constant_out_of_range_names_the_range(ds: lk.LanceDataset, call: str, ends: str) -> None:
