@@ -408,7 +408,9 @@ def test_spark_takes_them(spark: SparkSession, ds: lk.LanceDataset) -> None:
         ("f", np.float32(0.5), 0.5),
         ("f", 3, 3.0),
         ("name", lk.lit("it's"), "it's"),
-        ("name", D("1.10"), "1.10"),
+        ("at", lk.lit("2020-01-02 01:00:00"), dt.datetime(2020, 1, 2, 1)),
+        ("at", lk.lit("2020-01-02T01:00:00.50"), dt.datetime(2020, 1, 2, 1, 0, 0, 500_000)),
+        ("day", lk.lit("2020-01-02"), dt.date(2020, 1, 2)),
         ("day", dt.date(2020, 1, 2), dt.date(2020, 1, 2)),
         ("day", pd.Timestamp("2020-01-02"), dt.date(2020, 1, 2)),
         ("at", dt.date(2020, 1, 2), dt.datetime(2020, 1, 2)),
@@ -425,12 +427,89 @@ def test_constants_as_new_values(
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("x", 0.5), ("x", D("0.5")), ("day", pd.Timestamp("2020-01-02 05:00")), ("f", (1 << 53) + 1)],
+    [
+        ("x", 0.5),
+        ("x", D("0.5")),
+        ("day", pd.Timestamp("2020-01-02 05:00")),
+        ("day", lk.lit("2020-01-02 05:00:00")),
+        ("at", lk.lit("2020-01-02 05:00:00.123456789")),
+        ("f", (1 << 53) + 1),
+    ],
 )
 def test_constants_are_not_rounded(ds: lk.LanceDataset, column: str, value: object) -> None:
     with pytest.raises(PredicateError, match=f"would become .* in column '{column}'"):
         ds.update({column: value})
     assert ds.version == 1
+
+
+KINDS = pa.table(
+    {
+        "number": [1],
+        "double": [0.5],
+        "price": [D("1.10")],
+        "text": ["a"],
+        "word": pa.array(["a"]).dictionary_encode(),
+        "data": [b"a"],
+        "flag": [True],
+        "day": [dt.date(2020, 1, 1)],
+        "at": [dt.datetime(2020, 1, 1)],
+        "hour": [dt.time(1)],
+        "span": pa.array([dt.timedelta(1)]),
+    }
+)
+GIVEN = [5, 0.5, D("1.10"), lk.lit("a"), b"a", True, dt.date(2020, 1, 1)]
+GIVEN += [dt.datetime(2020, 1, 1), dt.time(1), dt.timedelta(1)]
+FITS = {
+    "number": (int,),
+    "double": (int, float, D),
+    "price": (int, float, D),
+    "text": (lk.Expression,),
+    "word": (lk.Expression,),
+    "data": (bytes,),
+    "flag": (bool,),
+    "day": (dt.date,),
+    "at": (dt.date,),
+    "hour": (dt.time,),
+    "span": (dt.timedelta,),
+}
+
+
+@pytest.mark.parametrize("column", KINDS.column_names)
+@pytest.mark.parametrize("value", GIVEN, ids=lambda value: type(value).__name__)
+def test_constants_of_another_kind_are_refused(column: str, value: object) -> None:
+    if isinstance(value, FITS[column]) and isinstance(value, bool) <= (column == "flag"):
+        return
+    ds = lk.write_dataset(KINDS, f"memory://kinds-{column}")
+    for call in (ds.update, ds.replace_columns):
+        with pytest.raises(PredicateError, match=f"column '{column}' of type"):
+            call({column: value})
+    assert ds.version == 1
+    ds.update({column: None})
+
+
+def test_a_zone_is_not_dropped(ds: lk.LanceDataset) -> None:
+    moment = dt.datetime(2020, 1, 2, 1, tzinfo=dt.UTC)
+    for value in (moment, lk.lit("2020-01-02 01:00:00+02:00")):
+        with pytest.raises(PredicateError, match=r"time zone, which column 'at'.*tzinfo=None"):
+            ds.update({"at": value})
+    rows = pa.table({"at": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))})
+    zoned = lk.write_dataset(rows, "memory://zone-of-a-value")
+    zoned.update({"at": lk.lit("2020-01-02 03:00:00")})
+    assert zoned.to_table()["at"][0].as_py() == moment + dt.timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("column", "text"), [("day", "2024-06-30"), ("at", "2024-06-30"), ("name", "555-1234")]
+)
+def test_a_date_without_quotes_is_no_difference(
+    ds: lk.LanceDataset, column: str, text: str
+) -> None:
+    with pytest.raises(
+        PredicateError, match=rf"\{{'{column}': \"'{text}'\"\}}.*lk\.lit\('{text}'\)"
+    ):
+        ds.update({column: text})
+    ds.update({"name": "1", "x": "7 - 5"})
+    assert ds.take([0], ["name", "x"]).to_pylist() == [{"name": "1", "x": 2}]
 
 
 def test_mistakes_in_new_values(ds: lk.LanceDataset) -> None:

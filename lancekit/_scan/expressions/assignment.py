@@ -13,12 +13,14 @@ from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import unit_and_zone, unit_of, with_leaves
 from lancekit._scan.expressions.constants import Constant
 from lancekit._scan.expressions.kernels.casts import cast
-from lancekit._scan.expressions.kernels.operators import family
-from lancekit._scan.expressions.literals import exact_decimal
+from lancekit._scan.expressions.kernels.operators import family, plain
+from lancekit._scan.expressions.literals import exact_decimal, exact_moment
 from lancekit._scan.expressions.nodes import Call, FieldRef, Literal, walk
 from lancekit._scan.expressions.predicate import ComputedColumn, Unbound, compile_expression
+from lancekit._scan.expressions.syntax import Syntax
 from lancekit.errors import PredicateError, SchemaMismatchError
 
+_ARITHMETIC = ("+", "-", "*", "/", "%")
 #: text that was probably meant as the value itself
 _WORDS = re.compile(r"[^\W\d][\w .,:;!?-]*")
 
@@ -88,6 +90,8 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
         )
     # an empty array checks the types, and one row checks a constant
     constant = not assignment.expression.columns
+    if constant:
+        _check_kind(field, assignment.expression.type, sql)
     _cast(pa.nulls(0, assignment.expression.type), field, sql)
     if constant:
         row = pa.table({"_": pa.nulls(1)})
@@ -97,12 +101,73 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     return assignment
 
 
+#: kinds of constants by type family, with what a column of the family needs
+_KINDS = {
+    "number": "a number",
+    "text": "a text",
+    "bytes": "bytes",
+    "boolean": "True or False",
+    "moment": "a date or datetime",
+    "time": "a time of day",
+    "duration": "a duration",
+}
+#: families whose columns no sum or difference of numbers is meant for
+_QUOTED = ("text", "moment", "time")
+#: families of types whose constants must be held as they are
+_EXACT = ("number", "moment", "time", "duration")
+
+
+def _check_kind(field: pa.Field, given: pa.DataType, sql: str) -> None:
+    """Raise an error for a constant of Python of another kind, and for a text without quotes."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return
+    stored, kind = family(plain(pa.nulls(0, field.type)).type), family(given)
+    if not isinstance(sql, Constant):
+        if stored in _QUOTED and _is_arithmetic_of_numbers(Unbound(sql).tree):
+            raise PredicateError(
+                f"{sql} is arithmetic of numbers, but column {field.name!r} of type {field.type} "
+                f"needs {_KINDS[stored]}.",
+                hint=f"Add quotes: {{{field.name!r}: \"'{sql}'\"}}, or pass lk.lit({sql!r}).",
+                sql=sql,
+                column=field.name,
+                type=str(field.type),
+            )
+        return
+    parsed = kind == "text" and stored in ("moment", "time")
+    if kind != stored and not parsed and kind in _KINDS and stored in _KINDS:
+        raise _unfit(
+            f"{sql} is {_KINDS[kind]}, but column {field.name!r} of type {field.type} needs "
+            f"{_KINDS[stored]}.",
+            field,
+            sql,
+        )
+
+
+def _is_arithmetic_of_numbers(tree: Syntax) -> bool:
+    return tree.kind in _ARITHMETIC and all(
+        part.kind in (*_ARITHMETIC, "NEGATE")
+        or (part.kind == "literal" and type(part.value) in (int, Decimal))
+        for part in tree.walk()
+    )
+
+
 def _check_exact(assignment: Assignment, stored: pa.Array, given: pa.Array) -> None:
     """Raise an error if a constant of Python is rounded or cut off in the column's type."""
     field, sql, number = assignment.field, assignment.expression.sql, assignment.expression.number
+    if family(field.type) in ("moment", "time") and pt.is_string(given.type):
+        given = _parsed(given, field.type)
     compared = given.type
     if pt.is_timestamp(compared) and pt.is_timestamp(field.type):
-        compared = pa.timestamp(unit_of(compared), unit_and_zone(field.type)[1])
+        zone = unit_and_zone(field.type)[1]
+        if unit_and_zone(compared)[1] and not zone:
+            raise _unfit(
+                f"{sql} has a time zone, which column {field.name!r} of type {field.type} would "
+                "drop.",
+                field,
+                sql,
+                "Pass the time without its zone, value.replace(tzinfo=None)",
+            )
+        compared = pa.timestamp(unit_of(compared), zone)
     if pt.is_decimal(field.type) and number is not None:
         same = stored[0].as_py() == number
     elif family(field.type) not in _EXACT or pt.is_null(compared):
@@ -111,16 +176,27 @@ def _check_exact(assignment: Assignment, stored: pa.Array, given: pa.Array) -> N
         same = cast(stored, compared).equals(cast(given, compared))
         same |= pt.is_floating(field.type) and not pt.is_integer(compared)
     if not same:
-        raise PredicateError(
-            f"{sql} would become {stored[0]} in column {field.name!r} of type {field.type}.",
-            hint=f"Pass such a value, or SQL text, which is cast: {{{field.name!r}: {sql!r}}}.",
-            column=field.name,
-            type=str(field.type),
-        )
+        what = f"{sql} would become {stored[0]} in column {field.name!r} of type {field.type}."
+        raise _unfit(what, field, sql)
 
 
-#: families of types whose constants must be held as they are
-_EXACT = ("number", "moment", "time", "duration")
+def _parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse a text with all its digits: as a time of day, or a timestamp in the type's zone."""
+    if pt.is_time(kind):
+        return cast(text, pa.time64("ns"))
+    whole = kind if pt.is_timestamp(kind) else pa.timestamp("us")
+    return pa.repeat(exact_moment(text[0].as_py(), whole), 1)
+
+
+def _unfit(
+    message: str, field: pa.Field, sql: str, way: str = "Pass such a value"
+) -> PredicateError:
+    return PredicateError(
+        message,
+        hint=f"{way}, or SQL text, which is cast: {{{field.name!r}: {str(sql)!r}}}.",
+        column=field.name,
+        type=str(field.type),
+    )
 
 
 def _digits(number: int | Decimal, field: pa.Field, sql: str) -> pa.Scalar:
@@ -196,7 +272,7 @@ def _computes_fractions_of_integers(expression: ComputedColumn) -> bool:
     [True, False, False]
     """
     tree = Unbound(expression.sql).tree
-    if tree.kind not in ("+", "-", "*", "/", "%"):
+    if tree.kind not in _ARITHMETIC:
         return False
     pieces = list(tree.walk())
     if any(piece.kind in ("CAST", "TRY_CAST", "call") for piece in pieces):
