@@ -27,6 +27,7 @@ from lancekit._pipeline.merge_plan import MergeClauses
 from lancekit._pipeline.source_keys import Kept
 from lancekit._scan.expressions.objects import Expression
 from lancekit._scan.expressions.predicate import Unbound
+from lancekit._scan.expressions.syntax import Syntax
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 
@@ -102,7 +103,14 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     def when_not_matched_by_source_delete(
         self, expr: str | Expression | None = None
     ) -> MergeInsertBuilder:
-        """Delete target rows without a match; with ``expr``, only those where it is true."""
+        """Delete target rows without a match; with ``expr``, only those where it is true.
+
+        The columns are those of the target: ``lk.target("id") == 9`` and ``lk.col("id") == 9`` are
+        the same condition.
+        """
+        names = self._handle._snapshot.manifest.schema.to_arrow().names
+        if isinstance(expr, Expression) and "target" not in names:
+            expr = Expression(_of_target(expr.sql.tree))
         return self._with(delete_by_source=True, by_source=_sql("expr", expr))
 
     # ---- settings
@@ -379,6 +387,13 @@ class MergeInsertBuilder(MergePlans, Displayed, Hinting):
     ) -> tuple[Transaction, dict[str, int]]:
         """Write the files of the merge of batches, as in `execute_uncommitted`."""
         return self.execute_uncommitted(new_data)
+
+
+def _of_target(tree: Syntax) -> Syntax:
+    """Return the tree with the plain names of target columns."""
+    if tree.kind == "column" and tree.value[0] == "target" and len(tree.value) > 1:
+        return replace(tree, value=tree.value[1:])
+    return replace(tree, parts=tuple(map(_of_target, tree.parts)))
 
 
 def _sql(name: str, value: object) -> Unbound | None:

@@ -18,6 +18,7 @@ from lancekit._scan.expressions.predicate import Predicate, Unbound
 from lancekit._scan.fragments.reader import FragmentReader
 from lancekit._scan.fragments.rebatch import joined, taken
 from lancekit._scan.fragments.source import FragmentSource
+from lancekit.errors import PredicateError
 
 #: decoded bytes of source rows that are paired with target rows at the same time
 _STEP_BYTES = 64 << 20
@@ -43,7 +44,14 @@ class PairCondition:
         Raises PredicateError: it does not parse, reads an unknown column, or is not boolean.
         """
         sides = {"source": pa.struct(source), "target": pa.struct(target)}
-        bound = Predicate.parse(condition, pa.schema(sides))
+        try:
+            bound = Predicate.parse(condition, pa.schema(sides))
+        except PredicateError as error:
+            name = error.context.get("column")
+            if name in {*source.names, *target.names}:
+                error.hint = f"Write lk.source({name!r}) or lk.target({name!r}); "
+                error.hint += f"in SQL text, source.{name} or target.{name}."
+            raise
         paths = [parse_path(column) for column in bound.columns]
         of_source = _read_of("source", source.names, paths)
         return cls(condition, of_source, _read_of("target", target.names, paths))

@@ -371,6 +371,14 @@ def test_conditions_of_merges(tmp_path: Path) -> None:
     assert (done["num_updated_rows"], ds.to_table()["rev"].to_pylist()) == (1, [5, 5, 6])
     ds.merge_insert("id").when_not_matched_by_source_delete(col("rev") > 5).execute({"id": [2]})
     assert sorted(ds.to_table()["id"].to_pylist()) == [2, 3]
+    merge = ds.merge_insert("id").when_not_matched_by_source_delete(lk.target("id") == 3)
+    assert merge.execute({"id": [9]})["num_deleted_rows"] == 1
+    merge = ds.merge_insert("id").when_matched_update_all(col("rev") > 0)
+    with pytest.raises(PredicateError, match=r"lk\.source\('rev'\) or lk\.target\('rev'\)"):
+        merge.execute({"id": [2], "rev": [7]})
+    structs = lk.write_dataset({"id": [1, 2], "target": [{"id": 5}, {"id": 6}]}, "memory://target")
+    merge = structs.merge_insert("id").when_not_matched_by_source_delete(col("target.id") == 5)
+    assert merge.execute({"id": [9]})["num_deleted_rows"] == 1
     with pytest.raises(InvalidTypeError, match=r"lk\.source\('rev'\) > lk\.target\('rev'\)"):
         ds.merge_insert("id").when_matched_update_all(5)  # type: ignore[arg-type]
 
