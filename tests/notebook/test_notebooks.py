@@ -253,7 +253,7 @@ def test_it_shows_what_it_should(executed):
         assert said in re.sub(" +", " ", drawn), said
     merges = [text["text/plain"] for source, text in outputs(executed) if "merge_insert" in source]
     assert ["engine Spark" in re.sub(" +", " ", text) for text in merges] == [False, True]
-    assert "exact: concurrent merges" in merges[0]
+    assert "exact: concurrent inserts" in merges[0]
 
 
 @pytest.mark.notebook
