@@ -28,7 +28,8 @@ class Listed(Displayed, list[T]):
         super().__init__(items)
         self._columns = columns
 
-    __repr__ = list.__repr__
+    def __repr__(self) -> str:
+        return list.__repr__(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the items as rows of a pandas DataFrame."""
