@@ -44,7 +44,9 @@ def _whole_lines() -> list[str]:
 @pytest.mark.parametrize("line", _whole_lines())
 def test_an_answer_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    engine = lk.options.engine
     assert runs(line, tmp_path) == ""
+    lk.options.engine = engine  # a line sets it for the process
 
 
 @pytest.mark.parametrize("tables", [NAMES, OPERATORS])

@@ -38,7 +38,7 @@ class _Terminal(io.StringIO):
         (["log", "--version", "trial:"], ["trial"]),
         (["show"], ["main:2", "primary key", "double"]),
         (["show", "--rows", "2", "--version", "first"], ["main:1", "id", "2.0"]),
-        (["diff"], ["1 updated", "id 2", "4.0"]),
+        (["diff"], ["1 updated", "2   update  2.0 → 4.0"]),
         (["diff", "1", "trial:"], ["0 updated"]),
         (["diff", "first"], ["1 updated"]),
         (["tags"], ["first", "main:1"]),
