@@ -206,9 +206,19 @@ def _attempt(
             },
             mark=request.mark,
         )
-        if wide is not current:
-            return _LandedMerge(_commit_widened(current, wide, pending, operation), work, operation)
-        return _LandedMerge(commit(current, pending), work, operation)
+        if wide is current:
+            return _LandedMerge(commit(current, pending), work, operation)
+        from lancekit._operations.new_columns import commit_widened
+
+        landed = commit_widened(
+            current,
+            wide,
+            pending,
+            new=operation.new_fragments,
+            updated=operation.updated_fragments,
+            removed=operation.removed_fragment_ids,
+        )
+        return _LandedMerge(landed, work, operation)
 
 
 def widened_target(current: Snapshot, rows: pa.Schema, clauses: MergeClauses) -> Snapshot:
@@ -218,21 +228,6 @@ def widened_target(current: Snapshot, rows: pa.Schema, clauses: MergeClauses) ->
     from lancekit._operations.new_columns import widened
 
     return widened(current, rows)
-
-
-def _commit_widened(
-    current: Snapshot, wide: Snapshot, pending: Pending, operation: Update
-) -> Snapshot:
-    from lancekit._operations.new_columns import commit_next, merge_of
-
-    rows = merge_of(
-        current,
-        wide,
-        new=operation.new_fragments,
-        updated=operation.updated_fragments,
-        removed=operation.removed_fragment_ids,
-    )
-    return commit_next(current, replace(pending, operation=rows, affected_rows=None))
 
 
 def _warn_of_fan_out(done: _LandedMerge, clauses: MergeClauses) -> None:

@@ -18,10 +18,10 @@ from lancekit._commit.rules.pending import Pending
 from lancekit._format.fragment import Fragment
 from lancekit._format.operations import Merge
 from lancekit._operations.add_columns import null_columns
-from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.cleanup.auto import commit_next
 from lancekit._operations.unmerged.audit import check_new_values
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import RetriesExhaustedError, RetryableConflictError, SchemaMismatchError
+from lancekit.errors import SchemaMismatchError
 
 
 def widened(current: Snapshot, rows: pa.Schema) -> Snapshot:
@@ -60,34 +60,28 @@ def _lacking(known: list[pa.Field], rows: list[pa.Field]) -> list[pa.Field]:
     return found
 
 
-def merge_of(
+def commit_widened(
     current: Snapshot,
     wide: Snapshot,
+    pending: Pending,
     *,
     new: Iterable[Fragment],
     updated: Iterable[Fragment] = (),
     removed: Iterable[int] = (),
-) -> Merge:
-    """Return the operation that brings rows, and the columns of the widened version."""
+) -> Snapshot:
+    """Commit rows, and the columns of the widened version, as the version after ``current``.
+
+    pending: the commit, whose operation is replaced.
+    new, updated, removed: the new and the changed fragments, and the ids of removed ones.
+
+    Raises RetryableConflictError: another writer landed first.
+    """
     manifest = current.manifest
     kept = manifest.fragments.edit(updated={f.id: f for f in updated}, removed=tuple(removed))
-    return Merge(
+    operation = Merge(
         fragments=(*kept, *numbered(manifest, new)),
         schema=wide.manifest.schema,
         preserves_nullability=True,
     )
-
-
-def commit_next(current: Snapshot, pending: Pending) -> Snapshot:
-    """Commit a change of rows and columns as the version after ``current``.
-
-    Raises RetryableConflictError: another writer landed first.
-    """
-    try:
-        return commit(current, replace(pending, moves_rows=True), strict=True)
-    except RetriesExhaustedError as error:
-        raise RetryableConflictError(
-            f"{current.location.name} changed while columns were added to it.",
-            hint="Run the call again.",
-            read_version=current.version,
-        ) from error
+    pending = replace(pending, operation=operation, affected_rows=None, moves_rows=True)
+    return commit_next(current, pending, "columns were added to it", hint="Run the call again.")

@@ -149,8 +149,6 @@ def write_rows(
 def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     """Commit the fragments of written rows; remove their files if the commit fails."""
     settings, task = plan.settings, plan.task
-    if plan.current is not None and plan.wide is not None:
-        return _commit_widened(plan, plan.current, plan.wide, tuple(fragments))
     operation = plan.operation(fragments)
     pending = Pending(
         operation=operation,
@@ -159,6 +157,8 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     )
     with removed_unless_landed(task.store, operation.fragments, task.places):
         check_new_keys(task, operation.fragments, settings.primary_key_check)
+        if plan.current is not None and plan.wide is not None:
+            return _commit_widened(plan.current, plan.wide, pending, operation.fragments)
         if plan.current is not None:
             return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # a new dataset starts with an Overwrite
@@ -173,34 +173,25 @@ def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
 
 
 def _commit_widened(
-    plan: WritePlan, current: Snapshot, wide: Snapshot, new: tuple[Fragment, ...]
+    current: Snapshot, wide: Snapshot, pending: Pending, new: Sequence[Fragment]
 ) -> Snapshot:
     """Commit rows with new columns, again on top of other writers that kept the columns."""
     from lancekit._operations.common.retry import RetryPolicy, retried
-    from lancekit._operations.new_columns import commit_next, merge_of
+    from lancekit._operations.new_columns import commit_widened
 
-    settings, task, planned = plan.settings, plan.task, current.manifest
+    planned = (current.manifest.schema, current.manifest.max_field_id())
+    pending = replace(pending, doing="append")
 
     def attempt(at: Snapshot) -> Snapshot:
-        same = (at.manifest.schema, at.manifest.max_field_id())
-        if same != (planned.schema, planned.max_field_id()):
+        if (at.manifest.schema, at.manifest.max_field_id()) != planned:
             raise IncompatibleConflictError(
                 f"Another writer changed the columns of {at.location.name} meanwhile.",
                 hint="Nothing was written. Run the call again.",
                 read_version=current.version,
             )
-        operation = merge_of(at, wide, new=new)
-        pending = Pending(
-            operation=operation,
-            doing="append",
-            properties=settings.all_properties(),
-            mark=settings.mark,
-        )
-        return commit_next(at, pending)
+        return commit_widened(at, wide, pending, new=new)
 
-    with removed_unless_landed(task.store, new, task.places):
-        check_new_keys(task, new, settings.primary_key_check)
-        return retried(current, attempt, RetryPolicy())[0]
+    return retried(current, attempt, RetryPolicy())[0]
 
 
 def plan_write(

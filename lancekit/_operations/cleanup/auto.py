@@ -35,6 +35,8 @@ from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     LancekitError,
+    RetriesExhaustedError,
+    RetryableConflictError,
 )
 from lancekit.options import options
 
@@ -199,6 +201,21 @@ class AutoCleanup:
                 hint="Set one of them: without a bound, nearly all versions would be removed.",
             )
         return found
+
+
+def commit_next(read: Snapshot, pending: Pending, why: str, *, hint: str = "") -> Snapshot:
+    """Commit an operation as the version after ``read``, as `commit` does.
+
+    why: what runs, for the error: "<branch> changed while <why>."
+
+    Raises RetryableConflictError: another writer landed first.
+    """
+    try:
+        return commit(read, pending, strict=True)
+    except RetriesExhaustedError as error:
+        raise RetryableConflictError(
+            f"{read.location.name} changed while {why}.", hint=hint, read_version=read.version
+        ) from error
 
 
 def commit(

@@ -20,7 +20,7 @@ from lancekit._format import row_address
 from lancekit._format.fragment import TOMBSTONE, DataFile, Fragment
 from lancekit._format.schema import LanceField, LanceSchema
 from lancekit._operations.alter_columns import columns_task
-from lancekit._operations.cleanup.auto import commit
+from lancekit._operations.cleanup.auto import commit_next
 from lancekit._operations.common.staged_files import undone_unless_landed
 from lancekit._operations.lineage.merged_columns import MergedColumn
 from lancekit._operations.lineage.paired_rows import Lookup, PairedRows
@@ -41,7 +41,6 @@ from lancekit._pipeline.write_columns import Calls, ColumnsTask, blank, last_fil
 from lancekit._scan.fragments.rebatch import fitted, taken_values
 from lancekit._scan.fragments.source import fragment_sources
 from lancekit._versions.snapshot import Snapshot
-from lancekit.errors import RetriesExhaustedError, RetryableConflictError
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +270,9 @@ def commit_with_files(
 
     Raises RetryableConflictError: another writer landed first; the new links are removed.
     """
-    try:
-        with undone_unless_landed(lambda: remove_copies(ours.store, copies)):
-            _link_or_copy(copies, theirs, ours)
-            return commit(ours, pending, strict=True)
-    except RetriesExhaustedError as error:
-        raise RetryableConflictError(
-            f"{ours.location.name} changed while {theirs.location.name} was merged into it.",
-            read_version=ours.version,
-        ) from error
+    with undone_unless_landed(lambda: remove_copies(ours.store, copies)):
+        _link_or_copy(copies, theirs, ours)
+        return commit_next(ours, pending, f"{theirs.location.name} was merged into it")
 
 
 def relink_missing(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:

@@ -891,7 +891,7 @@ def test_files_that_a_cleanup_took_are_brought_again(
     change_all_ways(exp)
     from lancekit._operations.lineage import carry_columns as module
 
-    commit = module.commit
+    commit = module.commit_next
 
     def cleaned(*arguments: Any, **keywords: Any) -> Any:
         landed = commit(*arguments, **keywords)
@@ -900,7 +900,7 @@ def test_files_that_a_cleanup_took_are_brought_again(
                 Path(ds.uri, name).unlink()
         return landed
 
-    monkeypatch.setattr(module, "commit", cleaned)
+    monkeypatch.setattr(module, "commit_next", cleaned)
     ds.branches.merge("exp")
     assert by_id(ds) == by_id(exp)
 

@@ -481,7 +481,7 @@ def test_a_writer_of_the_reference_lands_first(
     from lancekit._operations.lineage import carry_columns as module
 
     done = list[str]()
-    commit = module.commit  # type: ignore[attr-defined]  # what the module uses
+    commit = module.commit_next  # type: ignore[attr-defined]  # what the module uses
 
     def late(*arguments: Any, **keywords: Any) -> Any:
         if not done:
@@ -489,7 +489,7 @@ def test_a_writer_of_the_reference_lands_first(
             LATE[race](lance.dataset(ds.uri))
         return commit(*arguments, **keywords)
 
-    monkeypatch.setattr(module, "commit", late)
+    monkeypatch.setattr(module, "commit_next", late)
     result = ds.branches.merge("exp")
     assert result.attempts == 2
     found = {one["id"]: one for one in rows_of(ds)}
