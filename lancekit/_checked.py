@@ -280,11 +280,14 @@ def checks_of(
     bind, known = _binder(signature), signature.parameters
     takes_more = any(one.kind is one.VAR_KEYWORD for one in known.values())
 
+    def title(args: tuple[object, ...]) -> str:
+        return called if isinstance(called, str) else called(args)
+
     def check(args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, object]:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
-            name = called if isinstance(called, str) else called(args)
+            name = title(args)
             unknown = [name for name in kwargs if name not in known]
             elsewhere = [name for name in unknown if name in TAKEN_ELSEWHERE]
             if elsewhere and not takes_more:
@@ -299,8 +302,8 @@ def checks_of(
         try:
             check_values(given)
         except InvalidTypeError as error:
-            name = called if isinstance(called, str) else called(args)
-            if not error.hint and (hint := _argument_hint(name, known, {"(wrong)": None}, args)):
+            hint = "" if error.hint else _argument_hint(title(args), known, {"(wrong)": None}, args)
+            if hint:
                 raise InvalidTypeError(error.message, hint=hint, **error.context) from None
             raise
         return given

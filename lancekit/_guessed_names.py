@@ -351,7 +351,7 @@ ARGUMENTS: tuple[tuple[str, str, str], ...] = (
      "version_as_of snapshot"),
     ("mode", "mode='overwrite'", "overwrite replace exist_ok"),
     ("mode", "mode='append'", "append"),
-    ("mode", "mode='append' or mode='overwrite'", "if_exists schema_overwrite"),
+    ("mode", "mode='append' or mode='overwrite'", "if_exists"),
     ("commit_message", "commit_message=$value", "message msg comment description commit_metadata"),
     ("primary_key", "primary_key=$value", "key keys pk primary_keys id_column unique index_col"),
     ("where", "where=$value", "predicate filter condition query on"),

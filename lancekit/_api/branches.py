@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
 from lancekit._api.answer import Answer
@@ -54,7 +54,7 @@ def _branch_dict(branch: Branch) -> dict[str, object]:
 
 @hinting_operators("__setitem__ __delitem__ __call__")
 @checked_methods
-class Branches(Refs, Generic[H_co]):
+class Branches(Refs[H_co]):
     """The branches of a dataset, without main.
 
     Examples
@@ -65,9 +65,6 @@ class Branches(Refs, Generic[H_co]):
     >>> list(ds.branches), ds.branches["trial"].branch
     (['trial'], 'trial')
     """
-
-    def __init__(self, handle: H_co) -> None:
-        self._handle = handle
 
     def __getitem__(self, branch: str) -> H_co:
         """Return a handle at the newest version of a branch, which can be ``"main"``."""
@@ -108,9 +105,6 @@ class Branches(Refs, Generic[H_co]):
         start = self._handle.version if reference is None else reference
         name = check_name(branch, "branch")
         return self._handle._other(refs.create_branch(self._location(), name, start, Clock()))
-
-    def _location(self) -> BranchLocation:
-        return self._handle._location
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the branches, sorted; unlike `list`, this reads no file."""
@@ -155,9 +149,7 @@ class Branches(Refs, Generic[H_co]):
             after ``merge(..., files="reference")``.
         """
         refs.delete_branch(self._location(), check_name(branch, "branch"))
-        version, given = self._handle.version, {"branch": branch}
-        own = self._location().name
-        return Answer(call="branches.delete", version=version, branch=own, _given=given)
+        return self._done("branches.delete", branch=branch)
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> Answer:
         """Replace the key-value metadata of a branch.
@@ -187,12 +179,9 @@ class Branches(Refs, Generic[H_co]):
         >>> ds.branches.replace_metadata("trial", {"owner": "ada"})
         set metadata of branch trial: owner
         """
-        name, here = check_name(branch, "branch"), self._location()
-        refs.replace_branch_metadata(here.root, name, metadata)
-        given = {"ref": f"branch {name}", "keys": [*metadata]}
-        return Answer(
-            call="replace_metadata", version=self._handle.version, branch=here.name, _given=given
-        )
+        name = check_name(branch, "branch")
+        refs.replace_branch_metadata(self._location().root, name, metadata)
+        return self._done("replace_metadata", ref=f"branch {name}", keys=[*metadata])
 
     # ---- transfer of changes between branches
 

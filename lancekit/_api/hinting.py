@@ -46,7 +46,7 @@ def _refused(kind: type, name: str) -> Callable[..., object]:
         if name in ("__eq__", "__ne__") and isinstance(others[0], kind):
             return NotImplemented  # compared by identity
         shown = dict(zip(("item", "value"), map(str, others), strict=False))
-        symbol = SYMBOLS.get(name, "")
+        symbol = _SYMBOLS.get(name, "")
         if others and symbol:
             value = f"'{others[0]}'" if isinstance(others[0], str) else str(others[0])
             shown |= {"symbol": symbol, "operand": value}
@@ -77,7 +77,7 @@ _OPERATIONS: Mapping[str, str] = {
     "__len__": "len()",
 }
 #: operators of Python, and the comparisons of SQL
-SYMBOLS: Mapping[str, str] = {
+_SYMBOLS: Mapping[str, str] = {
     **{
         "__gt__": ">",
         "__lt__": "<",

@@ -81,8 +81,11 @@ def refs_frame(pairs: Pairs, columns: str) -> pd.DataFrame:
     return frame_of(({"name": name, **info} for name, info in pairs), ("name", *columns.split()))
 
 
-class Refs(Displayed, Hinting):
+class Refs(Displayed, Hinting, Generic[A_co]):
     """The names of tags or branches as a container: ``in``, ``len``, iteration over the names."""
+
+    def __init__(self, handle: A_co) -> None:
+        self._handle = handle  # read each time, because it moves
 
     def names(self) -> tuple[str, ...]:
         """Return the names, sorted."""
@@ -102,10 +105,18 @@ class Refs(Displayed, Hinting):
 
     _items_by_name = _ipython_key_completions_ = __iter__
 
+    def _location(self) -> BranchLocation:
+        return self._handle._location
+
+    def _done(self, call: str, **given: object) -> Answer:
+        """Return the answer of a call, which has not moved the handle."""
+        version, branch = self._handle.version, self._location().name
+        return Answer(call=call, version=version, branch=branch, _given=given)
+
 
 @hinting_operators("__setitem__ __delitem__ __call__")
 @checked_methods
-class Tags(Refs, Generic[A_co]):
+class Tags(Refs[A_co]):
     """The tags of a dataset, whatever branch the handle is on.
 
     ``ds.tags["name"]`` opens the version of a tag.
@@ -119,9 +130,6 @@ class Tags(Refs, Generic[A_co]):
     >>> ds.tags.get_version("first"), list(ds.tags), ds.tags["first"].count_rows()
     (1, ['first'], 1)
     """
-
-    def __init__(self, handle: A_co) -> None:
-        self._handle = handle  # read each time, because it moves
 
     def __getitem__(self: Tags[M], tag: str) -> M:
         """Return a handle at the version of a tag; ``TagNotFoundError`` if it does not exist."""
@@ -244,9 +252,7 @@ class Tags(Refs, Generic[A_co]):
         return self._answer("tags.delete", tag, None, old)
 
     def _answer(self, call: str, name: str, new: Tag | None, old: Tag | None = None) -> Answer:
-        version, here = self._handle.version, self._location()
-        given = {"name": name, "new": new, "old": old, "here": here.branch}
-        return Answer(call=call, version=version, branch=here.name, _given=given)
+        return self._done(call, name=name, new=new, old=old, here=self._location().branch)
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> Answer:
         """Replace the key-value metadata of a tag.
@@ -277,15 +283,9 @@ class Tags(Refs, Generic[A_co]):
         >>> ds.tags.list()["jan"]["metadata"]
         {'owner': 'ada'}
         """
-        name, here = check_name(tag, "tag"), self._location()
-        refs.replace_tag_metadata(here.root, name, metadata)
-        given = {"ref": f"tag {name}", "keys": [*metadata]}
-        return Answer(
-            call="replace_metadata", version=self._handle.version, branch=here.name, _given=given
-        )
-
-    def _location(self) -> BranchLocation:
-        return self._handle._location
+        name = check_name(tag, "tag")
+        refs.replace_tag_metadata(self._location().root, name, metadata)
+        return self._done("replace_metadata", ref=f"tag {name}", keys=[*metadata])
 
     def _plain(self) -> str:
         return f"Tags({self._location().root.uri!r})"
