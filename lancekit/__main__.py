@@ -151,7 +151,7 @@ _COMMANDS: Mapping[str, _Command] = {
     ),
     "check": _Command(
         _check,
-        "check that all files are there and whole",
+        "check that all files exist and can be read",
         {"--deep": {"action": "store_true", "help": "read every value"}},
     ),
 }
