@@ -7,12 +7,24 @@ from functools import cache
 
 import pytest
 
-from tests.support.plain_words import HARD, PACKAGE, Text, places, texts
+from tests.support.plain_words import (
+    HARD,
+    PACKAGE,
+    ROOT,
+    Text,
+    markdown_texts,
+    places,
+    texts,
+)
 
 #: places per 1,000 words: of all kinds, of the hard kinds, and of all kinds in one file
 ALL, HARDEST, FILE = 7, 1, 15
 #: a file of fewer words has no bar of its own
 WORDS = 300
+#: the most words of all guides: pages that are neither generated nor tables
+GUIDES = 30_000
+TABLES = {"gallery", "performance", "interplay", "compatibility", "features"}
+TABLES |= {"pylance-coverage"}
 
 
 @cache
@@ -36,6 +48,12 @@ def test_the_rates_of_all_texts(package: bool) -> None:
     assert words > 50_000
     assert found / words <= ALL / 1000
     assert hard / words <= HARDEST / 1000
+
+
+def test_the_guides_are_short() -> None:
+    pages = (path for path in (ROOT / "docs").glob("*.md") if path.stem not in TABLES)
+    words = sum(len(text.words.split()) for p in pages for text in markdown_texts(p, p.name))
+    assert words <= GUIDES
 
 
 def test_the_rate_of_each_file() -> None:
