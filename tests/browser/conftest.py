@@ -50,12 +50,15 @@ VSCODE = {
         "--vscode-font-family": "sans-serif",
     },
 }
+#: what marimo says of its themes, in names of its own
+MARIMO = {"light": {"--marimo-ground": "#ffffff"}, "dark": {"--marimo-ground": "#181c1a"}}
 #: a page that sets nothing: nbconvert, a mail, GitHub
 BARE: dict[str, dict[str, str]] = {"light": {}, "dark": {}}
 #: how each says on its body whether it is light or dark, which need not be as the system is
 _BODY = {
     "--jp": {"light": 'data-jp-theme-light="true"', "dark": 'data-jp-theme-light="false"'},
     "--vscode": {"light": 'class="vscode-light"', "dark": 'class="vscode-dark"'},
+    "--marimo": {"light": 'class="light light-theme"', "dark": 'class="dark dark-theme"'},
 }
 _GROUND = {"light": "#ffffff", "dark": "#111111"}
 

@@ -11,7 +11,7 @@ import pytest
 from lancekit._notebook.render.html import render_html
 from lancekit._notebook.render.models import Card, Column, Row, Table
 from lancekit._notebook.tables import table_html
-from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
+from tests.browser.conftest import BARE, JUPYTER, MARIMO, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.cards import show_html
 from tests.support.looks import KEPT, compare, differ, reduced
@@ -87,15 +87,59 @@ def test_what_is_faint_or_out_of_reach_is_found(opened):
         assert "tabindex" not in "".join(found)
 
 
-def test_what_is_folded_is_opened_by_keys(cards, opened):
-    with opened(cards) as page:
-        details = page.locator(".lancekit details").first
-        was_open = details.evaluate("one => one.open")
-        details.locator("summary").focus()
-        page.keyboard.press("Enter")
-        assert details.evaluate("one => one.open") is not was_open
-        outline = "one => getComputedStyle(one).outlineStyle"
-        assert details.locator("summary").evaluate(outline) != "none"
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_cards_are_as_dark_as_marimo_whatever_the_system_is(cards, opened, theme):
+    with opened(cards, theme, 400, MARIMO) as page:
+        page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
+        grounds = "all => [...new Set(all.map(one => getComputedStyle(one).backgroundColor))]"
+        shown = page.locator(".lancekit:not(.bare)").evaluate_all(grounds)
+        assert shown == [{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 34)"}[theme]]
+        assert faint(page, "main") == []
+
+
+@pytest.mark.cover
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_of_each_card_is_read_by_keys_alone(cards, opened, theme, width):
+    """Folds open by Enter, what is wider than its card scrolls by arrows, and nothing moves."""
+    with opened(cards, theme, width) as page:
+        page.emulate_media(reduced_motion="reduce")
+        keys, stops = page.keyboard, []
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = false })")
+        every = page.locator("summary, [tabindex='0']").count()
+        while (stop := _next_stop(page)) and len(stops) <= every:
+            stops.append(stop)
+            if stop["folds"]:
+                keys.press("Enter")
+                assert page.evaluate("document.activeElement.parentElement.open"), stop
+            if stop["hidden"]:
+                keys.press("ArrowRight")
+                page.wait_for_function("document.activeElement.scrollLeft > 0")
+            assert stop["outline"] != "none", stop
+        assert len(stops) == every > 30
+        assert page.locator("details:not([open])").count() == 0
+        assert out_of_reach(page, "main") == []
+        moving = (
+            "one => ['transitionDuration', 'animationName'].map(at => getComputedStyle(one)[at])"
+        )
+        kinds = f"all => [...new Set(all.flatMap({moving}))].sort()"
+        assert page.locator(".lancekit, .lancekit *").evaluate_all(kinds) == ["0s", "none"]
+
+
+_STOP = """() => {
+    const one = document.activeElement;
+    return one === document.body ? null : {
+        html: one.outerHTML.slice(0, 120), folds: one.matches('summary'),
+        hidden: one.scrollWidth > one.clientWidth + 1 && one.matches('[tabindex="0"]'),
+        outline: getComputedStyle(one).outlineStyle,
+    };
+}"""
+
+
+def _next_stop(page):
+    """Return where Tab goes; ``None`` after the last."""
+    page.keyboard.press("Tab")
+    return page.evaluate(_STOP)
 
 
 def test_cards_are_readable_where_styles_are_taken_away(cards, opened):

@@ -507,6 +507,7 @@ def test_objects_show_their_cards(shown):
         assert "could not be drawn" not in repr(value)
         assert "could not be drawn" not in show_text(value, NOW)
         assert value._repr_html_().startswith("<div")
+        assert type(value._repr_html_()) is str  # marimo sends no other kind of text
 
 
 def test_a_fault_is_named_and_does_not_raise(ds, tmp_path):

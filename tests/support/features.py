@@ -53,7 +53,7 @@ FEATURES = (
     ),
     Feature(
         "Light and dark themes",
-        "cards use the colours of JupyterLab, VS Code or the page, with a contrast of at least 4.5",
+        "cards use the colours of JupyterLab, VS Code or the page, and follow the theme of marimo, with a contrast of at least 4.5",
         (f"{_HTML}::test_contrast", f"{_BROWSER}::test_axe_finds_no_fault_in_any_card"),
         "gallery.md",
     ),
@@ -84,7 +84,7 @@ FEATURES = (
         (
             f"{_HTML}::test_markup_is_accessible",
             f"{_BROWSER}::test_axe_finds_no_fault_in_any_card",
-            f"{_BROWSER}::test_what_is_folded_is_opened_by_keys",
+            f"{_BROWSER}::test_all_of_each_card_is_read_by_keys_alone",
         ),
         "gallery.md",
     ),

@@ -27,7 +27,7 @@ def render_html(card: Card) -> str:
         html = _card(card, most, hover)
         if len(html.encode()) <= MAX_BYTES:
             break
-    return html
+    return str(html)  # marimo sends texts of no other type
 
 
 def render_note(text: str, role: str = "") -> str:
@@ -45,8 +45,8 @@ def render_table(table: Table) -> str:
     return _bare(_section(table, *_SIZES[0]))
 
 
-def _bare(*children: str) -> Markup:
-    return element("div", _style(), *children, class_="lancekit bare")
+def _bare(*children: str) -> str:
+    return str(element("div", _style(), *children, class_="lancekit bare"))
 
 
 def _card(card: Card, most: int, hover: bool) -> Markup:
