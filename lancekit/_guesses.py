@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from operator import attrgetter
 from string import Template
 
-from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, RENAME, VALUES, Lines
+from lancekit._guessed_names import ARGUMENTS, NAMES, OPERATORS, RENAME, VALUES
+from lancekit._guessed_parts import Lines
 from lancekit._legible import shown
 
 __all__ = ["RENAME", "argument_hint", "fitting", "line_for", "meant", "rows_by", "similar"]

@@ -51,7 +51,7 @@ class Exporting(Handle):
         >>> ds.to_polars(filter="x > 1")["x"].to_list()
         [2, 3]
         """
-        from lancekit._api.exports import polars_frame
+        from lancekit._pipeline.frames import polars_frame
 
         return polars_frame(self._scanned(arguments).to_table())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from lancekit._api._handle import Handle
 from lancekit._api.answer import Answer
 from lancekit._api.branch_comparison import BranchComparison
 from lancekit._api.hinting import hinting_operators
-from lancekit._api.tags import NamesAndRefs, Pairs, Refs, check_name, ordered, refs_frame
+from lancekit._api.tags import NamesAndRefs, Pairs, Refs, check_name, ordered
 from lancekit._arguments.checks import check_count
 from lancekit._checked import checked_methods
 from lancekit._commit import refs
@@ -33,9 +33,6 @@ from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.references import Ref, parse_reference, resolve
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T")
 H_co = TypeVar("H_co", bound=Handle, covariant=True)
@@ -65,6 +62,8 @@ class Branches(Refs[H_co]):
     >>> list(ds.branches), ds.branches["trial"].branch
     (['trial'], 'trial')
     """
+
+    _columns = ("parent_branch", "parent_version", "create_at", "metadata")
 
     def __getitem__(self, branch: str) -> H_co:
         """Return a handle at the newest version of a branch, which can be ``"main"``."""
@@ -118,10 +117,6 @@ class Branches(Refs[H_co]):
     def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
         """Return the branches by fork version, newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_branches(self._location().root), order)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the branches as rows of a pandas DataFrame, by fork version, newest first."""
-        return refs_frame(self.list_ordered(), "parent_branch parent_version create_at metadata")
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit import _arrow_kernels as ak
 from lancekit._api._handle import Handle
 from lancekit._api.answer import Answer
+from lancekit._api.listed import FramedByName
 from lancekit._api.scanner import scan_of
 from lancekit._arguments.checks import check_count
 from lancekit._arguments.scan import ScanArguments
@@ -105,7 +106,7 @@ class ConstraintRun(Displayed):
 
 
 @checked_methods
-class Constraints(Displayed):
+class Constraints(FramedByName):
     """The constraints of a table; `LanceDataset.constraints` returns them.
 
     A constraint is a condition on each row, or on the table.  A table condition uses ``count(*)``,
@@ -126,6 +127,15 @@ class Constraints(Displayed):
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return iter(self.list())
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def _described(self) -> tuple[Iterable[object], tuple[str, ...]]:
+        return self.list(), ("name", "condition", "on_fail", "existing")
 
     def list(self) -> tuple[Constraint, ...]:
         """Return the constraints of the handle's version, sorted by name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -22,9 +21,9 @@ from lancekit._api.scanner import LanceScanner, scan_of
 from lancekit._arguments.checks import check_place
 from lancekit._arguments.scan import ScanArguments
 from lancekit._checked import checked
-from lancekit._extras import install_hint
 from lancekit._format.arrow_parts import child_of
 from lancekit._format.field_marks import is_blob
+from lancekit._pipeline.frames import optional_module, polars_frame
 from lancekit._scan.expressions.syntax_text import literal_text, quoted
 from lancekit._scan.fragments.blobs import blob_view
 from lancekit._versions.branch_location import open_location
@@ -32,9 +31,7 @@ from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import (
     InvalidArgumentError,
-    NotOfferedError,
     SchemaMismatchError,
-    UnsupportedTypeError,
 )
 
 if TYPE_CHECKING:
@@ -46,37 +43,9 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 64 << 20
 
 
-def _module(name: str, extra: str, what: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise NotOfferedError(
-            f"{what} needs the package {name}, which is not installed.",
-            hint=f"{install_hint(extra)}.",
-        ) from error
-
-
 def duckdb_module(what: str) -> ModuleType:
     """Return DuckDB; ``NotOfferedError`` with the install command if it is not installed."""
-    return _module("duckdb", "sql", what)
-
-
-def polars_frame(table: pa.Table) -> pl.DataFrame:
-    """Convert a table to a Polars frame.
-
-    Raises NotOfferedError: the package ``polars`` is not installed.
-    Raises UnsupportedTypeError: Polars has no type for a column.
-    """
-    polars = _module("polars", "polars", "A Polars frame")
-    for field in table.schema:
-        if "decimal256" in str(field.type):
-            raise UnsupportedTypeError(
-                f"Polars has no type for column {field.name!r} ({field.type}).",
-                hint="Leave it out with columns=[...], or read the rows with to_table().",
-                column=field.name,
-            )
-    frame: pl.DataFrame = polars.from_arrow(table)
-    return frame
+    return optional_module("duckdb", "sql", what)
 
 
 # ---- a lazy Polars frame: projection, filters and limits reach the scan
@@ -109,7 +78,7 @@ def scan_polars(source: Handle | str | os.PathLike[str]) -> pl.LazyFrame:
     >>> lk.scan_polars(ds).filter(pl.col("x") > 1).select("y").collect()["y"].to_list()
     ['b', 'c']
     """
-    plugins = _module("polars.io.plugins", "polars", "A Polars frame")
+    plugins = optional_module("polars.io.plugins", "polars", "A Polars frame")
     if isinstance(source, Handle):
         snapshot = source._snapshot
     else:

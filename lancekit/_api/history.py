@@ -28,6 +28,7 @@ from lancekit.errors import LancekitError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 # ---- `LazyDict`: a dictionary whose items are loaded on first access
 
@@ -36,7 +37,7 @@ class _Unread:
     """A placeholder for a value that is not loaded yet."""
 
     def __repr__(self) -> str:
-        return "<not read yet: make a dict() of it>"
+        return "<not read yet: use dict(version), or ds.versions().to_polars()>"
 
 
 class LazyDict(dict[str, Any]):
@@ -133,6 +134,7 @@ class Version(Displayed, Hinting, LazyDict):
 
     def __init__(self, version: int, branch: str, load: Callable[[], _Facts]) -> None:
         super().__init__(("version", "timestamp", "metadata"))
+        dict.__setitem__(self, "version", version)
         self.version = version
         self.branch = branch
         self._facts_of = load
@@ -425,6 +427,15 @@ class History(Displayed, Hinting, Sequence[Version]):
     def to_pandas(self) -> pd.DataFrame:
         """Return the versions as rows of a pandas DataFrame, with the columns of `to_table`."""
         return self.to_table().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the versions as rows of a Polars DataFrame, with the columns of `to_table`."""
+        from lancekit._pipeline.frames import polars_frame
+
+        return polars_frame(self.to_table())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_table().__arrow_c_stream__(requested_schema)
 
     def _version(self, number: int, page: Sequence[int] = ()) -> Version:
         return Version(number, self.branch, partial(self._loader.get, number, page))

@@ -1,19 +1,81 @@
-"""`Listed`: a list of descriptions that also converts to a pandas frame."""
+"""Lists of descriptions, and containers, that convert to frames of pandas and Polars."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
+from lancekit._api.hinting import Hinting
 from lancekit._display import Displayed
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 T = TypeVar("T")
 
 
-class Listed(Displayed, list[T]):
+class Framed(Displayed, Hinting):
+    """Base of lists of descriptions: `to_pandas` and `to_polars` return them as rows.
+
+    ``pl.DataFrame(it)`` makes the same rows of what is no `list`.
+    """
+
+    __slots__ = ()
+
+    def _described(self) -> tuple[Iterable[object], tuple[str, ...]]:
+        """Return the items, and the columns: keys of mappings, or attributes of objects."""
+        raise NotImplementedError
+
+    def _rows(self) -> Iterator[dict[str, object]]:
+        items, columns = self._described()
+        return ({name: value_of(item, name) for name in columns} for item in items)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the items as rows of a pandas DataFrame, also if there is none."""
+        import pandas as pd
+
+        return pd.DataFrame([*self._rows()], columns=[*self._described()[1]])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the items as rows of a Polars DataFrame, with the columns of `to_pandas`."""
+        from lancekit._pipeline.frames import polars_frame
+
+        return polars_frame(self._table())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table().__arrow_c_stream__(requested_schema)
+
+    def _table(self) -> pa.Table:
+        columns = {name: list[object]() for name in self._described()[1]}
+        for row in self._rows():
+            for name, value in row.items():
+                if isinstance(value, Collection) and not isinstance(value, str | Mapping):
+                    value = [*value]
+                columns[name].append(value)
+        return pa.table(columns)
+
+
+class FramedByName(Framed):
+    """Base of containers that are no lists: ``pd.DataFrame(it)`` makes the rows of `to_pandas`."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        del dtype, copy  # pandas makes columns of the fields of data classes
+        from dataclasses import make_dataclass
+
+        row = make_dataclass("Row", self._described()[1])
+        found = [row(**one) for one in self._rows()]
+        array = np.empty(len(found), object)
+        array[:] = found
+        return array
+
+
+class Listed(Framed, list[T]):
     """A list whose items have the same columns: keys of mappings, or attributes of objects.
 
     Notebooks show it as a table; its `repr` is the one of a list.
@@ -31,17 +93,8 @@ class Listed(Displayed, list[T]):
     def __repr__(self) -> str:
         return list.__repr__(self)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the items as rows of a pandas DataFrame."""
-        return frame_of(self, self._columns)
-
-
-def frame_of(items: Iterable[object], columns: tuple[str, ...]) -> pd.DataFrame:
-    """Return a pandas DataFrame with a row for each item, also if there is none."""
-    import pandas as pd
-
-    rows = [{name: value_of(item, name) for name in columns} for item in items]
-    return pd.DataFrame(rows, columns=list(columns))
+    def _described(self) -> tuple[Iterable[object], tuple[str, ...]]:
+        return self, self._columns
 
 
 def value_of(item: object, name: str) -> object:

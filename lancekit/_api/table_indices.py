@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from lancekit._api.listed import frame_of
-from lancekit._display import Displayed
+from lancekit._api.listed import FramedByName
 from lancekit._operations.index.create import segments_of
 from lancekit._operations.index.describe import IndexCoverage, index_coverage
 from lancekit._versions.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-class TableIndices(Displayed, Mapping[str, IndexCoverage]):
+class TableIndices(FramedByName, Mapping[str, IndexCoverage]):
     """The indices of the handle's version, by name.
 
     Each index has a `description`, the fragments that it does not cover, with the versions that
@@ -50,12 +45,13 @@ class TableIndices(Displayed, Mapping[str, IndexCoverage]):
     def __len__(self) -> int:
         return len(self._found())
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the indices as rows of a pandas DataFrame, with the share of covered rows."""
+    def _described(self) -> tuple[Iterable[object], tuple[str, ...]]:
         columns = ("name", "index_type", "field_names", "num_rows_indexed")
-        found = self._found().values()
-        frame = frame_of((one.description for one in found), columns)
-        return frame.assign(share=[one.share for one in found])
+        found = (
+            {name: getattr(one.description, name) for name in columns} | {"share": one.share}
+            for one in self._found().values()
+        )
+        return found, (*columns, "share")
 
     def _ipython_key_completions_(self) -> list[str]:
         return sorted({index.name for index in self._snapshot().indices if not index.is_system})

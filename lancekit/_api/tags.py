@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from lancekit._api.answer import Answer
-from lancekit._api.hinting import Hinting, hinting_operators
-from lancekit._api.listed import frame_of
+from lancekit._api.hinting import hinting_operators
+from lancekit._api.listed import FramedByName
 from lancekit._checked import checked_methods
 from lancekit._choice import check_choice
 from lancekit._commit import refs
-from lancekit._display import Displayed
 from lancekit._format.refs import Branch, Tag
 from lancekit._versions import reference_files
 from lancekit._versions.branch_location import BranchLocation
 from lancekit.errors import InvalidTypeError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 R = TypeVar("R", Tag, Branch)
 # aliases, because the classes have a method named ``list``
@@ -76,13 +72,14 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
-def refs_frame(pairs: Pairs, columns: str) -> pd.DataFrame:
-    """Return tags or branches as a pandas DataFrame: their names, and columns of their data."""
-    return frame_of(({"name": name, **info} for name, info in pairs), ("name", *columns.split()))
+class Refs(FramedByName, Generic[A_co]):
+    """The names of tags or branches as a container: ``in``, ``len``, iteration over the names.
 
+    `to_pandas` and `to_polars` return them as rows, sorted by version, newest first.
+    """
 
-class Refs(Displayed, Hinting, Generic[A_co]):
-    """The names of tags or branches as a container: ``in``, ``len``, iteration over the names."""
+    #: the columns besides the name
+    _columns: ClassVar[tuple[str, ...]]
 
     def __init__(self, handle: A_co) -> None:
         self._handle = handle  # read each time, because it moves
@@ -90,6 +87,14 @@ class Refs(Displayed, Hinting, Generic[A_co]):
     def names(self) -> tuple[str, ...]:
         """Return the names, sorted."""
         raise NotImplementedError
+
+    def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
+        """Return the names and their data, by version."""
+        raise NotImplementedError
+
+    def _described(self) -> tuple[Iterable[object], tuple[str, ...]]:
+        pairs = self.list_ordered()
+        return ({"name": name, **info} for name, info in pairs), ("name", *self._columns)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
@@ -131,6 +136,8 @@ class Tags(Refs[A_co]):
     (1, ['first'], 1)
     """
 
+    _columns = ("branch", "version", "created_at", "updated_at", "metadata")
+
     def __getitem__(self: Tags[M], tag: str) -> M:
         """Return a handle at the version of a tag; ``TagNotFoundError`` if it does not exist."""
         return self._handle.checkout_version(check_name(tag, "tag"))
@@ -149,10 +156,6 @@ class Tags(Refs[A_co]):
     def list_ordered(self, order: Literal["asc", "desc"] | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
         return self._pairs(reference_files.list_tags(self._location().root), order)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the tags as rows of a pandas DataFrame, by version, newest first."""
-        return refs_frame(self.list_ordered(), "branch version created_at updated_at metadata")
 
     def _names_and_refs(self, most: int) -> NamesAndRefs:
         """Return `names`, and `list_ordered` if there are at most ``most``, from one listing."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
 from itertools import count
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,11 +21,12 @@ from pyarrow import types as pt
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
+from lancekit._extras import install_hint
 from lancekit._format.arrow_parts import flattened
 from lancekit._legible import shown, warn
 from lancekit._pipeline.casts.python_times import in_arrow_units
 from lancekit._pipeline.casts.python_values import Guide, cast_if_exact, python_array
-from lancekit.errors import InvalidTypeError, UnsupportedTypeError
+from lancekit.errors import InvalidTypeError, NotOfferedError, UnsupportedTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,3 +308,32 @@ def _leaves(values: pa.Array) -> Iterator[pa.Array]:
         yield from _leaves(flattened(values))
     else:
         yield values
+
+
+def optional_module(name: str, extra: str, what: str) -> ModuleType:
+    """Import a package; ``NotOfferedError`` with the install command if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise NotOfferedError(
+            f"{what} needs the package {name}, which is not installed.",
+            hint=f"{install_hint(extra)}.",
+        ) from error
+
+
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """Convert a table to a Polars frame.
+
+    Raises NotOfferedError: the package ``polars`` is not installed.
+    Raises UnsupportedTypeError: Polars has no type for a column.
+    """
+    polars = optional_module("polars", "polars", "A Polars frame")
+    for field in table.schema:
+        if "decimal256" in str(field.type):
+            raise UnsupportedTypeError(
+                f"Polars has no type for column {field.name!r} ({field.type}).",
+                hint="Leave it out with columns=[...], or read the rows with to_table().",
+                column=field.name,
+            )
+    frame: pl.DataFrame = polars.from_arrow(table)
+    return frame

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
-from lancekit._api.exports import duckdb_module, polars_frame
+from lancekit._api.exports import duckdb_module
 from lancekit._api.hinting import Hinting, hinting_operators
 from lancekit._display import Displayed
 from lancekit._operations.unmerged.waiting_rows import WaitingRows
 from lancekit._pipeline.engine import Choice, EngineName, choose_engine, spark_engine
-from lancekit._pipeline.frames import exact_frame
+from lancekit._pipeline.frames import exact_frame, polars_frame
 from lancekit._scan.expressions.kernels.functions import FUNCTIONS
 from lancekit._scan.expressions.predicate import Unbound
 from lancekit._spark.frames.types import with_leaves

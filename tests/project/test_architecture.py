@@ -83,6 +83,7 @@ FLOORS = """
     _call  _checked  _choice  _defaults  _picture
     errors  _guesses  _fragment_progress  _interrupts  _lazy  _version
     _display  _extras  _own_files  _guessed_names
+    _guessed_parts
     _legible  _hooks
     _arrow_kernels
     _arrow_compute
@@ -244,7 +245,8 @@ GATES = """
     _api._commits  _api._exporting  _api._handle  _api._indices  _api._lineage  _api._maintenance
     _api._mem_wal  _api._mem_wal_upkeep  _api._positions  _api._reading  _api._rows
     _api._versions  _api.diff  _api.lance_dataset  _api.sinks  _api._merge_plans
-    _api.planned_scan  _api.scanner  _commit.protocol  _commit.refs  _compiled.state
+    _api.history  _api.listed  _api.planned_scan  _api.scanner  _commit.protocol
+    _commit.refs  _compiled.state
     _file.columns.decoders  _file.encodings.bitpacking  _file.encodings.byte_stream_split
     _file.encodings.fixed_size_list  _file.encodings.flat  _file.encodings.fsst
     _file.encodings.general  _file.encodings.packed_struct  _file.encodings.rle
