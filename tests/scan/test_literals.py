@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -164,3 +165,34 @@ def test_values_take_fractions(tmp_path: Path) -> None:
         assert ds.to_table()["x"].combine_chunks().equals(expected)
     with pytest.raises(SchemaMismatchError, match="does not fit halffloat exactly"):
         lk.sql("INSERT INTO t VALUES (5, 70000.5)", t=ds)
+
+
+def test_a_number_beside_half_floats_has_their_width(tmp_path: Path) -> None:
+    """pylance rounds 1.1 to the column's width; a sum is computed as a double."""
+    values = pa.array([1.1, 2.0, math.inf, None]).cast(pa.float16())
+    rows = pa.table({"id": range(4), "h": values, "s": pa.StructArray.from_arrays([values], ["h"])})
+    here = lk.write_dataset(rows, str(tmp_path / "d"))
+    there = lance.dataset(here.uri)
+    texts = [f"{column} {rest}" for column in ("h", "s.h") for rest in _BESIDE_HALVES]
+    for text in [*texts, "h in (1.1, 2)", "h not in (1.1)", "h not between 1.1 and 1.1"]:
+        assert here.to_table(["id"], text) == there.to_table(["id"], text), text
+    assert here.count_rows("h = 70000") == 0  # it would be infinite
+
+
+_BESIDE_HALVES = (
+    "= 1.1",
+    "<> 1.1",
+    "<= 1.1",
+    "is distinct from 1.1",
+    "+ 0.0 = 1.1",
+    "between 1.1 and 2",
+)
+
+
+def test_the_opposite_of_a_condition_has_the_other_rows() -> None:
+    """Below ``NOT`` in text, numbers are doubles, as in pylance; ``~`` changes the operator."""
+    ds = lk.write_dataset({"x": pa.array([1.1, 2.0], pa.float32())}, "memory://opposites")
+    x = lk.col("x")
+    for one in (x == 1.1, x != 1.1, x < 1.1, x >= 1.1, x > 1.1, x.is_in([1.1]), x.eq_missing(1.1)):
+        assert ds.count_rows(one) + ds.count_rows(~one) == 2, one
+        assert ds.count_rows(~~one) == ds.count_rows(one)

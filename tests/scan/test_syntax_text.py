@@ -24,11 +24,11 @@ def shape(tree: Syntax, *, places: bool = False) -> Any:
         value = [(type(one), one) for one in value.values]
     elif tree.kind in ("CAST", "TRY_CAST"):
         value = value[:2]
-    kind, parts = tree.kind, [shape(part, places=places) for part in tree.parts]
-    if kind == "NOT" and parts[0][0] == "IN":  # chains have one kind for both
-        kind, value, parts = "NOT IN", parts[0][1], parts[0][2]
+    parts = [shape(part, places=places) for part in tree.parts]
+    if tree.kind == "NOT" and parts[0][0] == "IN":  # chains have one kind for both
+        return "NOT IN", *parts[0][1:]
     where = (tree.start, tree.end, tree.at) if places else ()
-    return kind, (type(value).__name__, value), parts, where
+    return tree.kind, (type(value).__name__, value), parts, where
 
 
 @pytest.mark.parametrize("section", SAME)

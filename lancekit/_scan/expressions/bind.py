@@ -236,7 +236,7 @@ def _is(tree: Syntax, scope: Scope) -> Bound:
 
 def _in(tree: Syntax, scope: Scope) -> Bound:
     node = scope.compile(tree.parts[0])
-    strict = id(tree) in scope.strict and tree.parts[0].is_column
+    strict = tree.parts[0].is_column and _is_strict(tree, node, scope)
     members, others = _items_of(scope, tree)
     parts = []
     if node.literal or (node.cast_of and (others or members.folded)):  # one comparison per literal
@@ -249,7 +249,7 @@ def _in(tree: Syntax, scope: Scope) -> Bound:
 
 def _between(tree: Syntax, scope: Scope) -> Bound:
     node, low, high = map(scope.compile, tree.parts)
-    strict = id(tree) in scope.strict and bool(node.field)
+    strict = bool(node.field) and _is_strict(tree, node, scope)
     low = _compare(scope, ">=", node, low, strict=strict)
     high = _compare(scope, "<=", node, high, strict=strict)
     return scope.call("AND", [low, high], tree, label="BETWEEN")
@@ -299,16 +299,24 @@ _RULES: Mapping[str, _Rule] = {
 }
 
 
-def _strict_conditions(tree: Syntax) -> frozenset[int]:
-    """Return the ids of the conditions that are joined by AND and OR only."""
-    waiting, found = [tree], list[int]()
+def _is_strict(tree: Syntax, node: Bound, scope: Scope) -> bool:
+    """Return True if members or ends must be values of the type; after NOT, only floats."""
+    found = scope.strict.get(id(tree))
+    return found is True or (found is False and pt.is_floating(node.type))
+
+
+def _strict_conditions(tree: Syntax) -> dict[int, bool]:
+    """Return the ids of the conditions that are joined by AND and OR only (see `Scope`)."""
+    waiting, found = [tree], dict[int, bool]()
     while waiting:
         piece = waiting.pop()
         if piece.kind in ("AND", "OR"):
             waiting += piece.parts
-        else:
-            found.append(id(piece))
-    return frozenset(found)
+            continue
+        found[id(piece)] = True
+        if piece.kind == "NOT" and piece.start == piece.parts[0].start:  # x NOT IN, not: NOT x IN
+            found[id(piece.parts[0])] = False
+    return found
 
 
 def bind(tree: Syntax, sql: str, schema: pa.Schema, now: int) -> Bound:
@@ -406,7 +414,8 @@ def _sets(
     scope: Scope, node: Bound, values: Sequence[object], places: Iterable[int], *, strict: bool
 ) -> list[pa.Array]:
     """Return the literals as arrays, one for each type that they are coerced to."""
-    whole = at_once([value for value in values if value is not None], node.type, strict=strict)
+    kind = node.compared_type if strict else node.type
+    whole = at_once([value for value in values if value is not None], kind, strict=strict)
     if whole is not None:
         return [whole]
     by_type: dict[pa.DataType, list[Value]] = {}
@@ -415,7 +424,7 @@ def _sets(
             literal = replace(constant(natural(value), value), position=place)
             given = scope.coerce(literal, node, strict=strict).example
             by_type.setdefault(given.type, []).append(given)
-    return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
+    return [pa.array(scalars, type_) for type_, scalars in by_type.items()]
 
 
 def _never(_argument: object) -> NoReturn:

@@ -128,7 +128,12 @@ def _is_midnight(rest: str) -> bool:
 
 
 def _floating(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
-    return pc.cast(scalar_of(_double(value), pa.float64()), kind)
+    """Round a number to a width; for half floats, return it as a float, as they are computed."""
+    number = scalar_of(_double(value), pa.float64())
+    if not pt.is_float16(kind):
+        return pc.cast(number, kind)
+    half = pc.cast(pc.cast(number, kind), pa.float32())
+    return half if math.isfinite(half.as_py()) else pc.cast(number, pa.float32())
 
 
 def _decimal(value: int | Decimal, kind: pa.DataType) -> pa.Scalar:
@@ -263,7 +268,7 @@ def at_once(values: Sequence[object], other: pa.DataType, *, strict: bool) -> pa
 
 def _sort(kind: pa.DataType) -> str:
     """Return the key of a type in `_AT_ONCE`; empty for types that are coerced one by one."""
-    if pt.is_large_string(kind) or pt.is_decimal256(kind):
+    if pt.is_large_string(kind) or pt.is_decimal256(kind) or pt.is_float16(kind):
         return ""
     return _taker(kind)
 

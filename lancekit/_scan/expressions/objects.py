@@ -13,7 +13,7 @@ from lancekit._checked import is_writable
 from lancekit._format.paths import show_path
 from lancekit._legible import shown
 from lancekit._scan.expressions.constants import cast_to, compared, constant
-from lancekit._scan.expressions.syntax import Listed, Syntax
+from lancekit._scan.expressions.syntax import Listed, Syntax, opposite
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Expression:
         return _chain("OR", other, self)
 
     def __invert__(self) -> Expression:
-        return _node("NOT", self)
+        return Expression(opposite(self._tree))
 
     def __add__(self, other: object) -> Expression:
         return _node("+", self, other)

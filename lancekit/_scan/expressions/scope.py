@@ -78,6 +78,12 @@ class Bound:
         """The same values in their stored type: half floats, dictionaries, extensions."""
         return self.stored or self
 
+    @property
+    def compared_type(self) -> pa.DataType:
+        """The type of literals beside it: half floats are computed as floats, and stay halves."""
+        stored = self.as_stored.type
+        return stored if pt.is_float16(stored) else self.type
+
     def computable(self) -> Bound:
         """Return the same values in a type that Arrow has kernels for."""
         if not isinstance(self.example, pa.Array):
@@ -105,15 +111,16 @@ class Scope:
     """The schema, rules and state that syntax nodes are bound with.
 
     ``strict`` has the ids of the conditions in the tree that are joined by ``AND`` and ``OR`` only.
-    In these, a literal must be a value of the type of the column that it is compared with. ``now``
-    is the time of the query, in nanoseconds since 1970. ``nodes`` caches bound nodes by the ids of
-    syntax nodes, and keeps these alive.
+    In these, a literal must be a value of the type of the column that it is compared with. For
+    ``x NOT IN`` and ``x NOT BETWEEN`` it has False, and only floats are rounded to the type.
+    ``now`` is the time of the query, in nanoseconds since 1970. ``nodes`` caches bound nodes by the
+    ids of syntax nodes, and keeps these alive.
     """
 
     sql: str
     fields: Mapping[str, pa.DataType]
     rules: Mapping[str, Callable[[Syntax, Scope], Bound]]
-    strict: frozenset[int]
+    strict: Mapping[int, bool]
     now: int
     nodes: dict[int, tuple[Syntax, Bound]] = field(default_factory=dict)
 
@@ -205,9 +212,11 @@ class Scope:
         if other.literal or not node.literal:
             return node
         value = node.literal[0]
-        give = as_type if strict and other.field else loosely
         try:
-            scalar = give(value, other.type, other.field or "the expression")
+            if strict and other.field:
+                scalar = as_type(value, other.compared_type, other.field)
+            else:
+                scalar = loosely(value, other.type, other.field or "the expression")
         except PredicateError as error:
             raise self.fail(node, error.message, error.hint, **error.context) from error
         return replace(constant(scalar, value), position=node.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lancekit._legible import clean
@@ -153,3 +153,18 @@ def not_too_deep(sql: str) -> Iterator[None]:
             0,
             "Write it with fewer parentheses, or as IN (...) instead of many ORs.",
         ) from None
+
+
+_OPPOSITES = {"=": "<>", "<": ">=", ">": "<=", "IN": "NOT IN"}
+_OPPOSITES["IS DISTINCT FROM"] = "IS NOT DISTINCT FROM"
+_OPPOSITES |= {opposite: kind for kind, opposite in _OPPOSITES.items()}
+
+
+def opposite(tree: Syntax) -> Syntax:
+    """Return the negation of a condition, as another operator if there is one.
+
+    Below ``NOT``, numbers are compared as doubles, so both conditions could be true.
+    """
+    if tree.kind in _OPPOSITES:
+        return replace(tree, kind=_OPPOSITES[tree.kind])
+    return Syntax("NOT", (tree,))
