@@ -206,6 +206,32 @@ def test_a_merge_has_one_bar_with_the_numbers_of_its_stages(monkeypatch) -> None
     assert all(p.counted_seconds is not None for p in matching)
 
 
+@pytest.mark.parametrize(
+    ("what", "run"),
+    [
+        ("merging", lambda ds, folder: ds.branches.merge("side")),
+        ("optimizing", lambda ds, folder: lk.sql("OPTIMIZE ds")),
+        ("indexing", lambda ds, folder: ds.optimize.optimize_indices()),
+        ("exporting", lambda ds, folder: ds.export(folder / "rows.parquet")),
+        ("packing files", lambda ds, folder: ds.pack(folder / "rows.zip")),
+        ("cleaning up", lambda ds, folder: ds.cleanup_old_versions(retain_versions=1)),
+    ],
+)
+def test_long_work_of_several_stages_has_one_bar(what, run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.0)
+    ds = lk.write_dataset(
+        {"id": range(1000)}, tmp_path / "a.lance", primary_key="id", max_rows_per_file=100
+    )
+    ds.create_scalar_index("id", "BTREE")
+    ds.create_branch("side").update({"id": "id + 1000"}, where="id % 2 = 0")
+    ds.insert({"id": [5000]})
+    told: list[Progress] = []
+    with lk.options(progress=told.append):
+        run(ds, tmp_path)
+    assert {p.what for p in told} == {what}
+    assert [p.finished for p in told].count(True) == 1
+
+
 def test_nothing_where_nobody_looks(monkeypatch) -> None:
     assert work_a_while(monkeypatch, io.StringIO(), "auto") == ""
     assert work_a_while(monkeypatch, Terminal(), False) == ""

@@ -36,6 +36,7 @@ from lancekit._statements.relations import handle_of, rows_of, version_of
 from lancekit._statements.scope import Column, Scope, Seen, matching
 from lancekit._statements.tables import Table, with_json
 from lancekit._statements.tree import Expr, Leaf, Select, family
+from lancekit.progress import tracking
 
 
 def target_of(tree: exp.Expression, scope: Scope) -> tuple[LanceDataset, Seen]:
@@ -391,6 +392,7 @@ def optimize(tree: exp.Expression, scope: Scope, *, preview: bool) -> object:
     handle = handle_of(tree.this, scope)
     if preview:
         return handle.explain.compact_files()
-    found = handle.optimize.compact_files()
-    handle.optimize.optimize_indices()
+    with tracking("optimizing"):
+        found = handle.optimize.compact_files()
+        handle.optimize.optimize_indices()
     return found

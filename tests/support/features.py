@@ -53,7 +53,8 @@ FEATURES = (
     ),
     Feature(
         "Light and dark themes",
-        "cards use the colours of JupyterLab, VS Code or the page, and follow the theme of marimo, with a contrast of at least 4.5",
+        "cards use the colours of JupyterLab, VS Code or the page, and the theme of marimo, "
+        "with a contrast of at least 4.5",
         (f"{_HTML}::test_contrast", f"{_BROWSER}::test_axe_finds_no_fault_in_any_card"),
         "gallery.md",
     ),

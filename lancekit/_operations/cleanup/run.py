@@ -128,6 +128,7 @@ def explain_cleanup(
     )
 
 
+@tracking("cleaning up")
 def clean_up(
     snapshot: Snapshot,
     request: CleanupRequest,

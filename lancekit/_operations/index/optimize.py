@@ -59,6 +59,7 @@ from lancekit.errors import (
     NotOfferedError,
     UnsupportedFeatureError,
 )
+from lancekit.progress import tracking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class IndexUpkeep(IndexTarget):
         return _rebuilt_segment(self) if self.rebuild else _merged_segment(self)
 
 
+@tracking("indexing")
 def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: RetryPolicy) -> Snapshot:
     """Bring indices up to date; make no version if there is nothing to do.
 

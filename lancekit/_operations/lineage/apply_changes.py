@@ -67,8 +67,10 @@ from lancekit._versions.listing import latest_snapshot
 from lancekit._versions.merge_edges import MERGE_KEYS, check_requirements
 from lancekit._versions.snapshot import Snapshot
 from lancekit.errors import IncompatibleConflictError, SchemaMismatchError, UnsupportedFeatureError
+from lancekit.progress import tracking
 
 
+@tracking("merging")
 def apply_changes(
     ours: Snapshot,
     changed: Callable[[Snapshot], Changed],

@@ -49,7 +49,7 @@ from lancekit.errors import (
     NotOfferedError,
     StorageError,
 )
-from lancekit.progress import step
+from lancekit.progress import step, tracking
 
 #: the entry with the size and the SHA-256 of every other entry
 LISTING = "lancekit-pack.json"
@@ -132,7 +132,10 @@ def _check_inside(source: Snapshot) -> None:
 
 def _write_zip(path: Path, copies: Mapping[str, Copy], version: int) -> None:
     listed: dict[str, tuple[int, str]] = {}
-    with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as target:
+    with (
+        tracking("packing files", len(copies)) as tracker,
+        zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as target,
+    ):
         for name in sorted(copies):
             size, digest = 0, hashlib.sha256()
             try:
@@ -147,6 +150,7 @@ def _write_zip(path: Path, copies: Mapping[str, Copy], version: int) -> None:
             except FileNotFoundError as error:
                 raise missing_file(copies[name].source, version) from error
             listed[name] = (size, digest.hexdigest())
+            tracker.advance()
         text = json.dumps({"format": _FORMAT, "files": listed}, indent=0)
         target.writestr(_entry(LISTING), text)
 
