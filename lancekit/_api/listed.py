@@ -53,10 +53,15 @@ class Framed(Displayed, Hinting):
         columns = {name: list[object]() for name in self._described()[1]}
         for row in self._rows():
             for name, value in row.items():
-                if isinstance(value, Collection) and not isinstance(value, str | Mapping):
-                    value = [*value]
-                columns[name].append(value)
+                columns[name].append(_as_cell(value))
         return pa.table(columns)
+
+
+def _as_cell(value: object) -> object:
+    """Return sets and tuples as lists, which Arrow takes."""
+    if isinstance(value, Collection) and not isinstance(value, str | Mapping):
+        return [*value]
+    return value
 
 
 class FramedByName(Framed):
