@@ -42,7 +42,7 @@ __all__ = ["Completions", "complete", "matches"]
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
 
 # further kinds of completion
-SQL, SIDES, INDICES = "sql", "sides", "indices"
+SQL, SIDES, INDICES, ATTRIBUTES = "sql", "sides", "indices", "attribute"
 
 #: kind of an argument by its name, or its method and name
 _BY_NAME = {
@@ -79,6 +79,8 @@ _BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
 #: an assignment to an option, in an open quote: ``lk.options.engine = "``
 _OPTION = re.compile(r"([^\W\d]\w*)(?:\.options)?\.(\w+)\s*=\s*(['\"])([^'\"]*)\Z")
+#: an attribute of a variable: ``ds.to_ta``
+_ATTRIBUTE = re.compile(r"(?<![\w.)\]}\"'])([^\W\d]\w*)\.(\w*)\Z")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 
 
@@ -103,6 +105,8 @@ def complete(text: str, variables: Mapping[str, object], rest: str = "") -> Comp
         return found
     if (option := _OPTION.search(text)) and _is_own(variables.get(option[1])):
         return offer(option[4], options.choices_of(option[2]), option[3], VALUES)
+    if (own := _ATTRIBUTE.search(text)) and _is_own(variables.get(own[1])) and not _scan(text)[0]:
+        return _of_attributes(variables[own[1]], own[2])
     place = _place(text)
     handle = variables.get(place.root) if place else None
     if place is None or not _is_own(handle):
@@ -255,6 +259,12 @@ def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Complet
         BRANCHES: lambda: cached_listing(handle, BRANCHES),
     }
     return offer(typed, names[kind](), quote, kind) if kind in names else None
+
+
+def _of_attributes(value: object, typed: str) -> Completions | None:
+    """Return the attributes of an object; jedi would take half a second at the first Tab."""
+    names = [name for name in dir(value) if typed.startswith("_") or not name.startswith("_")]
+    return offer(typed, names, "", ATTRIBUTES, quoted=True)
 
 
 def _of_sides(fragment: str, quote: str, handle: LanceDataset) -> Completions | None:

@@ -33,6 +33,13 @@ NAMES = ("dep_delay", "day", "odd name", "s", "s.y")
 
 #: a text, and what is offered at its end
 PLACES: dict[str, tuple[str, ...] | None] = {
+    "x = len(ds.to_pan": ("to_pandas",),
+    "ds.__len": ("__len__",),
+    "ds.nosuch": None,
+    "'ds.to_pan": None,
+    "# ds.to_pan": None,
+    "others.ds.to_pan": None,
+    "other.to_pan": None,
     'ds.checkout_version("': ("jan",),
     "ds.checkout_version('j": ("jan",),
     "ds.checkout_version(": ("2", "1", '"jan"'),
