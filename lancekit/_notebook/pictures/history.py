@@ -155,8 +155,7 @@ def _draw_steps(
         if len(x) > 60:
             look["marker"] = ""
         axes.plot(x, y, drawstyle="steps-post", label=cut(clean(branch.name), _LABEL), **look)
-    axes.set_ylim(bottom=0)
-    axes.margins(y=0.18)
+    axes.set_ylim(0, max(axes.dataLim.y1 * 1.12, 1))  # room for the highest marker
     axes.grid(axis="y", color=canvas.colours.line, linewidth=0.8)
     axes.set_axisbelow(True)
 

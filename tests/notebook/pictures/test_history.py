@@ -34,6 +34,14 @@ def test_the_picture_is_a_figure(ds):
     assert len(picture._repr_html_()) < MAX_BYTES
 
 
+def test_the_highest_marker_is_not_cut(tmp_path):
+    ds = lk.write_dataset(rows(*range(30)), tmp_path / "flat.lance")
+    ds.insert(rows(30))
+    for axes in ds.plot.history().figure.axes[:2]:
+        highest = max(max(line.get_ydata()) for line in axes.lines)
+        assert highest * 1.1 < axes.get_ylim()[1] < highest * 1.2
+
+
 def test_every_handle_gives_the_same_picture(ds):
     alt = ds.plot.history().alt
     assert ds.checkout_version(1).plot.history().alt == alt
