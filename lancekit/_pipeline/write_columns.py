@@ -26,6 +26,7 @@ from lancekit._pipeline.write_rows import (
     new_data_file,
     opened,
 )
+from lancekit._scan.expressions.kernels.casts import check_finite
 from lancekit._scan.expressions.predicate import ComputedColumn
 from lancekit._scan.fragment_rows import ScanRequest, Workers, row_bytes, scan_fragment
 from lancekit._scan.fragments.reader import FragmentReader, Offsets
@@ -310,13 +311,17 @@ class Made:
                 hint="Return the same columns for each batch.",
             )
         try:
-            return ak.cast(made.select(self.schema.names), self.schema)
+            made = made.select(self.schema.names)
+            found = ak.cast(made, self.schema)
+            for before, after in zip(made.columns, found.columns, strict=True):
+                check_finite(ak.combine_chunks(before), ak.combine_chunks(after))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidArgumentError(
                 f"The function returned {made.schema.types}, which cannot be converted to "
                 f"{self.schema.types}: {str(error).splitlines()[0]}.",
                 hint="Return columns of fixed types, or pass reader_schema=.",
             ) from error
+        return found
 
 
 @dataclass(slots=True)

@@ -120,6 +120,8 @@ def _part(name: str, local: str = "{0}") -> Function:
     return Function(moments, BIGINT, local.format(text), text, found)
 
 
+#: doubles from 2**52 on have no fraction
+_WHOLE = "4503599627370496e0"
 _DAYS = ("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "dayofweek")
 _IN_FILTERS = ("year", "quarter", "month", "day", "hour", "minute")
 
@@ -186,7 +188,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "round": _both(
         ("number", "integer"),
         "same",
-        "CASE WHEN abs({0}) < 1e15 THEN round({0} * {scale}) / {scale} ELSE {0} END",
+        f"CASE WHEN abs({{0}}) < {_WHOLE} THEN round({{0}} * {{scale}}) / {{scale}} ELSE {{0}} END",
         least=1,
         wide="double",
         literal={1: range(16)},
@@ -196,7 +198,7 @@ FUNCTIONS: Mapping[str, Function] = {
             ("number",),
             DOUBLE,
             f"{name}({{0}})",
-            f"CASE WHEN abs({{0}}) < 1e15 THEN CAST({name}({{0}}) AS DOUBLE) ELSE {{0}} END",
+            f"CASE WHEN abs({{0}}) < {_WHOLE} THEN CAST({name}({{0}}) AS DOUBLE) ELSE {{0}} END",
             wide="double",
         )
         for name in ("floor", "ceil")

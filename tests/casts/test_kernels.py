@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -174,11 +175,16 @@ def test_what_is_finer_is_cut_off(ds: lk.LanceDataset) -> None:
     assert ds.to_table()["d"].cast(pa.int64()).to_pylist() == [1, 0]
 
 
-def test_floats_become_infinite_as_in_pylance(ds: lk.LanceDataset) -> None:
-    ds.update({"f32": "f"})
-    assert ds.to_table()["f32"].to_pylist() == [float("inf"), 1.0]
+def test_a_cast_makes_infinite_floats_and_a_column_refuses_them(ds: lk.LanceDataset) -> None:
+    found = ds.to_table(columns={"x": "CAST(f AS float)"})["x"]
+    assert found.to_pylist() == [float("inf"), 1.0]
+    with pytest.raises(PredicateError, match="beyond the range of float would become infinite"):
+        ds.update({"f32": "f"})
+    with pytest.raises(InvalidArgumentError, match=r"'f'.*beyond the range of halffloat"):
+        ds.alter_columns({"path": "f", "data_type": pa.float16()})
+    ds.update({"f32": "CAST(f AS float)", "f": "CAST(CAST(f AS float) AS double)"})
     ds.alter_columns({"path": "f", "data_type": pa.float16()})
-    assert ds.to_table()["f"].to_pylist() == [float("inf"), 1.0]
+    assert ds.to_table()["f"].to_pylist() == ds.to_table()["f32"].to_pylist() == [math.inf, 1.0]
     with pytest.raises(TypeError, match="not a float type"):
         nearest(pa.array([300]), pa.int8())
 

@@ -272,3 +272,13 @@ def test_on_spark(spark: Any, tmp_path: Path) -> None:
     assert rows[1] == {"new": None, "more": 5}
     assert rows[4] == {"new": None, "more": 6}
     assert rows[3] == {"new": "x", "more": None}
+
+
+def test_a_function_may_not_make_numbers_infinite() -> None:
+    ds = lk.write_dataset({"x": [1.0, 1e300]}, "memory://infinite-of-functions")
+    narrow = lk.batch_udf(output_schema=pa.schema({"y": pa.float32()}))
+    with pytest.raises(InvalidArgumentError, match="beyond the range of float would become inf"):
+        ds.add_columns(narrow(lambda rows: pa.record_batch({"y": rows["x"]})))
+    ds.delete("x > 1")
+    ds.add_columns(narrow(lambda rows: pa.record_batch({"y": rows["x"]})))
+    assert ds.to_table()["y"].to_pylist() == [1.0]

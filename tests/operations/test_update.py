@@ -72,6 +72,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.filterwarnings("ignore:Column 'i' of type int32 cannot hold")
 @pytest.mark.parametrize("column", VALUES)
 def test_expressions_give_what_they_give_in_pylance(both: dict[str, Any], column: str) -> None:
     for sql in VALUES[column].split("; "):
@@ -83,6 +84,37 @@ def test_expressions_give_what_they_give_in_pylance(both: dict[str, Any], column
             found.append(ds.to_table())
         assert found[0].schema == found[1].schema
         assert found[0].to_pylist() == found[1].to_pylist(), sql
+
+
+def test_fractions_for_an_integer_column_are_no_secret() -> None:
+    """SQL text cuts them off, as in pylance, with a warning; of ``lk.col`` they are an error."""
+    ds = lk.write_dataset({"i": [7, 8], "f": [1.5, 2.0]}, "memory://fractions-of-updates")
+    for text in ("f", "1.5"):
+        with pytest.warns(UserWarning, match=rf"'i'.* cannot hold 1.5 of {text}, and keeps 1"):
+            ds.update({"i": text})
+    ds.update({"i": "CAST(f AS bigint)"})
+    ds.update({"i": "f"}, where="f = 2")
+    assert ds.to_table()["i"].to_pylist() == [1, 2]
+    for value in (lk.col("i") / 2, lk.col("f")):
+        with pytest.raises(PredicateError, match=r"'i' of type int64 cannot hold .*\.floor\(\)"):
+            ds.update({"i": value})
+    ds.update({"i": (lk.col("f") * 3).floor()})
+    ds.update({"i": lk.col("i") / 2}, where=lk.col("f") == 2)
+    assert dict(zip(*ds.to_table(["f", "i"]).to_pydict().values(), strict=True)) == {1.5: 4, 2: 3}
+
+
+@pytest.mark.parametrize("value", [1e300, lk.lit(-1e300), "1e300", lk.col("d") * 1e300, 1 << 130])
+def test_a_finite_number_is_not_stored_as_infinite(value: object) -> None:
+    one = {"h": pa.array([1.0], pa.float16()), "f": pa.array([1.0], pa.float32()), "d": [1.0]}
+    ds = lk.write_dataset(pa.table(one), "memory://infinite-values", mode="overwrite")
+    for column in ("h", "f"):
+        for call in (ds.update, ds.replace_columns):
+            with pytest.raises(PredicateError, match=r"beyond the range of .*float would become"):
+                call({column: value})
+        ds.update({column: float("inf")})
+    assert ds.to_table(["h", "f"]).to_pylist() == [{"h": float("inf"), "f": float("inf")}]
+    with pytest.raises(PredicateError, match="beyond the range of halffloat"):
+        ds.update({"h": 100_000})
 
 
 @pytest.mark.parametrize(

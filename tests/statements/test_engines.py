@@ -21,8 +21,8 @@ from lancekit._statements.tables import Names
 from lancekit._statements.tree import Leaf, Select
 from lancekit.errors import LancekitError
 
-FRACTIONS = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.675, 1e-7, 1e15, 123456789.125, 1e300]
-FRACTIONS += [float("nan"), float("inf"), float("-inf"), None, 4.0, -1e-320]
+FRACTIONS = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.675, 1e-7, 1e15 + 0.375, 123456789.125, 1e300]
+FRACTIONS += [float("nan"), float("inf"), float("-inf"), None, 4e15 + 0.5, -1e-320]
 TEXTS = ["", " ", "  a\t ", "straße", "ΑΣ", "İstanbul", "ﬁ", "é", "é", "日本", "a%b_c", "\\", "'"]
 TEXTS += ['"', "\n", None, "AbC", "😀x"]
 DAYS = [

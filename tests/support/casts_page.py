@@ -45,7 +45,10 @@ _DIGITS = {
 _AFTER_CASTS = """
 - A number becomes the count of a unit: `CAST(1 AS timestamp)` is one microsecond after 1970. A
   number outside of one day is not a valid time.
-- Floats beyond the range of a narrower float become infinite, as in pylance.
+- A number beyond the range of a float becomes infinite in a `CAST`, as in pylance. As a new value
+  of a column (`update`, `replace_columns`, `alter_columns`) it is an error.
+- SQL text that gives fractions for an integer column warns, and stores the whole part, as pylance
+  does. Expressions of `lk.col` and constants are refused: `(lk.col("i") / 2).floor()`.
 - A timestamp without a zone, or a date, is local time of the target's zone.
 - Text of a moment can end in `Z` or an offset. For a type without a zone, the result is then the
   time in UTC. A date takes only the date of a text with a time of day. Digits beyond the target's

@@ -14,7 +14,7 @@ from lancekit import _arrow_kernels as ak
 from lancekit._casts import changed_by_float, cut, family_of, rule_of
 from lancekit._format.arrow_parts import child_of, item_field
 from lancekit._format.extensions import BLOB_INPUT
-from lancekit._scan.expressions.kernels.casts import cast as sql_cast
+from lancekit._scan.expressions.kernels.casts import cast_column
 from lancekit.errors import InvalidArgumentError
 
 
@@ -193,7 +193,7 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
     if not pt.is_dictionary(kind):
-        return sql_cast(values, kind)
+        return cast_column(values, kind)
     encoded = convert(values, kind.value_type).dictionary_encode()
     keys = encoded.indices.cast(kind.index_type)
     return pa.DictionaryArray.from_arrays(keys, encoded.dictionary, ordered=kind.ordered)

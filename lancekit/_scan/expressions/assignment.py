@@ -9,10 +9,12 @@ from decimal import Decimal
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit import _arrow_compute as pc
 from lancekit import _arrow_kernels as ak
 from lancekit._format.arrow_parts import unit_and_zone, unit_of, with_leaves
+from lancekit._legible import warn
 from lancekit._scan.expressions.constants import Constant
-from lancekit._scan.expressions.kernels.casts import cast
+from lancekit._scan.expressions.kernels.casts import cast, cast_column
 from lancekit._scan.expressions.kernels.operators import family, plain
 from lancekit._scan.expressions.literals import exact_decimal, exact_moment
 from lancekit._scan.expressions.nodes import Call, FieldRef, Literal, walk
@@ -27,10 +29,15 @@ _WORDS = re.compile(r"[^\W\d][\w .,:;!?-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A column and the expression of its new values. Can be pickled."""
+    """A column and the expression of its new values. Can be pickled.
+
+    whole: fractions for an integer column are an error (of ``lk.col``), else a warning (of SQL
+        text, which is cast as in the reference).
+    """
 
     field: pa.Field
     expression: ComputedColumn
+    whole: bool = False
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """Compute the new value of each row from its old values.
@@ -42,7 +49,11 @@ class Assignment:
         """
         if pt.is_decimal(self.field.type) and (number := self.expression.number) is not None:
             return pa.repeat(_digits(number, self.field, self.expression.sql), rows.num_rows)
-        values = _cast(self.expression.evaluate(rows), self.field, self.expression.sql)
+        given = self.expression.evaluate(rows)
+        values = _cast(given, self.field, self.expression.sql)
+        fractions = pt.is_floating(given.type) or pt.is_decimal(given.type)
+        if pt.is_integer(self.field.type) and fractions:
+            self._check_whole(given, values)
         if ak.null_count(values) and not self.field.nullable:
             raise SchemaMismatchError(
                 f"{self.expression.sql!r} gives null in {ak.null_count(values)} of {len(values)} "
@@ -53,6 +64,21 @@ class Assignment:
                 column=self.field.name,
             )
         return values
+
+    def _check_whole(self, given: pa.Array, values: pa.Array) -> None:
+        given = plain(given)
+        differ = pc.index(pc.not_equal(cast(values, given.type), given), True).as_py()
+        if differ < 0 or isinstance(self.expression.sql, Constant):
+            return
+        sql, column = self.expression.sql, self.field.name
+        lost = f"Column {column!r} of type {self.field.type} cannot hold {given[differ]} of {sql}"
+        if self.whole:
+            hint = "Add .floor(), .round(), or .cast('bigint'), which cuts off fractions."
+            raise PredicateError(f"{lost}.", hint=hint, column=column)
+        warn(
+            f"{lost}, and keeps {values[differ]}. Write CAST({sql} AS bigint) to cut off "
+            f"fractions, round({sql}) to round them."
+        )
 
 
 def compile_value(sql: str, schema: pa.Schema, name: str, call: str = "update") -> ComputedColumn:
@@ -79,7 +105,8 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     >>> text.evaluate(pa.table({"x": [1, 2], "y": ["a", "b"]}, schema=schema)).to_pylist()
     ['2', '3']
     """
-    assignment = Assignment(field=field, expression=compile_value(sql, schema, field.name))
+    expression = compile_value(sql, schema, field.name)
+    assignment = Assignment(field=field, expression=expression, whole=isinstance(sql, Unbound))
     if pt.is_integer(field.type) and _computes_fractions_of_integers(assignment.expression):
         raise PredicateError(
             f"{sql!r} gives fractions, which column {field.name!r} of type {field.type} would "
@@ -228,7 +255,7 @@ def _cast(values: pa.Array, field: pa.Field, sql: str) -> pa.Array:
 def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type.equals(kind):
         return values
-    return cast(values, with_leaves(pa.nulls(0, kind), _with_wide_keys).type)
+    return cast_column(values, with_leaves(pa.nulls(0, kind), _with_wide_keys).type)
 
 
 def _with_wide_keys(part: pa.Array, kind: pa.DataType) -> pa.Array:

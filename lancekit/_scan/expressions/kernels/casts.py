@@ -5,6 +5,7 @@ The table of `lancekit._casts` defines the result of each cast.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import overload
 
@@ -25,7 +26,14 @@ from lancekit._casts import (
     rounded,
     rule_of,
 )
-from lancekit._format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
+from lancekit._format.arrow_parts import (
+    decimal_size,
+    flattened,
+    item_field,
+    unit_and_zone,
+    unit_of,
+    with_leaves,
+)
 from lancekit._scan.expressions.kernels.operators import Value
 from lancekit._scan.expressions.kernels.reading import WHOLE_NUMBER, read_text, truth
 
@@ -46,7 +54,8 @@ def _round(value: Value, kind: pa.DataType) -> Value:
 def _cut_off(value: Value, kind: pa.DataType) -> Value:
     """Cast to a type with fewer digits; the rest is cut off."""
     if pt.is_floating(value.type):
-        return pc.cast(pc.trunc(value), kind)
+        wide = pc.cast(value, pa.float32()) if pt.is_float16(value.type) else value
+        return pc.cast(pc.trunc(wide), kind)
     if pt.is_decimal(value.type):
         whole: Value = ak.cast_decimals(rounded(value, 0, "towards_zero"), pa.decimal128(DIGITS))
         return pc.cast(whole, kind)
@@ -179,6 +188,38 @@ def _by_digits(value: Value, kind: pa.DataType, digits: Digits) -> Value:
             return _cut_off(value, kind)
         case "kept":
             return _keep(value, kind)
+
+
+def cast_column(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast the values of a column to its new type, in which no number becomes infinite.
+
+    Raises ArrowInvalid: a value does not fit.
+    """
+    found = cast(values, kind)
+    check_finite(values, found)
+    return found
+
+
+def check_finite(before: pa.Array, after: pa.Array) -> None:
+    """Raise ``ArrowInvalid`` if a cast made numbers infinite."""
+    if before.type != after.type and math.inf > _infinities(after) > _infinities(before):
+        raise pa.ArrowInvalid(f"a number beyond the range of {after.type} would become infinite")
+
+
+def _infinities(values: pa.Array) -> float:
+    """Count the infinite floats in plain or nested values; texts can be any number of them."""
+    found = 0.0
+
+    def count(part: pa.Array, kind: pa.DataType) -> pa.Array:
+        nonlocal found
+        if pt.is_floating(kind):
+            found += pc.sum(pc.is_inf(pc.cast(part, pa.float64()))).as_py() or 0
+        elif family_of(kind) == "text" or pt.is_dictionary(kind):
+            found += math.inf
+        return part
+
+    with_leaves(values, count)
+    return found
 
 
 def try_cast(value: Value, kind: pa.DataType) -> Value:
