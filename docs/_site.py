@@ -50,6 +50,20 @@ def _folded(cell: re.Match[str]) -> str:
     return f'<td><details class="tests"><summary>{summary}</summary>{cell[1]}</details></td>'
 
 
+def on_post_build(*, config: Any, **_: Any) -> None:
+    """Have the search leave out "a", "of" and "at", whose prefixes are in every page.
+
+    Raises RuntimeError: the search's code is another one.
+    """
+    ends = "/(^[+-]|[~^]\\d+$)/.test(r)"
+    for code in Path(config.site_dir, "assets/javascripts/workers").glob("search*.js"):
+        text = code.read_text(encoding="utf-8")
+        if text.count(f"{ends}?") != 1:
+            raise RuntimeError(f"{code.name} adds wildcards to words in another way")
+        stops = f"{ends}||lunr.stopWordFilter(r.toLowerCase())===undefined?"
+        code.write_text(text.replace(f"{ends}?", stops), encoding="utf-8")
+
+
 def on_env(env: Any, *, files: Files, **_: Any) -> Any:
     """Make a link of each name in the text that the reference describes."""
     pages = [file.page for file in files.documentation_pages() if file.page is not None]

@@ -430,18 +430,14 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
     source: the names of the source's columns.
     """
     columns = rewritten_columns(source, clauses.on)
-    blobs = [
-        name
-        for name in columns
-        if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
-    ]
+    parts = (part for name in columns for part in schema.field(name).walk())
     for reason, holds in {
         "new rows would be inserted": clauses.insert,
         "rows that the source lacks would be deleted": clauses.delete_by_source,
         "matched rows would not be updated": clauses.matched != "update",
         "the source has all columns of the dataset": set(source) >= set(schema.names),
         "the source has only the key columns": not columns,
-        f"the source has a blob column, {', '.join(blobs)}": bool(blobs),
+        "the source has a blob column": any(holds_blobs(part.metadata) for part in parts),
     }.items():
         if holds:
             raise InvalidArgumentError(
